@@ -32,10 +32,11 @@ LADDER = {
         "nomemory.client",
         "nomemory.server.web",
         "nomemory.server.faults",
-        "nomemory.server.listen_address",
         "nomemory.server.identity.caller",
         "nomemory.server.listen_address",
         "nomemory.server.metrics",
+        "nomemory.server.overload.bounds",
+        "nomemory.server.rpc.handlers",
         "nomemory.server.settings",
     ),
 }

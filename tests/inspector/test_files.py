@@ -13,13 +13,13 @@ from web.served import settings_of
 
 from nomemory.server.listen_address import ListenAddressError, http_address
 from nomemory.server.settings import Settings
-from nomemory.server.web import inspector_pages
+from nomemory.server.web import pages
 from served import started
 
 if TYPE_CHECKING:
     from inspector.inspected import Inspected
 
-FOLDER = Path(inspector_pages.__file__).with_name("inspector")
+FOLDER = Path(pages.__file__).with_name("inspector")
 FILES = sorted(file.relative_to(FOLDER).as_posix() for file in FOLDER.rglob("*") if file.is_file())
 SCRIPTS = [file for file in FILES if file.endswith(".js")]
 READING = {

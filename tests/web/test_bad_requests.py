@@ -254,6 +254,7 @@ def test_an_error_by_the_connect_protocol_has_its_form(web: Web) -> None:
         request("GET /v1/status", f"x: {'a' * 40_000}"),
         request("GET /v1/status", *["a: b"] * 10_000),
         request("GET /" + "a" * 40_000),
+        b"\r\n" * 20_000,
     ],
 )
 def test_what_is_no_request_is_refused(web: Web, raw: bytes) -> None:

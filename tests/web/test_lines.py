@@ -9,7 +9,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.server.web.rest import lines_of
+from nomemory.server.web.dialects import lines_of
 
 LINE = st.sampled_from([b"", b" ", b"\r", b"{}", b' {"a": 1} ', b"\t"])
 

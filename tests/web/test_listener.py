@@ -9,7 +9,9 @@ from contextlib import closing
 import uvloop
 
 from nomemory.server.listen_address import ListenAddress
+from nomemory.server.settings import Settings
 from nomemory.server.web.asgi_server import Listener
+from nomemory.server.web.connection import ConnectionLimits
 
 
 class Noting(asyncio.Protocol):
@@ -25,7 +27,7 @@ class Noting(asyncio.Protocol):
 
 async def _sends_at_once() -> bool:
     noted = asyncio.get_running_loop().create_future()
-    listener = Listener(lambda: Noting(noted), None, 1.0, is_shared=False)
+    listener = Listener(lambda: Noting(noted), None, ConnectionLimits(Settings.from_environment(), 1))
     bound = await listener.start(ListenAddress("127.0.0.1", 0))
     with closing(listener), closing(socket.create_connection(("127.0.0.1", bound.port))):
         return bool(await asyncio.wait_for(noted, 20))

@@ -10,7 +10,8 @@ import httpx
 import pytest
 from web.raw_http import all_read, connected, request
 
-from nomemory.server.web.exchange import Exchange, Headers
+from nomemory.server.web.errors import Headers
+from nomemory.server.web.exchange import Exchange
 
 if TYPE_CHECKING:
     from web.served import Web

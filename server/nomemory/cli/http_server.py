@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
+from math import inf
 
 import click
 
@@ -13,9 +14,8 @@ from nomemory.server.identity.tls import TlsFiles
 from nomemory.server.listen_address import ListenAddress, ListenAddressError, parse_listen_address
 from nomemory.server.overload.open_files import affordable_connections
 from nomemory.server.settings import Settings
-from nomemory.server.web.asgi_server import AsgiServer
+from nomemory.server.web.asgi_server import AsgiApplication, AsgiServer
 from nomemory.server.web.connection import ConnectionLimits
-from nomemory.server.web.exchange import AsgiApplication
 
 
 def address_option(text: str) -> ListenAddress:
@@ -36,6 +36,9 @@ async def serve(
     settings: Settings,
     announce: Callable[[ListenAddress], None],
     tls: TlsFiles | None = None,
+    *,
+    body_s: float = inf,
+    answer_s: float = inf,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain.
 
@@ -45,6 +48,8 @@ async def serve(
         settings: limits and times.
         announce: is told what was bound.
         tls: the files; None: in the clear.
+        body_s: how long the body of a request may take.
+        answer_s: how long its answer may take, until the client has taken it.
 
     Raises:
         click.ClickException: it cannot listen there, or the files cannot be used.
@@ -52,10 +57,8 @@ async def serve(
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
-    limits = ConnectionLimits.of(settings, is_shared=False)
-    server = AsgiServer(
-        application, tls, limits, affordable_connections(settings.http.connections_max), is_shared=False
-    )
+    most = affordable_connections(settings.http.connections_max)
+    server = AsgiServer(application, tls, ConnectionLimits(settings, most, body_s=body_s, answer_s=answer_s))
     try:
         bound = await server.start(address)
     except (IdentitySettingsError, ListenAddressError) as error:

@@ -12,7 +12,7 @@ from nomemory.cli.connection import Target, connect, target_option
 from nomemory.cli.http_server import address_option, serve
 from nomemory.client import channel
 from nomemory.client.channel import channel_credentials
-from nomemory.inspector.gateway import Forwarding, Gateway, Guard
+from nomemory.inspector.gateway import Forwarding, Guard, gateway
 from nomemory.server.listen_address import INSPECTOR, ListenAddress
 from nomemory.server.settings import Settings
 
@@ -51,5 +51,5 @@ async def _serve(target: Target, address: ListenAddress, settings: Settings) -> 
         click.echo(f"The inspector of {target}. Stop it with Ctrl-C.\nhttp://{bound}{INSPECTOR}#token={guard.token}")
 
     async with channel.open_async(target.address, channel_credentials(target.identity), _ATTEMPTS) as opened:
-        gateway = Gateway(guard, Forwarding(opened, target.identity, _TIMEOUT_S), settings)
-        await serve(gateway, address, settings, announce)
+        forwarding = Forwarding(guard, opened, target.identity, _TIMEOUT_S, settings.timing.deadline_default_s)
+        await serve(gateway(guard, forwarding, settings), address, settings, announce)

@@ -76,11 +76,10 @@ async def _on_standard_input(target: Target, user: str | None) -> None:
 async def _over_http(target: Target, address: ListenAddress, tls: TlsFiles | None) -> None:
     from nomemory.cli.http_server import serve  # noqa: PLC0415 - loads the server's HTTP
     from nomemory.mcp import http  # noqa: PLC0415 - an extra
-    from nomemory.server.web.timed_application import TimedApplication  # noqa: PLC0415 - as above
 
     settings = configured()
     body_s = settings.timing.deadline_default_s
-    exchange_s = body_s + _TIMEOUT_S + settings.connections.unread_s
+    answer_s = body_s + _TIMEOUT_S + settings.connections.unread_s
 
     def announce(bound: ListenAddress) -> None:
         click.echo(f"serving {'https' if tls else 'http'}://{bound}{http.PATH}")
@@ -90,8 +89,7 @@ async def _over_http(target: Target, address: ListenAddress, tls: TlsFiles | Non
         if not address.is_loopback() or target.identity.get("tls_cert"):
             await _refuse_unguarded(memory, target)
         async with http.application(memory, on_loopback=address.is_loopback()) as application:
-            timed = TimedApplication(application, body_s, exchange_s)
-            await serve(timed, address, settings, announce, tls)
+            await serve(application, address, settings, announce, tls, body_s=body_s, answer_s=answer_s)
 
 
 async def _refuse_unguarded(memory: Memory, target: Target) -> None:

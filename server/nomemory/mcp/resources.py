@@ -8,8 +8,7 @@ from urllib.parse import quote, unquote
 
 import mcp_types as types
 
-from nomemory.client import requests
-from nomemory.mcp import results
+from nomemory.client import requests, tool_results
 from nomemory.mcp.memory import BoundCaller, Memory
 from nomemory.v1 import message_pb2
 
@@ -98,8 +97,7 @@ async def _message(memory: Memory, caller: BoundCaller, message_id: str) -> str:
 
 
 def _whole(message: message_pb2.ChatMessage) -> dict[str, object]:
-    shown = results.message(message).model_dump(exclude_defaults=True)
-    return {**shown, "content": message.content, "truncated": False}
+    return {**tool_results.message(message), "content": message.content, "truncated": False}
 
 
 def _json(value: object) -> str:

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pydantic import BaseModel, ConfigDict, Field
-
-from nomemory.client import tool_results
-from nomemory.client.prompt_block import RecalledMessage
-from nomemory.v1 import ingest_service_pb2, message_pb2
-from nomemory.v1 import query_service_pb2 as query
-from nomemory.v1 import recall_service_pb2 as recall
 
 
 class Result(BaseModel):
@@ -84,38 +76,3 @@ class Remembered(Result):
 
     message_id: str
     outcome: str = Field(description="created, or unchanged: the very same was stored already")
-
-
-def page(reply: query.ListMessagesResponse) -> Messages:
-    """Show a page by time."""
-    return Messages.model_validate(tool_results.page(reply))
-
-
-def lexical_page(reply: query.LexicalSearchResponse) -> Messages:
-    """Show a page of a search by words."""
-    return Messages.model_validate(tool_results.lexical_page(reply))
-
-
-def ranked(reply: query.HybridSearchResponse | query.SemanticSearchResponse) -> Messages:
-    """Show what a search by meaning or by everything found."""
-    return Messages.model_validate(tool_results.ranked(reply))
-
-
-def around(reply: query.GetNeighborsResponse) -> Messages:
-    """Show a neighbourhood."""
-    return Messages.model_validate(tool_results.around(reply))
-
-
-def recalled(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]) -> Recalled:
-    """Show a recall; of its evidence what a block for a prompt shows, and as much."""
-    return Recalled.model_validate(tool_results.recalled(reply, shown))
-
-
-def remembered(reply: ingest_service_pb2.WriteMessagesResponse) -> Remembered:
-    """Show what a write of one message did."""
-    return Remembered.model_validate(tool_results.remembered(reply))
-
-
-def message(given: message_pb2.ChatMessage) -> Message:
-    """Show a message; of a long one the beginning. The resource of the message has all of it."""
-    return Message.model_validate(tool_results.message(given))

@@ -16,7 +16,7 @@ from nomemory.client import tool_results
 from nomemory.client.errors import NoMemoryError
 from nomemory.mcp import prompts, resources
 from nomemory.mcp.memory import BoundCaller, Memory, UserNotNamedError
-from nomemory.mcp.tools import TOOLS, Answer, Tool, as_json
+from nomemory.mcp.tools import TOOLS, Tool, options
 from nomemory.recall.tools.arguments import ToolRefusedError, read_arguments, unknown_arguments
 from nomemory.v1 import error_reason_pb2
 
@@ -73,15 +73,18 @@ class MemoryServer:
         if tool is None or not _may(caller, tool):
             raise MCPError(types.INVALID_PARAMS, "there is no such tool for this caller")
         try:
-            return _answered(await self._run(tool, caller, asked.arguments or {}))
+            return await self._run(tool, caller, asked.arguments or {})
         except (ToolRefusedError, NoMemoryError) as refused:
             text = types.TextContent(text=_said(refused))
             return types.CallToolResult(content=[text], is_error=True, meta={REFUSAL: _facts(refused)})
 
-    async def _run(self, tool: Tool, caller: BoundCaller, arguments: dict[str, Any]) -> Answer:
+    async def _run(self, tool: Tool, caller: BoundCaller, arguments: dict[str, Any]) -> types.CallToolResult:
         if unknown := sum(1 for _ in unknown_arguments(tool.arguments, arguments)):
             raise ToolRefusedError(f"{unknown} argument(s) are unknown; the user is bound by the connection")
-        return await tool.run(self._memory, caller, read_arguments(tool.arguments, arguments, UTC))
+        answer = await tool.run(self._memory, caller, options(read_arguments(tool.arguments, arguments, UTC)))
+        result = tool.result.model_validate(answer.result)
+        text = types.TextContent(text=answer.text or result.model_dump_json(exclude_defaults=True))
+        return types.CallToolResult(content=[text], structured_content=result.model_dump(mode="json"))
 
     async def list_resources(
         self, context: Context, page: types.PaginatedRequestParams | None
@@ -134,13 +137,6 @@ class MemoryServer:
 
 def _may(caller: BoundCaller, tool: Tool) -> bool:
     return caller.may_write or not tool.writes
-
-
-def _answered(answer: Answer) -> types.CallToolResult:
-    return types.CallToolResult(
-        content=[types.TextContent(text=answer.text or as_json(answer.result))],
-        structured_content=answer.result.model_dump(mode="json"),
-    )
 
 
 def _said(refused: ToolRefusedError | NoMemoryError) -> str:

@@ -12,11 +12,11 @@ from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 import mcp_types as types
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
-from nomemory.client import PROMPT_MESSAGES, requests
-from nomemory.client.messages import Narrowing, NewMessage, RoleName
+from nomemory.client import PROMPT_MESSAGES, chat_message, requests, tool_results
 from nomemory.client.prompt_block import prompt_block
+from nomemory.client.tool_results import Json
 from nomemory.mcp import results
 from nomemory.mcp.memory import BoundCaller, Memory
 from nomemory.recall.model.question import Role
@@ -30,12 +30,13 @@ from nomemory.recall.tools.arguments import (
     NeighborArguments,
     OneRole,
     QueryText,
-    SearchFilter,
     SemanticArguments,
     object_schema,
 )
 
 ZoneName = Annotated[str, Field(max_length=64)]
+Given = dict[str, Any]
+"""Options of a request."""
 Content = Annotated[str, Field(min_length=1, max_length=262_144)]
 
 
@@ -72,7 +73,7 @@ class RememberArguments(ArgumentObject):
 class Answer:
     """What a tool answers: as JSON, and as the text that a model reads; without a text, the JSON is that, too."""
 
-    result: results.Result
+    result: Json
     text: str = ""
 
 
@@ -85,7 +86,7 @@ class Tool:
     description: str
     arguments: type[ArgumentObject]
     result: type[results.Result]
-    run: Callable[[Memory, BoundCaller, Any], Awaitable[Answer]]
+    run: Callable[[Memory, BoundCaller, Given], Awaitable[Answer]]
     writes: bool = False
 
     def described(self) -> types.Tool:
@@ -105,90 +106,52 @@ class Tool:
         )
 
 
-async def _recall(memory: Memory, caller: BoundCaller, asked: RecallArguments) -> Answer:
-    request = requests.recall(
-        asked.question,
-        since=asked.since,
-        until=asked.until,
-        role=_role(asked.role),
-        time_zone=asked.time_zone,
-        conversation_id=asked.conversation_id,
-        skill=asked.skill,
-        evidence_messages=PROMPT_MESSAGES,
-    )
+def options(asked: ArgumentObject) -> Given:
+    """Return the options of a request that arguments stand for, by the names that the client has for them."""
+    given = asked.model_dump(exclude_none=True)
+    narrowed = given.pop("filter", {})
+    found = {**given, **narrowed.pop("time_range", {}), **narrowed}
+    role = found.pop("role", Role.ANY)
+    return found if role is Role.ANY else {**found, "role": role.value}
+
+
+async def _recall(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
+    request = requests.recall(**given, evidence_messages=PROMPT_MESSAGES)
     reply = await memory.call(memory.recall.Recall, request, caller.recall_metadata)
-    block = prompt_block(reply, asked.question, asked.time_zone)
-    return Answer(results.recalled(reply, block.shown()), block.text())
+    block = prompt_block(reply, given["question"], given["time_zone"])
+    return Answer(tool_results.recalled(reply, block.shown()), block.text())
 
 
-async def _search(memory: Memory, caller: BoundCaller, asked: HybridArguments) -> Answer:
-    request = requests.hybrid_search(caller.user_id, asked.query_text, top_k=asked.top_k, **_narrowing(asked.filter))
-    return Answer(results.ranked(await memory.call(memory.query.HybridSearch, request, caller.metadata)))
+async def _search(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
+    request = requests.hybrid_search(caller.user_id, given.pop("query_text"), **given)
+    return Answer(tool_results.ranked(await memory.call(memory.query.HybridSearch, request, caller.metadata)))
 
 
-async def _lexical_search(memory: Memory, caller: BoundCaller, asked: LexicalArguments) -> Answer:
-    request = requests.lexical_search(
-        caller.user_id,
-        asked.query_text,
-        page_size=asked.page_size,
-        cursor=asked.cursor,
-        **_narrowing(asked.filter),
-    )
-    return Answer(results.lexical_page(await memory.call(memory.query.LexicalSearch, request, caller.metadata)))
+async def _lexical_search(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
+    request = requests.lexical_search(caller.user_id, given.pop("query_text"), **given)
+    return Answer(tool_results.lexical_page(await memory.call(memory.query.LexicalSearch, request, caller.metadata)))
 
 
-async def _semantic_search(memory: Memory, caller: BoundCaller, asked: SemanticArguments) -> Answer:
-    request = requests.semantic_search(
-        caller.user_id,
-        asked.query_embedding or asked.query_text,
-        top_k=asked.top_k,
-        min_score=asked.min_score,
-        **_narrowing(asked.filter),
-    )
-    return Answer(results.ranked(await memory.call(memory.query.SemanticSearch, request, caller.metadata)))
+async def _semantic_search(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
+    text, vector = given.pop("query_text"), given.pop("query_embedding")
+    request = requests.semantic_search(caller.user_id, vector or text, **given)
+    return Answer(tool_results.ranked(await memory.call(memory.query.SemanticSearch, request, caller.metadata)))
 
 
-async def _messages_list(memory: Memory, caller: BoundCaller, asked: ListArguments) -> Answer:
-    request = requests.list_messages(
-        caller.user_id,
-        since=asked.since,
-        until=asked.until,
-        role=_role(asked.role),
-        page_size=asked.page_size,
-        cursor=asked.cursor,
-    )
-    return Answer(results.page(await memory.call(memory.query.ListMessages, request, caller.metadata)))
+async def _messages_list(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
+    request = requests.list_messages(caller.user_id, **given)
+    return Answer(tool_results.page(await memory.call(memory.query.ListMessages, request, caller.metadata)))
 
 
-async def _neighbors(memory: Memory, caller: BoundCaller, asked: NeighborArguments) -> Answer:
-    request = requests.neighbors(caller.user_id, asked.message_id, before=asked.before, after=asked.after)
-    return Answer(results.around(await memory.call(memory.query.GetNeighbors, request, caller.metadata)))
+async def _neighbors(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
+    request = requests.neighbors(caller.user_id, **given)
+    return Answer(tool_results.around(await memory.call(memory.query.GetNeighbors, request, caller.metadata)))
 
 
-async def _remember(memory: Memory, caller: BoundCaller, given: RememberArguments) -> Answer:
-    said: NewMessage = {
-        "user_id": caller.user_id,
-        "ts": given.said_at or datetime.now(UTC),
-        "role": _role(given.role) or "user",
-        "content": given.content,
-        "conversation_id": given.conversation_id,
-        "message_id": given.message_id,
-    }
-    reply = await memory.call(memory.ingest.WriteMessages, requests.write([said]), caller.metadata)
-    return Answer(results.remembered(reply))
-
-
-def _role(role: Role | None) -> RoleName | None:
-    return None if role is None or role is Role.ANY else role.value
-
-
-def _narrowing(wanted: SearchFilter) -> Narrowing:
-    return {
-        "since": wanted.time_range.since,
-        "until": wanted.time_range.until,
-        "role": _role(wanted.role),
-        "conversation_id": wanted.conversation_id,
-    }
+async def _remember(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
+    said_at = given.pop("said_at", None) or datetime.now(UTC)
+    request = requests.write([chat_message(user_id=caller.user_id, ts=said_at, **given)])
+    return Answer(tool_results.remembered(await memory.call(memory.ingest.WriteMessages, request, caller.metadata)))
 
 
 TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
@@ -256,8 +219,3 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
         )
     }
 )
-
-
-def as_json(result: BaseModel) -> str:
-    """Return a result as the text for clients that read no structured content."""
-    return result.model_dump_json(exclude_defaults=True)

@@ -11,11 +11,10 @@ from nomemory.server.metrics.text import Exposition
 from nomemory.server.overload.open_files import affordable
 from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.settings import Settings
-from nomemory.server.web.application import Application
+from nomemory.server.web.application import application_of_calls, application_of_metrics
 from nomemory.server.web.asgi_server import AsgiServer
 from nomemory.server.web.connection import Connection, ConnectionLimits
-from nomemory.server.web.metrics_application import MetricsApplication
-from nomemory.server.web.metrics_page import MetricsPage
+from nomemory.server.web.pages import MetricsPage
 
 
 def web_servers(
@@ -40,14 +39,13 @@ def web_servers(
     page = MetricsPage(exposition, path.bounds, access, settings) if exposition else None
     tls = tls_files(settings)
     if addresses.http is not None:
-        limits, most = ConnectionLimits.of(settings, is_shared=is_shared), affordable(settings).http
-        application = Application(path, settings, page)
+        limits = ConnectionLimits(settings, affordable(settings).http, is_shared)
+        application = application_of_calls(path, settings, page)
 
         def stays(connection: Connection) -> bool:
             return connection.is_working() or connection.peer in path.bounds.proven
 
-        yield "http", AsgiServer(application, tls, limits, most, is_shared=is_shared, stays=stays), addresses.http
+        yield "http", AsgiServer(application, tls, limits, stays), addresses.http
     if addresses.metrics is not None and page is not None:
-        limits, most = ConnectionLimits.of(settings, is_shared=False), settings.metrics.connections_max
-        metrics = MetricsApplication(page, path, settings)
-        yield "metrics", AsgiServer(metrics, tls, limits, most, is_shared=False), addresses.metrics
+        limits = ConnectionLimits(settings, settings.metrics.connections_max)
+        yield "metrics", AsgiServer(application_of_metrics(page, path, settings), tls, limits), addresses.metrics

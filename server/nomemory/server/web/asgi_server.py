@@ -1,7 +1,4 @@
-"""Serves an ASGI application: connections, their limits, and draining.
-
-Where connections come in: the sockets, and TLS with files that can be renewed in place.
-"""
+"""Serves an ASGI application: connections, their limits, draining, and TLS with files that can be renewed in place."""
 
 from __future__ import annotations
 
@@ -9,9 +6,10 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Final, cast
+from typing import Any, Final, cast
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
@@ -19,38 +17,37 @@ from uvicorn.server import ServerState
 from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.identity.tls import TlsFiles
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
+from nomemory.server.settings import Settings
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.web.connection import Connection, ConnectionLimits
-from nomemory.server.web.exchange import AsgiApplication
+from nomemory.server.web.exchange import Scope
 
-if TYPE_CHECKING:
-    from uvicorn._types import ASGIApplication
-
-
+AsgiApplication = Callable[[Scope, Any, Any], Awaitable[None]]
+"""Answers requests, as ASGI has them. Any: its messages are dicts."""
 _log = get_logger("http")
-_BACKLOG = 1024
+_BACKLOG: Final = 1024
+_LOOK_S: Final = 1.0
+"""How often connections are looked at, and the files for TLS."""
+_SILENT: Final = logging.CRITICAL + 1
+"""uvicorn's lines may hold what a request says."""
 
 
+@dataclass(eq=False)
 class Listener:
     """Accepts connections.
 
-    Args:
+    Attributes:
         connection: makes the protocol of one.
         tls: the files; None: in the clear.
-        handshake_s: how long a handshake may take.
-        is_shared: other processes accept at the same address.
+        limits: how long a handshake may take, and whether other processes accept at the same address.
     """
 
-    def __init__(
-        self, connection: Callable[[], asyncio.Protocol], tls: TlsFiles | None, handshake_s: float, *, is_shared: bool
-    ) -> None:
-        self._connection = connection
-        self._tls = tls
-        self._handshake_s = handshake_s
-        self._is_shared = is_shared
-        self._sockets: list[socket.socket] = []
-        self._servers: list[asyncio.Server] = []
-        self._stamp: object = None
+    connection: Callable[[], asyncio.Protocol]
+    tls: TlsFiles | None
+    limits: ConnectionLimits
+    _sockets: list[socket.socket] = field(default_factory=list, init=False)
+    _servers: list[asyncio.Server] = field(default_factory=list, init=False)
+    _stamp: object = field(default=None, init=False)
 
     async def start(self, address: ListenAddress) -> ListenAddress:
         """Accept connections; return the address that was bound.
@@ -73,10 +70,10 @@ class Listener:
 
     async def renew(self) -> None:
         """Look whether the files for TLS have changed. While they make no sense together, those from before stay."""
-        if self._tls is None:
+        if self.tls is None:
             return
         try:
-            if self._tls.stamp() == self._stamp:
+            if self.tls.stamp() == self._stamp:
                 return
             context = self._context()
         except OSError as error:
@@ -94,55 +91,42 @@ class Listener:
             own.close()
 
     def _context(self) -> ssl.SSLContext | None:
-        if self._tls is None:
+        if self.tls is None:
             return None
-        self._stamp = self._tls.stamp()
-        return self._tls.context()
+        self._stamp = self.tls.stamp()
+        return self.tls.context()
 
     def _bind(self, address: ListenAddress) -> ListenAddress:
         """Bind to every address that the host's name stands for, at one port."""
         port = address.port
         places = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, _, _, _, place in places:
-            own = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # or asyncio leaves Nagle on
+            at = (place[0], port, *place[2:])
+            own = socket.create_server(at, family=family, backlog=_BACKLOG, reuse_port=self.limits.is_shared)
             self._sockets.append(own)
-            own.setblocking(False)  # noqa: FBT003 - the system's own call
-            if family == socket.AF_INET6:
-                own.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT if self._is_shared else socket.SO_REUSEADDR, 1)
-            own.bind((place[0], port, *place[2:]))
-            own.listen(_BACKLOG)
+            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # so what is accepted has it, on any event loop
             port = own.getsockname()[1]
         return ListenAddress(address.host, port)
 
     async def _accept(self, context: ssl.SSLContext | None) -> list[asyncio.Server]:
         # A server closes its socket when it ends; a copy goes on when another one follows it.
-        loop, handshake_s = asyncio.get_running_loop(), None if context is None else self._handshake_s
+        loop, handshake_s = asyncio.get_running_loop(), None if context is None else self.limits.settings.http.head_s
         return [
             await loop.create_server(
-                self._connection, sock=own.dup(), ssl=context, ssl_handshake_timeout=handshake_s, backlog=_BACKLOG
+                self.connection, sock=own.dup(), ssl=context, ssl_handshake_timeout=handshake_s, backlog=_BACKLOG
             )
             for own in self._sockets
         ]
-
-
-_LOOK_S: Final = 1.0
-"""How often connections are looked at, and the files for TLS."""
-
-
-_SILENT: Final = logging.CRITICAL + 1
 
 
 class AsgiServer:
     """Serves an application over HTTP/1.1. It gets its connection as `state["connection"]` of each request's scope.
 
     Args:
-        application: answers requests; it says by `Connection.working` while it does.
+        application: answers requests.
         tls: the files; None: in the clear.
-        limits: what a connection may do.
-        connections_max: how many there may be. Further ones take the place of those that do not stay, or are closed.
+        limits: what connections may do. Those beyond the most take the place of one that does not stay, or are closed.
         stays: whether a connection keeps its place: here if it has brought a request.
-        is_shared: other processes serve at the same address. Somebody has to hold it for all of them.
     """
 
     def __init__(
@@ -150,17 +134,15 @@ class AsgiServer:
         application: AsgiApplication,
         tls: TlsFiles | None,
         limits: ConnectionLimits,
-        connections_max: int,
-        *,
-        is_shared: bool,
         stays: Callable[[Connection], bool] = Connection.has_asked,
     ) -> None:
+        self._application = application
         self._limits = limits
         self._stays = stays
-        self._most = connections_max
         self._state = ServerState()
-        self._config = _config(application, limits)
-        self._listener = Listener(self._connection, tls, limits.head_s, is_shared=is_shared)
+        self._connections = cast("set[Connection]", self._state.connections)
+        self._config = _config(self._answer, limits.settings)
+        self._listener = Listener(lambda: Connection(self._config, self._state, limits, self._has_room), tls, limits)
         self._looking: asyncio.Task[None] | None = None
 
     async def start(self, address: ListenAddress) -> ListenAddress:
@@ -170,7 +152,6 @@ class AsgiServer:
             ListenAddressError: the port is taken.
             IdentitySettingsError: the files for TLS cannot be used.
         """
-        self._note_date()
         bound = await self._listener.start(address)
         self._looking = asyncio.create_task(self._look())
         return bound
@@ -178,7 +159,7 @@ class AsgiServer:
     async def stop(self, grace_s: float) -> None:
         """Let requests in flight finish, for so many seconds."""
         self._listener.close()
-        for connection in list(self._state.connections):
+        for connection in list(self._connections):
             connection.shutdown()
         if self._state.tasks:
             await asyncio.wait(self._state.tasks, timeout=grace_s)
@@ -187,48 +168,47 @@ class AsgiServer:
         if self._looking is not None:
             self._looking.cancel()
         await asyncio.gather(*self._state.tasks, return_exceptions=True)
-        for connection in list(self._state.connections):
-            connection.transport.abort()
+        for connection in list(self._connections):
+            connection.abort()
 
-    def _connection(self) -> Connection:
-        return Connection(self._config, self._state, self._limits, self._has_room)
+    async def _answer(self, scope: Scope, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI's messages are dicts
+        connection: Connection = scope["state"]["connection"]
+        connection.task = asyncio.current_task()
+        try:
+            await self._application(scope, receive, send)
+        except asyncio.CancelledError:
+            connection.abort()
+        finally:
+            connection.task = None
 
     def _has_room(self) -> bool:
         """Return whether there is room for one more. The oldest of those that do not stay makes room."""
-        if len(self._state.connections) < self._most:
+        if len(self._connections) < self._limits.connections_max:
             return True
-        connections = (one for one in self._state.connections if isinstance(one, Connection))
-        strangers = [one for one in connections if not (one.transport.is_closing() or self._stays(one))]
-        if strangers:
-            min(strangers, key=lambda one: one.opened).abort()
-        return bool(strangers)
+        leaving = [one for one in self._connections if not (one.transport.is_closing() or self._stays(one))]
+        if leaving:
+            min(leaving, key=lambda one: one.opened).abort()
+        return bool(leaving)
 
     async def _look(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_S)
-            self._note_date()
+            self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
             await self._listener.renew()
-            for connection in list(self._state.connections):
-                if isinstance(connection, Connection):
-                    connection.end_if_overdue()
-
-    def _note_date(self) -> None:
-        self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
+            for connection in list(self._connections):
+                connection.end_if_overdue()
+            await asyncio.sleep(_LOOK_S)
 
 
-def _config(application: AsgiApplication, limits: ConnectionLimits) -> Config:
-    config = Config(
-        cast("ASGIApplication", application),
+def _config(application: AsgiApplication, settings: Settings) -> Config:
+    return Config(
+        application,
         http=Connection,
         ws="none",
         lifespan="off",
         interface="asgi3",
         log_config=None,
+        log_level=_SILENT,
         access_log=False,
         proxy_headers=False,
-        timeout_keep_alive=int(limits.idle_s),
+        timeout_keep_alive=int(settings.connections.connection_idle_s),
     )
-    for name in ("uvicorn.error", "uvicorn.access"):
-        logging.getLogger(name).setLevel(_SILENT)  # its lines may hold what a request says
-    config.load()
-    return config

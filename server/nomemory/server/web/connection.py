@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import httptools
@@ -16,45 +16,58 @@ from uvicorn.server import ServerState
 from nomemory.server.settings import Settings
 
 _UPGRADE = b"upgrade"
-_BAD_REQUEST = (
-    b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
-)
 _BAD_REQUEST_BODY = (
     b'{"error":{"code":"INVALID_ARGUMENT","message":"the request is not valid HTTP, or its head is too large",'
     b'"details":[]}}'
 )
+_BAD_REQUEST = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
+) % (len(_BAD_REQUEST_BODY), _BAD_REQUEST_BODY)
 
 
-class _HeadTooLargeError(Exception):
-    """A request has too many bytes before its body, or too many requests are sent ahead."""
-
-
-class _TunnelError(Exception):
-    """A request asks for a tunnel."""
+class _RefusedHeadError(Exception):
+    """A request has too many bytes before its body, asks for a tunnel, or too many requests are sent ahead."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What a connection may do. `worn_s` is the age from which it is not used again; None: any."""
+    """What connections may do.
 
-    head_max_bytes: int
-    head_s: float
-    idle_s: float
-    pipelined_max: int
-    unread_s: float
-    worn_s: float | None
+    Attributes:
+        settings: the limits of heads, and how long a connection may be idle.
+        connections_max: how many there may be.
+        is_shared: other processes serve at the same address. An old connection is not used again, so clients spread.
+        body_s: how long the body of a request may take.
+        answer_s: how long its answer may take, until the client has taken it.
+    """
 
-    @classmethod
-    def of(cls, settings: Settings, *, is_shared: bool) -> ConnectionLimits:
-        """Return the limits of the settings."""
-        return cls(
-            settings.http.head_max_bytes,
-            settings.http.head_s,
-            settings.connections.connection_idle_s,
-            settings.http.pipelined_max,
-            settings.connections.unread_s,
-            settings.workers.connection_s if is_shared else None,
-        )
+    settings: Settings
+    connections_max: int
+    is_shared: bool = False
+    body_s: float = inf
+    answer_s: float = inf
+
+
+class _Parser(httptools.HttpRequestParser):
+    """Parses requests. One that asks to change the protocol is taken as if it did not ask, as HTTP allows."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._connection = connection
+        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
+
+    def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # connections have bytes
+        """Take bytes. Such a head and what is behind it are for a new parser: this one takes nothing more."""
+        try:
+            super().feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._connection.parser = again = _Parser(self._connection)
+            again.feed_data(self._head_without_upgrade() + data[upgrade.args[0] :])
+
+    def _head_without_upgrade(self) -> bytes:
+        line = b"%b %b HTTP/%b" % (self.get_method(), self._connection.url, self.get_http_version().encode())
+        headers = [b"%b: %b" % header for header in self._connection.headers if header[0] != _UPGRADE]
+        return b"\r\n".join([line, *headers, b"", b""])
 
 
 class Connection(HttpToolsProtocol):
@@ -69,21 +82,22 @@ class Connection(HttpToolsProtocol):
     Attributes:
         peer: the other end, as gRPC names one: `ipv4:127.0.0.1:40000`.
         opened: when it was, as the loop tells time.
+        task: answers a request; None: nothing does.
     """
 
     def __init__(
         self, config: Config, state: ServerState, limits: ConnectionLimits, admits: Callable[[], bool]
     ) -> None:
         super().__init__(config, state, {"connection": self})
+        self.parser = _Parser(self)
         self.peer = ""
         self._limits = limits
+        self._head_max_bytes = limits.settings.http.head_max_bytes
         self._admits = admits
-        self._task: asyncio.Task[Any] | None = None
+        self.task: asyncio.Task[Any] | None = None
         self.opened = self._since = self._taken = self.loop.time()
-        self._unread = 0
-        self._is_in_head = False
-        self._head_bytes = self._unparsed_bytes = 0
-        self._is_lost = False
+        self._is_in_head = self._is_in_body = False
+        self._unparsed_bytes = self._unread = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """Begin, if there is room."""
@@ -96,59 +110,28 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the call that is being answered: nobody waits for it any more."""
-        self._is_lost = True
         super().connection_lost(exc)
-        if self._task is not None:
-            self._task.cancel()
+        if self.task is not None:
+            self.task.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, and hold what the parser keeps to the limit of a head."""
-        if self._is_lost or self.transport.is_closing():
+        if self.transport.is_closing():
             return
-        self._unset_keepalive_if_required()
-        # The parser tells of a header once it is whole, be it before a body or behind one.
+        # The parser tells of a head once it is whole, and of what stands behind a body likewise.
         self._unparsed_bytes += len(data)
-        try:
-            self._parse(data)
-        except httptools.HttpParserError:
+        super().data_received(data)
+        if self._unparsed_bytes > self._head_max_bytes:
             self.send_400_response("")
-            return
-        if self._unparsed_bytes > self._limits.head_max_bytes:
-            self.send_400_response("")
-
-    def _parse(self, data: bytes) -> None:
-        """Parse bytes. A request to change the protocol is taken as if it did not ask for that, as HTTP allows."""
-        while data:
-            try:
-                self.parser.feed_data(data)
-            except httptools.HttpParserUpgrade as upgrade:
-                data = self._head_without_upgrade() + data[upgrade.args[0] :]
-                self.parser = httptools.HttpRequestParser(self)  # the one before may take nothing more
-                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-            else:
-                return
-
-    def _head_without_upgrade(self) -> bytes:
-        """Return the head that was parsed last, without what made the parser take the rest for another protocol."""
-        line = b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
-        headers = [b"%b: %b" % header for header in self.headers if header[0] != _UPGRADE]
-        return b"\r\n".join([line, *headers, b"", b""])
 
     def on_message_begin(self) -> None:
         """Begin with the head of a request."""
         self._is_in_head = True
-        self._head_bytes = self._unparsed_bytes = 0
         self._since = self.loop.time()
         super().on_message_begin()
 
-    def on_url(self, url: bytes) -> None:
-        """Take a part of the request's line."""
-        self._take(len(url))
-        super().on_url(url)
-
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header. What stands behind a body is not one: nobody in front of the server has looked at it."""
-        self._take(len(name) + len(value) + 4)
         if self._is_in_head:
             super().on_header(name, value)
 
@@ -156,11 +139,14 @@ class Connection(HttpToolsProtocol):
         """Begin to answer, or let the request wait for the answers before it."""
         if self.parser.should_upgrade():
             if not any(name == _UPGRADE for name, _ in self.headers):
-                raise _TunnelError
+                raise _RefusedHeadError
             return  # it comes again without the header
-        self._is_in_head = False
-        if len(self.pipeline) >= self._limits.pipelined_max and self.is_working():
-            raise _HeadTooLargeError
+        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > self._head_max_bytes:
+            raise _RefusedHeadError
+        if len(self.pipeline) >= self._limits.settings.http.pipelined_max and self.is_working():
+            raise _RefusedHeadError
+        self._is_in_head, self._is_in_body = False, True
+        self._unparsed_bytes = 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -171,6 +157,8 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """End the body."""
         self._unparsed_bytes = 0
+        self._is_in_body = False
+        self._since = self.loop.time()
         if not self.parser.should_upgrade():
             super().on_message_complete()
 
@@ -183,14 +171,9 @@ class Connection(HttpToolsProtocol):
         """Refuse what is no request. Where another one is being answered there is no room for a refusal."""
         if self.is_working():
             self.transport.abort()
-            return
-        self.transport.write(_BAD_REQUEST % (len(_BAD_REQUEST_BODY), _BAD_REQUEST_BODY))
-        self.transport.close()
-
-    def certificate(self) -> bytes | None:
-        """Return the certificate of the other end (DER), which the handshake has checked; None: there is none."""
-        tls = self.transport.get_extra_info("ssl_object")
-        return tls.getpeercert(binary_form=True) if tls is not None else None
+        elif not self.transport.is_closing():
+            self.transport.write(_BAD_REQUEST)
+            self.transport.close()
 
     def has_asked(self) -> bool:
         """Return whether it has brought the whole head of a request."""
@@ -200,21 +183,10 @@ class Connection(HttpToolsProtocol):
         """Return whether a request of it is being answered."""
         return self.cycle is not None and not self.cycle.response_complete
 
-    def is_worn(self) -> bool:
-        """Return whether the connection is not used again: so clients spread over the processes of a server."""
-        return self._limits.worn_s is not None and self.loop.time() - self.opened > self._limits.worn_s
-
-    @contextmanager
-    def working(self) -> Iterator[None]:
-        """Hold the task that answers a request. It is cancelled where the connection is lost, and that is all."""
-        self._task = asyncio.current_task()
-        try:
-            yield
-        except asyncio.CancelledError:
-            if not self._is_lost:
-                self.transport.abort()
-        finally:
-            self._task = None
+    def is_aged(self) -> bool:
+        """Return whether the connection is not used again."""
+        age_s = self._limits.settings.workers.connection_s
+        return self._limits.is_shared and self.loop.time() - self.opened > age_s
 
     def abort(self) -> None:
         """End the connection at once."""
@@ -225,23 +197,15 @@ class Connection(HttpToolsProtocol):
         now, unread = self.loop.time(), self.transport.get_write_buffer_size()
         if unread != self._unread:
             self._unread, self._taken = unread, now
-        if self._is_lost:
-            return
-        if unread or self.transport.is_closing():
-            if now - self._taken > self._limits.unread_s:
-                self.transport.abort()
-        elif not self.is_working() and now - self._since > (
-            self._limits.idle_s if self._is_idle else self._limits.head_s
-        ):
-            self.transport.close()
+        is_stuck = unread > 0 and now - self._taken > self._limits.settings.connections.unread_s
+        if is_stuck or now - self._since > self._patience_s():
+            self.transport.abort()
 
-    @property
-    def _is_idle(self) -> bool:
-        """Whether a request has been answered, and the next one has not begun."""
-        return self.cycle is not None and not self._is_in_head
-
-    def _take(self, size: int) -> None:
-        self._unparsed_bytes = 0
-        self._head_bytes += size
-        if self._head_bytes > self._limits.head_max_bytes:
-            raise _HeadTooLargeError
+    def _patience_s(self) -> float:
+        settings = self._limits.settings
+        if self.is_working():
+            return self._limits.body_s if self._is_in_body else self._limits.answer_s
+        if self.transport.is_closing() or self.transport.get_write_buffer_size():
+            return settings.connections.unread_s
+        is_idle = self.has_asked() and not self._is_in_head
+        return settings.connections.connection_idle_s if is_idle else settings.http.head_s

@@ -7,32 +7,24 @@ import base64
 import binascii
 import re
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, MutableMapping
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
+from typing import Any, Final
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import Metadata
 from nomemory.server.rpc.call import REQUEST_ID, request_id_of
-
-if TYPE_CHECKING:
-    from nomemory.server.web.connection import Connection
+from nomemory.server.web.connection import Connection
+from nomemory.server.web.errors import Headers
 
 Scope = MutableMapping[str, Any]
 """ASGI's own description of a request."""
-AsgiApplication = Callable[[Scope, Any, Any], Awaitable[None]]
-"""Answers requests, as ASGI has them. Any: its messages are dicts."""
 _REQUEST_ID: Final = REQUEST_ID.encode()
-Headers = tuple[tuple[bytes, bytes], ...]
-
 _TIMEOUT: Final = re.compile(r"\d{1,10}")
-_TIMEOUTS: Final = (b"x-timeout-ms", b"connect-timeout-ms")
 _AT_ONCE_BYTES: Final = 65_536
 """What a connection's buffer takes without anybody having to wait."""
-_DISCARDED_BYTES: Final = 1 << 26
 _COUNTED_BYTES: Final = 1 << 20
 """The bytes of a long body are counted by so many."""
-_LENGTH_DIGITS: Final = 18
 _DISCARDED_S: Final = 1.0
 """What is read of a body that nobody wants: a client that is cut off while it sends may not see its answer."""
 
@@ -44,6 +36,7 @@ class Exchange:
         scope: ASGI's description of the request.
         receive: ASGI's way to read its body.
         send: ASGI's way to answer.
+        holding: counts the bytes of the body while they are held, as `Bounds.holding`.
 
     Attributes:
         verb: `GET`, `POST` and so on.
@@ -52,17 +45,21 @@ class Exchange:
         connection: the one that it came on.
         request_id: the client's own, or a random one.
         common: headers of every answer.
-        holding: counts the bytes of the body while they are held, as `Bounds.holding`.
     """
 
     # Any: ASGI's messages are dicts.
-    def __init__(self, scope: Scope, receive: Any, send: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Any,  # noqa: ANN401
+        send: Any,  # noqa: ANN401
+        holding: Callable[[int], AbstractContextManager[None]],
+    ) -> None:
         self.verb: str = scope["method"]
         self.raw_path: bytes = scope["raw_path"]
         self.query: bytes = scope["query_string"]
         self.connection: Connection = scope["state"]["connection"]
         self.common: Headers = ()
-        self.holding: Callable[[int], AbstractContextManager[None]] = _uncounted
         self.is_answered = False
         self._headers: list[tuple[bytes, bytes]] = scope["headers"]
         self.request_id = request_id_of(
@@ -70,6 +67,7 @@ class Exchange:
         )
         self._receive = receive
         self._send = send
+        self._holding = holding
         self._is_read = not self.has_body
 
     def header(self, name: bytes) -> str:
@@ -110,16 +108,15 @@ class Exchange:
         Raises:
             Fault: MALFORMED_REQUEST, it is not whole milliseconds.
         """
-        given = [text for name in _TIMEOUTS if (text := self.header(name))]
-        if not given:
-            return None
-        if len(given) > 1 or not _TIMEOUT.fullmatch(given[0]):
+        given = self.header(b"x-timeout-ms") or self.header(b"connect-timeout-ms")
+        if given and not _TIMEOUT.fullmatch(given):
             raise _malformed("x-timeout-ms must be whole milliseconds, of at most 10 digits")
-        return int(given[0]) / 1000
+        return int(given) / 1000 if given else None
 
     def auth(self) -> Mapping[str, Iterable[bytes]]:
         """Return the properties of the connection's other end, as gRPC's `auth_context` has them."""
-        certificate = self.connection.certificate()
+        tls = self.connection.transport.get_extra_info("ssl_object")
+        certificate = tls.getpeercert(binary_form=True) if tls is not None else None  # the handshake has checked it
         return {"x509_pem_cert": [ssl.DER_cert_to_PEM_cert(certificate).encode()]} if certificate else {}
 
     @asynccontextmanager
@@ -129,18 +126,15 @@ class Exchange:
         Raises:
             Fault: REQUEST_TOO_LARGE; OVERLOADED, there is no room for it.
         """
-        length = self.header(b"content-length").lstrip("0")
-        if len(length) > _LENGTH_DIGITS or int(length or 0) > most:
-            raise _too_large(most)
+        refuse_long(int(self.header(b"content-length").lstrip("0") or 0), most)
         parts: list[bytes] = []
         size = counted = 0
         with ExitStack() as held:
             async for part in self.parts():
                 size += len(part)
-                if size > most:
-                    raise _too_large(most)
+                refuse_long(size, most)
                 if size - counted > _AT_ONCE_BYTES:
-                    held.enter_context(self.holding(_COUNTED_BYTES))
+                    held.enter_context(self._holding(_COUNTED_BYTES))
                     counted += _COUNTED_BYTES
                 parts.append(part)
             yield b"".join(parts)
@@ -167,7 +161,7 @@ class Exchange:
     async def start(self, status: int, headers: Headers) -> None:
         """Begin to answer; the connection is not used again if it is old, or has the rest of a body in it."""
         self.is_answered = True
-        if not self._is_read or self.connection.is_worn():
+        if not self._is_read or self.connection.is_aged():
             headers = (*headers, (b"connection", b"close"))
         named = (_REQUEST_ID, self.request_id.encode())
         await self._send({"type": "http.response.start", "status": status, "headers": [*headers, *self.common, named]})
@@ -183,17 +177,10 @@ class Exchange:
     async def _discard(self) -> None:
         if any(name == b"expect" for name, _ in self._headers):
             return
-        size = 0
         with suppress(TimeoutError):
             async with asyncio.timeout(_DISCARDED_S):
-                async for part in self.parts():
-                    size += len(part)
-                    if size > _DISCARDED_BYTES:
-                        return
-
-
-def _uncounted(_size: int) -> AbstractContextManager[None]:
-    return nullcontext()
+                async for _ in self.parts():
+                    pass
 
 
 def _text(value: bytes) -> str:
@@ -214,5 +201,11 @@ def _malformed(message: str) -> Fault:
     return Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, message)
 
 
-def _too_large(most: int) -> Fault:
-    return Fault(Reason.ERROR_REASON_REQUEST_TOO_LARGE, f"the request is larger than {most} bytes")
+def refuse_long(size: int, most: int) -> None:
+    """Refuse a request, or one of several in a body, that has more bytes than it may have.
+
+    Raises:
+        Fault: REQUEST_TOO_LARGE.
+    """
+    if size > most:
+        raise Fault(Reason.ERROR_REASON_REQUEST_TOO_LARGE, f"the request is larger than {most} bytes")

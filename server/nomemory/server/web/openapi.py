@@ -5,39 +5,23 @@ Messages and enums of the contract as JSON Schema.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, MethodDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
 from nomemory.server import __version__
 from nomemory.server.identity.access import Need
-from nomemory.server.web.bindings import WHOLE, Binding, field_at, is_map, value_of
-from nomemory.server.web.well_known import WELL_KNOWN_READERS
+from nomemory.server.web.bindings import Binding, path_of
+from nomemory.server.web.values import inner, is_map, json_type, value_of
 
 Json = dict[str, Any]
+_JSON: Final = "application/json"
+_LINES: Final = "application/x-ndjson"
 _COMMENTS: Final = Path(__file__).with_name("comments.json")
-_WELL_KNOWN: Final[Mapping[str, Json]] = {
-    "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
-    "google.protobuf.Duration": {"type": "string", "examples": ["1.5s"]},
-    "google.protobuf.FieldMask": {"type": "string", "examples": ["messageId,ts"]},
-    "google.protobuf.Struct": {"type": "object", "additionalProperties": True},
-    "google.protobuf.Value": {},
-    "google.protobuf.ListValue": {"type": "array", "items": {}},
-}
-_SCALARS: Final[Mapping[int, Json]] = {
-    FieldDescriptor.CPPTYPE_INT32: {"type": "integer", "format": "int32"},
-    FieldDescriptor.CPPTYPE_UINT32: {"type": "integer", "format": "int32", "minimum": 0},
-    FieldDescriptor.CPPTYPE_INT64: {"type": "string", "format": "int64"},
-    FieldDescriptor.CPPTYPE_UINT64: {"type": "string", "format": "int64"},
-    FieldDescriptor.CPPTYPE_FLOAT: {"type": "number", "format": "float"},
-    FieldDescriptor.CPPTYPE_DOUBLE: {"type": "number", "format": "double"},
-    FieldDescriptor.CPPTYPE_BOOL: {"type": "boolean"},
-    FieldDescriptor.CPPTYPE_STRING: {"type": "string"},
-}
 
 
 @cache
@@ -53,24 +37,16 @@ def described(full_name: str) -> Json:
 
 
 class Schemas:
-    """The schemas that a document refers to, collected while it is made."""
+    """The schemas that a document refers to, collected while it is made: `found`, by their names."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Json] = {}
+        self.found: dict[str, Json] = {}
 
-    def all(self) -> Mapping[str, Json]:
-        """Return them by their names."""
-        return self._found
-
-    def of_message(self, message: Descriptor, without: Collection[str] = ()) -> Json:
-        """Return the schema of a message; one without some fields stands by itself."""
-        if message.full_name in _WELL_KNOWN:
-            return dict(_WELL_KNOWN[message.full_name])
-        if without:
-            return self._object(message, without)
-        if message.name not in self._found:
-            self._found[message.name] = {}  # a message may have fields of its own type
-            self._found[message.name].update(self._object(message))
+    def of_message(self, message: Descriptor) -> Json:
+        """Return the schema of a message."""
+        if message.name not in self.found:
+            self.found[message.name] = {}  # a message may have fields of its own type
+            self.found[message.name].update(self._object(message))
         return {"$ref": f"#/components/schemas/{message.name}"}
 
     def of_field(self, field: FieldDescriptor, *, is_described: bool = True) -> Json:
@@ -82,31 +58,26 @@ class Schemas:
         one = self._value(field)
         return {**({"type": "array", "items": one} if field.is_repeated else one), **comment}
 
-    def _object(self, message: Descriptor, without: Collection[str] = ()) -> Json:
-        fields = {field.json_name: self.of_field(field) for field in message.fields if field.name not in without}
+    def _object(self, message: Descriptor) -> Json:
+        fields = {field.json_name: self.of_field(field) for field in message.fields}
         return {"type": "object", **described(message.full_name), "properties": fields, "additionalProperties": False}
 
     def _value(self, field: FieldDescriptor) -> Json:
-        if field.message_type is not None:
-            return self.of_message(field.message_type)
         if field.enum_type is not None:
             return self._of_enum(field.enum_type)
-        return dict(_SCALARS[field.cpp_type])
+        known = json_type(field)
+        return self.of_message(inner(field)) if known is None else dict(known.schema)
 
     def _of_enum(self, enum: EnumDescriptor) -> Json:
-        if enum.name not in self._found:
+        if enum.name not in self.found:
             told = [_comments().get(f"{enum.full_name}.{value.name}", value.name) for value in enum.values]
             about = " ".join([described(enum.full_name).get("description", ""), *told]).strip()
-            self._found[enum.name] = {
+            self.found[enum.name] = {
                 "type": "string",
                 "enum": [value.name for value in enum.values],
                 "description": about,
             }
         return {"$ref": f"#/components/schemas/{enum.name}"}
-
-
-_DEPTH_MAX: Final = 4
-"""How deep the fields of a query may lie."""
 
 
 _SECURITY: Final = {
@@ -121,24 +92,19 @@ _HEADERS: Final[Mapping[str, Json]] = {
         "schema": {"type": "string"},
     },
 }
+_ERROR_FIELDS: Final[Json] = {
+    "code": {"type": "string", "description": "The gRPC code, such as `INVALID_ARGUMENT`."},
+    "message": {"type": "string", "description": "A sentence for people."},
+    "details": {
+        "type": "array",
+        "description": "google.rpc.ErrorInfo with the reason; BadRequest with each violation; RetryInfo.",
+        "items": {"type": "object", "properties": {"@type": {"type": "string"}}, "required": ["@type"]},
+    },
+}
 _ERROR: Final[Json] = {
     "type": "object",
     "description": "What went wrong.",
-    "properties": {
-        "error": {
-            "type": "object",
-            "properties": {
-                "code": {"type": "string", "description": "The gRPC code, such as `INVALID_ARGUMENT`."},
-                "message": {"type": "string", "description": "A sentence for people."},
-                "details": {
-                    "type": "array",
-                    "description": "google.rpc.ErrorInfo with the reason; BadRequest with each violation; RetryInfo.",
-                    "items": {"type": "object", "properties": {"@type": {"type": "string"}}, "required": ["@type"]},
-                },
-            },
-            "required": ["code", "message", "details"],
-        }
-    },
+    "properties": {"error": {"type": "object", "properties": _ERROR_FIELDS, "required": list(_ERROR_FIELDS)}},
     "required": ["error"],
 }
 
@@ -153,8 +119,8 @@ def document(bindings: Sequence[Binding], needs: Mapping[str, Need]) -> Json:
     schemas = Schemas()
     paths: dict[str, Json] = {}
     for binding in bindings:
-        operation = _operation(binding, needs[binding.path], schemas)
-        paths.setdefault(_path(binding), {})[binding.verb.lower()] = operation
+        operation = _operation(binding, needs[path_of(binding.method)], schemas)
+        paths.setdefault(binding.template, {})[binding.verb.lower()] = operation
     services = {binding.method.containing_service.name: binding.method.containing_service for binding in bindings}
     return {
         "openapi": "3.1.0",
@@ -169,10 +135,10 @@ def document(bindings: Sequence[Binding], needs: Mapping[str, Need]) -> Json:
         "tags": [{"name": name, **described(service.full_name)} for name, service in services.items()],
         "paths": paths,
         "components": {
-            "schemas": {**schemas.all(), "Error": _ERROR},
+            "schemas": {**schemas.found, "Error": _ERROR},
             "securitySchemes": _SECURITY,
             "parameters": {name: {"name": name, "in": "header", **one} for name, one in _HEADERS.items()},
-            "responses": {"Error": {"description": "An error.", "content": _content(_ref("schemas", "Error"))}},
+            "responses": {"Error": {"description": "An error.", "content": _content(_ref("schemas", "Error"), _JSON)}},
         },
         "security": [{"bearer": []}, {"apiKey": []}, {}],
     }
@@ -180,46 +146,31 @@ def document(bindings: Sequence[Binding], needs: Mapping[str, Need]) -> Json:
 
 def _operation(binding: Binding, need: Need, schemas: Schemas) -> Json:
     method = binding.method
+    answers = ("text/event-stream", _LINES) if method.server_streaming else (_JSON,)
     operation: Json = {
         "operationId": f"{method.containing_service.name}_{method.name}",
         "tags": [method.containing_service.name],
         **described(method.full_name),
         "parameters": [*_fields_in_path(binding, schemas), *_headers(need)],
         "responses": {
-            "200": {"description": "The answer.", "content": _reply(method, schemas)},
+            "200": {
+                "description": "The answer.",
+                "content": _content(schemas.of_message(method.output_type), *answers),
+            },
             "default": _ref("responses", "Error"),
         },
     }
-    if binding.body:
-        operation["requestBody"] = {"required": True, "content": _body(binding, schemas)}
-    if binding.body != WHOLE:
+    if binding.has_body:
+        bodies = (_LINES, _JSON) if method.client_streaming else (_JSON,)
+        content = _content(schemas.of_message(method.input_type), *bodies)
+        operation["requestBody"] = {"required": True, "content": content}
+    else:
         operation["parameters"] += _fields_in_query(binding, schemas)
     return operation
 
 
-def _path(binding: Binding) -> str:
-    return "/" + "/".join(segment.literal or f"{{{'.'.join(segment.field)}}}" for segment in binding.segments)
-
-
-def _body(binding: Binding, schemas: Schemas) -> Json:
-    method = binding.method
-    if binding.body != WHOLE:
-        return _content(schemas.of_field(field_at(method.input_type, (binding.body,))))
-    in_path = {names[0] for names in binding.variables}
-    schema = schemas.of_message(method.input_type, without=in_path)
-    media_types = ("application/x-ndjson", "application/json") if method.client_streaming else ("application/json",)
+def _content(schema: Json, *media_types: str) -> Json:
     return {media_type: {"schema": schema} for media_type in media_types}
-
-
-def _reply(method: MethodDescriptor, schemas: Schemas) -> Json:
-    schema = schemas.of_message(method.output_type)
-    if method.server_streaming:
-        return {media_type: {"schema": schema} for media_type in ("text/event-stream", "application/x-ndjson")}
-    return _content(schema)
-
-
-def _content(schema: Json) -> Json:
-    return {"application/json": {"schema": schema}}
 
 
 def _ref(kind: str, name: str) -> Json:
@@ -233,30 +184,26 @@ def _headers(need: Need) -> Iterator[Json]:
 
 
 def _fields_in_path(binding: Binding, schemas: Schemas) -> Iterator[Json]:
-    for names in binding.variables:
-        field = field_at(binding.method.input_type, names)
-        yield {"name": ".".join(names), "in": "path", "required": True, **_parameter(field, schemas)}
+    for name in binding.variables.values():
+        field = binding.method.input_type.fields_by_name[name]
+        yield {"name": name, "in": "path", "required": True, **_parameter(field, schemas)}
 
 
 def _fields_in_query(binding: Binding, schemas: Schemas) -> Iterator[Json]:
-    skipped = {*binding.variables, (binding.body,)}
-    for names, field in _leaves(binding.method.input_type, ()):
-        if tuple(one.name for one in names) not in skipped:
-            name = ".".join(one.json_name for one in names)
-            shape = {"style": "deepObject", "explode": True} if is_map(field) else {}
-            yield {"name": name, "in": "query", **shape, **_parameter(field, schemas)}
+    in_path = set(binding.variables.values())
+    for name, field in _leaves(field for field in binding.method.input_type.fields if field.name not in in_path):
+        shape = {"style": "deepObject", "explode": True} if is_map(field) else {}
+        yield {"name": name, "in": "query", **shape, **_parameter(field, schemas)}
 
 
-def _leaves(
-    of: Descriptor, outer: tuple[FieldDescriptor, ...]
-) -> Iterable[tuple[Sequence[FieldDescriptor], FieldDescriptor]]:
-    for field in of.fields:
-        names = (*outer, field)
-        inner = field.message_type
-        if inner is None or is_map(field) or inner.full_name in WELL_KNOWN_READERS:
-            yield names, field
-        elif not field.is_repeated and len(names) < _DEPTH_MAX:
-            yield from _leaves(inner, names)
+def _leaves(fields: Iterable[FieldDescriptor], outer: str = "") -> Iterator[tuple[str, FieldDescriptor]]:
+    """Return the fields that a query may name, each with its name."""
+    for field in fields:
+        name = f"{outer}{field.json_name}"
+        if is_map(field) or json_type(field) is not None:
+            yield name, field
+        elif not field.is_repeated:
+            yield from _leaves(inner(field).fields, f"{name}.")
 
 
 def _parameter(field: FieldDescriptor, schemas: Schemas) -> Json:

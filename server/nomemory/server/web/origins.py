@@ -8,24 +8,23 @@ asks for no credentials goes by names that nobody else can have: addresses, and 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
 from typing import Final
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.factory import checks_credentials
 from nomemory.server.settings import Settings
-from nomemory.server.web.errors import RefusedError
-from nomemory.server.web.exchange import Exchange, Headers
+from nomemory.server.web.errors import Headers
+from nomemory.server.web.exchange import Exchange
 
-_ANY: Final = "*"
 _HEADERS_ALLOWED: Final = (
     b"authorization, content-type, x-api-key, x-user-id, x-user-id-bin, x-request-id, x-timeout-ms, "
     b"traceparent, tracestate, "
     b"connect-protocol-version, connect-timeout-ms"
 )
-_VERBS_ALLOWED: Final = b"GET, POST, PUT, PATCH, DELETE"
-_EXPOSED: Final = (b"access-control-expose-headers", b"x-request-id, retry-after")
-_VARY: Final = (b"vary", b"origin")
+_ALLOWED: Final[Headers] = (
+    (b"vary", b"origin"),
+    (b"access-control-expose-headers", b"x-request-id, retry-after"),
+)
 
 
 class Origins:
@@ -33,45 +32,33 @@ class Origins:
 
     def __init__(self, settings: Settings) -> None:
         self._allowed = frozenset(settings.http.cors_origins.split())
-        self._max_age_s = settings.http.cors_max_age_s
+        self._preflight: Headers = (
+            (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
+            (b"access-control-allow-headers", _HEADERS_ALLOWED),
+            (b"access-control-max-age", b"%d" % settings.http.cors_max_age_s),
+        )
         self._trusts_everybody = not checks_credentials(settings)
 
-    def admit(self, exchange: Exchange) -> None:
-        """Look where a request comes from, and set the headers of its answer.
+    async def admit(self, exchange: Exchange) -> None:
+        """Look where a request comes from, and set the headers of its answer. A browser that asks is answered.
 
         Raises:
-            RefusedError: it comes from a page that may not call, or goes by a name that is not the server's.
-            Fault: MALFORMED_REQUEST.
+            Fault: ORIGIN_REFUSED, it comes from a page that may not call, or goes by a name that is not the server's;
+                MALFORMED_REQUEST.
         """
         host, origin = exchange.header(b"host"), exchange.header(b"origin")
         if self._trusts_everybody and not _is_own_name(host):
             raise _refused("this server goes by addresses and by localhost only")
-        if not origin:
-            return
-        if self._allowed & {origin, _ANY}:
-            exchange.common = (*_allowing(origin.encode()), _EXPOSED)
-        elif origin.partition("://")[2] != host:
+        if origin and self._allowed & {origin, "*"}:
+            exchange.common = ((b"access-control-allow-origin", origin.encode()), *_ALLOWED)
+        elif origin and origin.partition("://")[2] != host:
             raise _refused("pages of this origin may not call this server: NOMEMORY_HTTP_CORS_ORIGINS")
-
-    def is_preflight(self, exchange: Exchange) -> bool:
-        """Return whether a browser asks if a page may call."""
-        return exchange.verb == "OPTIONS" and bool(exchange.header(b"access-control-request-method"))
-
-    def preflight(self) -> Headers:
-        """Return the answer's headers to a browser that asks."""
-        return (
-            (b"access-control-allow-methods", _VERBS_ALLOWED),
-            (b"access-control-allow-headers", _HEADERS_ALLOWED),
-            (b"access-control-max-age", b"%d" % self._max_age_s),
-        )
+        if exchange.verb == "OPTIONS" and exchange.header(b"access-control-request-method"):
+            await exchange.respond(204, self._preflight, b"")
 
 
-def _allowing(origin: bytes) -> Iterable[tuple[bytes, bytes]]:
-    return (b"access-control-allow-origin", origin), _VARY
-
-
-def _refused(message: str) -> RefusedError:
-    return RefusedError(Fault(Reason.ERROR_REASON_ORIGIN_REFUSED, message))
+def _refused(message: str) -> Fault:
+    return Fault(Reason.ERROR_REASON_ORIGIN_REFUSED, message)
 
 
 def _is_own_name(host: str) -> bool:
