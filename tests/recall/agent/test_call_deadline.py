@@ -12,8 +12,7 @@ from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.tools.query_stub import QueryServiceUnavailableError
 from nomemory.server.composition.recall_host import host_budget, skill_folders
 from nomemory.server.faults import Fault
-from nomemory.server.identity.access import Admission
-from nomemory.server.identity.access import BoundUser
+from nomemory.server.identity.access import Admission, BoundUser
 from nomemory.server.identity.caller import LOCAL
 from nomemory.server.rpc.call import Call
 from nomemory.server.rpc.decode_recall import RecallQuery

@@ -32,9 +32,9 @@ from nomemory.server.reads.time_listing import TimeListing, UserListing
 from nomemory.server.reranking.reranker import Reranker
 from nomemory.server.rpc.admitted_service import AdmittedService
 from nomemory.server.rpc.call import Service
-from nomemory.server.rpc.in_process import InProcessQuery
 from nomemory.server.rpc.ingest_service import IngestService
 from nomemory.server.rpc.query_service import QueryService
+from nomemory.server.rpc.recall_stubs import InProcessQuery
 from nomemory.server.server_key import FileTokenCipher
 from nomemory.server.settings import Settings
 from nomemory.server.token_cipher import WriteTokens

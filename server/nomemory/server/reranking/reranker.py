@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Protocol
 
-from nomemory.server.admission.ticket import waiting_elsewhere
+from nomemory.server.admission.fair_slots import waiting_elsewhere
 from nomemory.server.backoff import Backoff
 from nomemory.server.processes.launch import Launch, WorkerError
 from nomemory.server.processes.watch import Vigil
