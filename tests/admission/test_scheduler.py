@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 
 import pytest
 
+from nomemory.server.admission.fair_slots import waiting_elsewhere
 from nomemory.server.admission.scheduler import Claim, Pace, Paced, ReadScheduler, cost_of
-from nomemory.server.admission.ticket import waiting_elsewhere
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.processes.frames import Withdrawal, pack
 from nomemory.server.processes.worker_pipe import WorkerPipe

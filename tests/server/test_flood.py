@@ -16,7 +16,7 @@ from server.fleet import connected, until
 from nomemory.client.sync import Client
 from nomemory.server.embedding.local_model import local_is_available
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.rpc.in_process import InProcessQuery
+from nomemory.server.rpc.recall_stubs import InProcessQuery
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q

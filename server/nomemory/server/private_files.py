@@ -36,9 +36,9 @@ def put(path: Path, content: bytes, like: os.stat_result | None = None) -> None:
     """Put a file in its place in one step, so that a crash leaves the whole of it or what was there.
 
     Args:
-        path: where. Only its owner can read it.
+        path: where.
         content: what is in it.
-        like: whose owner the file gets; None: whoever calls.
+        like: whose owner and permissions the file gets; None: only whoever calls can read it.
 
     Raises:
         OSError: it cannot be written.
@@ -47,8 +47,10 @@ def put(path: Path, content: bytes, like: os.stat_result | None = None) -> None:
     new.unlink(missing_ok=True)
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE), "wb") as file:
         file.write(content)
-        if like is not None and (like.st_uid, like.st_gid) != (os.getuid(), os.getgid()):
-            os.fchown(file.fileno(), like.st_uid, like.st_gid)
+        if like is not None:
+            os.fchmod(file.fileno(), stat.S_IMODE(like.st_mode))
+            if (like.st_uid, like.st_gid) != (os.getuid(), os.getgid()):
+                os.fchown(file.fileno(), like.st_uid, like.st_gid)
         file.flush()
         os.fsync(file.fileno())
     new.rename(path)

@@ -29,8 +29,7 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from google.protobuf.message import Message as ProtoMessage
 
-from nomemory.server.admission.fair_slots import FairSlots, VirtualClock
-from nomemory.server.admission.ticket import CURRENT, Ticket
+from nomemory.server.admission.fair_slots import CURRENT, FairSlots, Ticket, VirtualClock
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as pb

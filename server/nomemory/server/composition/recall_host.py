@@ -23,8 +23,9 @@ from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.metrics.meters import Meters
-from nomemory.server.rpc.recall_host import AnsweredBy, Metadata, RecallHost, RemoteQuery
+from nomemory.server.rpc.recall_agent import AnsweredBy, Metadata, RecallHost
 from nomemory.server.rpc.recall_service import RecallService
+from nomemory.server.rpc.recall_stubs import RemoteQuery
 from nomemory.server.settings import Settings
 from nomemory.server.vector.space import ServingSpace
 from nomemory.v1 import query_service_pb2_grpc

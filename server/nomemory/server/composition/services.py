@@ -36,9 +36,9 @@ from nomemory.server.reads.speakers import Speakers
 from nomemory.server.reads.time_listing import Export, TimeListing, UserListing
 from nomemory.server.rpc.admitted_service import AdmittedService
 from nomemory.server.rpc.call import Service
-from nomemory.server.rpc.in_process import InProcessQuery
 from nomemory.server.rpc.ingest_service import IngestService
 from nomemory.server.rpc.query_service import QueryService
+from nomemory.server.rpc.recall_stubs import InProcessQuery
 from nomemory.server.rpc.server_service import ServerService
 from nomemory.server.server_key import FileTokenCipher
 from nomemory.server.settings import Settings

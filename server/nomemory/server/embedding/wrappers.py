@@ -8,8 +8,7 @@ from contextlib import contextmanager, suppress
 
 from cachetools import LRUCache
 
-from nomemory.server.admission.fair_slots import FairSlots
-from nomemory.server.admission.ticket import turn_at, waiting_elsewhere
+from nomemory.server.admission.fair_slots import FairSlots, turn_at, waiting_elsewhere
 from nomemory.server.embedding.protocol import Embedder, is_about_texts
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason

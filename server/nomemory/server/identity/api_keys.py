@@ -10,11 +10,8 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import hmac
-import os
 import re
 import secrets
-import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,6 +30,7 @@ from nomemory.server.identity.credentials import (
     parse_document,
 )
 from nomemory.server.identity.namespace import namespace_of
+from nomemory.server.private_files import put
 
 _FORM: Final = re.compile(r"nm_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
@@ -130,18 +128,8 @@ def locked(path: Path) -> Iterator[None]:
 
 def write_keys(path: Path, file: KeyFile) -> None:
     """Put a new file in the old one's place in one step. Who may read it stays; at first that is its owner only."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    if path.exists():
-        os.fchmod(handle, stat.S_IMODE(path.stat().st_mode))
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as new:
-            new.write(file.model_dump_json(indent=2, exclude_none=True) + "\n")
-            new.flush()
-            os.fsync(new.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    content = file.model_dump_json(indent=2, exclude_none=True) + "\n"
+    put(path, content.encode(), like=path.stat() if path.exists() else None)
 
 
 class ApiKeys:

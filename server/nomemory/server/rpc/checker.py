@@ -8,27 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.server.faults import Violation, invalid
 from nomemory.server.identity.namespace import own_part
-from nomemory.server.message import Filter, Role
+from nomemory.server.message import EVERYTHING, Filter, Role
 from nomemory.server.settings import Settings
 from nomemory.server.wire import MICROS, ROLES
 from nomemory.v1 import message_pb2
-from nomemory.v1 import query_service_pb2 as pb
 
 Mask = frozenset[str] | None
 """The fields of a message to return; None means all."""
-Masked = (
-    pb.ListMessagesRequest
-    | pb.LexicalSearchRequest
-    | pb.SemanticSearchRequest
-    | pb.HybridSearchRequest
-    | pb.GetNeighborsRequest
-    | pb.BatchGetMessagesRequest
-)
-"""Requests that have a mask."""
 RETURNABLE = frozenset(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name) - {"embedding"}
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999, as in Timestamp's own contract
 _NANOS = 1_000_000_000
@@ -176,7 +167,9 @@ class Checker:
         return dict(value)
 
     def narrowed(self, field: str, value: message_pb2.Filter) -> Filter:
-        """Check a filter."""
+        """Check a filter; an unset one admits everything."""
+        if not value.ByteSize():
+            return EVERYTHING
         span = value.time_range
         since = self.timestamp(f"{field}.time_range.since", span.since) if span.HasField("since") else None
         until = self.timestamp(f"{field}.time_range.until", span.until) if span.HasField("until") else None
@@ -192,9 +185,9 @@ class Checker:
             ),
         )
 
-    def mask(self, request: Masked) -> Mask:
-        """Check the field mask of a request, if it has one."""
-        paths = request.return_fields.paths
+    def mask(self, value: FieldMask) -> Mask:
+        """Check the field mask of a request; an unset one is that of all fields."""
+        paths = value.paths
         if len(paths) > _PATHS_MAX:
             self.refuse("return_fields", f"must have at most {_PATHS_MAX} entries")
         for path in paths[:_PATHS_MAX]:

@@ -18,16 +18,6 @@ from nomemory.server.rpc.checker import Checker, Mask, checking
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as pb
 
-Filtered = (
-    pb.ListMessagesRequest
-    | pb.LexicalSearchRequest
-    | pb.SemanticSearchRequest
-    | pb.HybridSearchRequest
-    | pb.CountMessagesRequest
-    | pb.ExportMessagesRequest
-)
-"""Requests that have a filter."""
-
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
@@ -56,8 +46,8 @@ def decode_list(request: pb.ListMessagesRequest, settings: Settings) -> PageQuer
         Fault: INVALID_FIELD.
     """
     with checking(settings) as check:
-        user_id, narrowed = check.user("user_id", request.user_id), _narrowed(check, request)
-        size, mask = check.page_size(request.page_size), check.mask(request)
+        user_id, narrowed = check.user("user_id", request.user_id), check.narrowed("filter", request.filter)
+        size, mask = check.page_size(request.page_size), check.mask(request.return_fields)
         if request.order not in pb.ListOrder.values():
             check.refuse("order", "is not a known order")
         oldest_first = request.order == pb.LIST_ORDER_OLDEST_FIRST
@@ -73,8 +63,8 @@ def decode_lexical(request: pb.LexicalSearchRequest, settings: Settings) -> Lexi
     with checking(settings) as check:
         user_id = check.user("user_id", request.user_id)
         text = check.text("query_text", request.query_text, most=settings.limits.query_max_chars)
-        listing = Listing(f"LexicalSearch/{VERSION}", user_id, text, _narrowed(check, request))
-        size, mask = check.page_size(request.page_size), check.mask(request)
+        listing = Listing(f"LexicalSearch/{VERSION}", user_id, text, check.narrowed("filter", request.filter))
+        size, mask = check.page_size(request.page_size), check.mask(request.return_fields)
         snippet_chars = _snippet_chars(check, request)
         return LexicalQuery(listing, _parsed(check, text), size, mask, snippet_chars)
 
@@ -89,16 +79,16 @@ def decode_semantic(request: pb.SemanticSearchRequest, settings: Settings, dimen
         user_id = check.user("user_id", request.user_id)
         text = vector = None
         if request.HasField("query_embedding"):
-            vector = _vector(check, request, dimension)
+            vector = check.vector("query_embedding.values", request.query_embedding.values, dimension)
         elif request.HasField("query_text"):
             text = check.question("query_text", request.query_text)
         else:
             check.refuse("query", "needs query_text or query_embedding")
-        narrowed, top_k = _narrowed(check, request), check.top_k(request.top_k)
+        narrowed, top_k = check.narrowed("filter", request.filter), check.top_k(request.top_k)
         min_score = request.min_score if request.HasField("min_score") else None
         if min_score is not None and not -1.0 <= min_score <= 1.0:
             check.refuse("min_score", "must be between -1 and 1")
-        return NearestQuery(user_id, text, vector, narrowed, top_k, min_score), check.mask(request)
+        return NearestQuery(user_id, text, vector, narrowed, top_k, min_score), check.mask(request.return_fields)
 
 
 def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension: int) -> tuple[HybridQuery, Mask]:
@@ -108,17 +98,21 @@ def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension
         Fault: INVALID_FIELD.
     """
     with checking(settings) as check:
+        user_id, text = check.user("user_id", request.user_id), check.question("query_text", request.query_text)
+        vector = None
+        if request.HasField("query_embedding"):
+            vector = check.vector("query_embedding.values", request.query_embedding.values, dimension)
         query = HybridQuery(
-            check.user("user_id", request.user_id),
-            check.question("query_text", request.query_text),
-            _vector(check, request, dimension) if request.HasField("query_embedding") else None,
-            _narrowed(check, request),
+            user_id,
+            text,
+            vector,
+            check.narrowed("filter", request.filter),
             check.top_k(request.top_k),
             patience_s=0.0,
             explains=request.explain,
             relates=request.relate,
         )
-        return query, check.mask(request)
+        return query, check.mask(request.return_fields)
 
 
 def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> tuple[int, int, Mask]:
@@ -136,7 +130,7 @@ def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> tup
         return (
             check.amount("before", before, most=limits.neighbors_max),
             check.amount("after", after, most=limits.neighbors_max),
-            check.mask(request),
+            check.mask(request.return_fields),
         )
 
 
@@ -149,7 +143,7 @@ def decode_batch_get(request: pb.BatchGetMessagesRequest, settings: Settings) ->
     with checking(settings) as check:
         check.user("user_id", request.user_id)
         check.identifiers("message_ids", request.message_ids, most=settings.limits.batch_get_max)
-        return check.mask(request)
+        return check.mask(request.return_fields)
 
 
 def decode_count(request: pb.CountMessagesRequest, settings: Settings) -> Filter:
@@ -160,7 +154,7 @@ def decode_count(request: pb.CountMessagesRequest, settings: Settings) -> Filter
     """
     with checking(settings) as check:
         check.user("user_id", request.user_id)
-        return _narrowed(check, request)
+        return check.narrowed("filter", request.filter)
 
 
 def decode_conversations(request: pb.ListConversationsRequest, settings: Settings) -> PageQuery:
@@ -192,15 +186,7 @@ def decode_export(request: pb.ExportMessagesRequest, settings: Settings) -> List
     """
     with checking(settings) as check:
         user_id = check.user("user_id", request.user_id)
-        return Listing("ExportMessages", user_id, "", _narrowed(check, request), oldest_first=True)
-
-
-def _narrowed(check: Checker, request: Filtered) -> Filter:
-    return check.narrowed("filter", request.filter) if request.HasField("filter") else EVERYTHING
-
-
-def _vector(check: Checker, request: pb.SemanticSearchRequest | pb.HybridSearchRequest, dimension: int) -> bytes:
-    return check.vector("query_embedding.values", request.query_embedding.values, dimension)
+        return Listing("ExportMessages", user_id, "", check.narrowed("filter", request.filter), oldest_first=True)
 
 
 def _snippet_chars(check: Checker, request: pb.LexicalSearchRequest) -> int | None:

@@ -30,6 +30,8 @@ from nomemory.server.rpc.handlers import Handler
 from nomemory.server.rpc.parsing import RequestParser
 
 Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
+_OneReply = Callable[[AsyncIterator[bytes], Context], Awaitable[bytes]]
+_Replies = Callable[[AsyncIterator[bytes], Context], AsyncIterator[bytes]]
 
 
 class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
@@ -74,14 +76,14 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
         # The server's own handlers are the same for every call. A host's inner interceptor may make new ones each time.
         known = self._guarded.get(path)
         if known is None or known[0] is not handler:
-            guarded = self._bounded(handler) if method is None else self.guarded(handler, method)
-            known = self._guarded[path] = handler, guarded
+            known = handler, self._bounded(handler) if method is None else self.guarded(handler, method)
+            self._guarded[path] = known
         return known[1]
 
     def _is_open(self, path: str) -> bool:
         return path.removeprefix("/").partition("/")[0] in self._open
 
-    def _unary(self, handler: Handler, method: Method) -> Callable[[AsyncIterator[bytes], Context], Awaitable[bytes]]:
+    def _unary(self, handler: Handler, method: Method) -> _OneReply:
         answer: Any = handler.unary_unary
 
         async def handle(stream: AsyncIterator[bytes], context: Context) -> bytes:
@@ -96,9 +98,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
 
         return handle
 
-    def _client_stream(
-        self, handler: Handler, method: Method
-    ) -> Callable[[AsyncIterator[bytes], Context], Awaitable[bytes]]:
+    def _client_stream(self, handler: Handler, method: Method) -> _OneReply:
         answer: Any = handler.stream_unary
 
         async def handle(stream: AsyncIterator[bytes], context: Context) -> bytes:
@@ -124,9 +124,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
             with self._bounds.holding(len(raw)):
                 yield await _confined(handler, raw, call)
 
-    def _server_stream(
-        self, handler: Handler, method: Method
-    ) -> Callable[[AsyncIterator[bytes], Context], AsyncIterator[bytes]]:
+    def _server_stream(self, handler: Handler, method: Method) -> _Replies:
         answer: Any = handler.unary_stream
 
         async def handle(stream: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:

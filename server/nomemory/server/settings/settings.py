@@ -11,33 +11,11 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
+from nomemory.server.settings import indexes, observing, serving, storage
 from nomemory.server.settings.group import PREFIX, SettingsGroup
 from nomemory.server.settings.identity import IdentitySettings
-from nomemory.server.settings.indexes import (
-    EmbedderSettings,
-    HybridSettings,
-    LexicalSettings,
-    OpenAISettings,
-    VectorSettings,
-)
 from nomemory.server.settings.limits import AdmissionSettings, LimitSettings
-from nomemory.server.settings.observing import MetricsSettings, TracingSettings
 from nomemory.server.settings.recall import RecallSettings
-from nomemory.server.settings.serving import (
-    ConnectionSettings,
-    HttpSettings,
-    ProcessSettings,
-    ServerSettings,
-    TimingSettings,
-    WorkerSettings,
-)
-from nomemory.server.settings.storage import (
-    CheckSettings,
-    ErasureSettings,
-    LogSettings,
-    PostgresSettings,
-    RetentionSettings,
-)
 
 
 class Settings(BaseModel):
@@ -45,27 +23,27 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    server: ServerSettings
-    http: HttpSettings
-    metrics: MetricsSettings
-    tracing: TracingSettings
+    server: serving.ServerSettings
+    http: serving.HttpSettings
+    metrics: observing.MetricsSettings
+    tracing: observing.TracingSettings
     identity: IdentitySettings
-    workers: WorkerSettings
-    processes: ProcessSettings
-    connections: ConnectionSettings
+    workers: serving.WorkerSettings
+    processes: serving.ProcessSettings
+    connections: serving.ConnectionSettings
     limits: LimitSettings
-    timing: TimingSettings
+    timing: serving.TimingSettings
     reads: AdmissionSettings
-    log: LogSettings
-    postgres: PostgresSettings
-    check: CheckSettings
-    retention: RetentionSettings
-    erasure: ErasureSettings
-    lexical: LexicalSettings
-    vector: VectorSettings
-    embedder: EmbedderSettings
-    openai: OpenAISettings
-    hybrid: HybridSettings
+    log: storage.LogSettings
+    postgres: storage.PostgresSettings
+    check: storage.CheckSettings
+    retention: storage.RetentionSettings
+    erasure: storage.ErasureSettings
+    lexical: indexes.LexicalSettings
+    vector: indexes.VectorSettings
+    embedder: indexes.EmbedderSettings
+    openai: indexes.OpenAISettings
+    hybrid: indexes.HybridSettings
     recall: RecallSettings
 
     @classmethod

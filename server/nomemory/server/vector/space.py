@@ -10,8 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from nomemory.server.admission.fair_slots import FairSlots
-from nomemory.server.admission.ticket import turn_at, waiting_elsewhere
+from nomemory.server.admission.fair_slots import FairSlots, turn_at, waiting_elsewhere
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason

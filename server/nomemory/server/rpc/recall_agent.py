@@ -1,17 +1,12 @@
 """Runs the recall of a request: the one place where the server calls `nomemory.recall`.
 
-Planners and chat models that leave the event loop to other reads while they think.
-
-The stub of a QueryService elsewhere. That it has no room is passed on to whoever asked for the recall.
+Planners and chat models leave the event loop to other reads while they think.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
-
-from grpc.aio import AioRpcError
 
 from nomemory.recall.api import OnStep, recall
 from nomemory.recall.llm.chat_model import ChatModel
@@ -20,11 +15,9 @@ from nomemory.recall.model.evidence import EnoughRule
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.planning.base import Plan, Planner, Situation
 from nomemory.recall.skills.loader import Skill
-from nomemory.recall.tools.query_stub import QueryStub, Rpc, service_error
-from nomemory.server.admission.ticket import waiting_elsewhere
-from nomemory.server.faults import Fault, Reason
+from nomemory.recall.tools.query_stub import QueryStub
+from nomemory.server.admission.fair_slots import waiting_elsewhere
 from nomemory.server.rpc.decode_recall import RecallQuery
-from nomemory.spans.span import outgoing_metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,38 +101,3 @@ class RecallHost:
             metadata=self.metadata,
             at_least=query.at_least,
         )
-
-
-_Request = TypeVar("_Request")
-_Reply = TypeVar("_Reply")
-_OVERLOADED = Reason.Name(Reason.ERROR_REASON_OVERLOADED)
-_RETRY_AFTER_S = 1.0
-
-
-class RemoteQuery:
-    """Has the methods of a `QueryServiceStub` that recalls need. They raise a `Fault` where the service has no room.
-
-    Args:
-        stub: makes the calls.
-    """
-
-    def __init__(self, stub: QueryStub) -> None:
-        self.ListMessages = _passing_on(stub.ListMessages)
-        self.LexicalSearch = _passing_on(stub.LexicalSearch)
-        self.SemanticSearch = _passing_on(stub.SemanticSearch)
-        self.HybridSearch = _passing_on(stub.HybridSearch)
-        self.GetNeighbors = _passing_on(stub.GetNeighbors)
-        self.BatchGetMessages = _passing_on(stub.BatchGetMessages)
-
-
-def _passing_on(rpc: Rpc[_Request, _Reply]) -> Rpc[_Request, _Reply]:
-    async def call(request: _Request, /, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> _Reply:  # noqa: ASYNC109 - the signature of a stub's method
-        try:
-            return await rpc(request, timeout=timeout, metadata=(*metadata, *outgoing_metadata()))
-        except AioRpcError as error:
-            if service_error(error).reason != _OVERLOADED:
-                raise
-            message = "the query service has no room"
-            raise Fault(Reason.ERROR_REASON_OVERLOADED, message, retry_after_s=_RETRY_AFTER_S) from error
-
-    return call

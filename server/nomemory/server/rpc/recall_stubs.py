@@ -1,8 +1,7 @@
-"""A stub of the QueryService that calls the service in the same process, without a socket.
+"""The stubs of a QueryService that recalls read through: of the service in the same process, or of one elsewhere.
 
-It returns the contract's messages and raises `AioRpcError` for a fault, as a `grpc.aio` stub does. An unexpected error
-passes through to the call that reads, and so does OVERLOADED: this server has no room, which is no fault of a search.
-A call costs the decoding of its reply; over a loopback channel it would cost about a millisecond.
+Both return the contract's messages and raise `AioRpcError` for a fault, as a `grpc.aio` stub does, but for OVERLOADED:
+there is no room, which is no fault of a search. That passes through to whoever asked for the recall.
 """
 
 from __future__ import annotations
@@ -14,11 +13,13 @@ from typing import TypeVar
 from google.protobuf.message import Message as ProtoMessage
 from grpc.aio import AioRpcError, Metadata
 
+from nomemory.recall.tools.query_stub import QueryStub, Rpc, service_error
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import fresh_ulid
 from nomemory.server.rpc.call import Call
 from nomemory.server.rpc.query_service import QueryService
 from nomemory.server.rpc.status import status_of
+from nomemory.spans.span import outgoing_metadata
 from nomemory.v1 import query_service_pb2 as pb
 
 _Request = TypeVar("_Request", bound=ProtoMessage)
@@ -27,7 +28,10 @@ _Method = Callable[[_Request, Call], Awaitable[bytes]]
 
 
 class InProcessQuery:
-    """Has the methods of a `QueryServiceStub`.
+    """Has the methods of a `QueryServiceStub` that recalls need, without a socket.
+
+    An unexpected error passes through. A call costs the decoding of its reply; over a loopback channel it would cost
+    about a millisecond.
 
     Args:
         service: answers the calls.
@@ -63,3 +67,36 @@ def _as_rpc_error(fault: Fault, request_id: str) -> AioRpcError:
     status = status_of(fault, request_id)
     trailing = Metadata(*status.trailing_metadata)
     return AioRpcError(status.code, Metadata(), trailing, status.details)
+
+
+_OVERLOADED = Reason.Name(Reason.ERROR_REASON_OVERLOADED)
+_RETRY_AFTER_S = 1.0
+
+
+class RemoteQuery:
+    """Has the methods of a `QueryServiceStub` that recalls need. They raise a `Fault` where the service has no room.
+
+    Args:
+        stub: makes the calls.
+    """
+
+    def __init__(self, stub: QueryStub) -> None:
+        self.ListMessages = _passing_on(stub.ListMessages)
+        self.LexicalSearch = _passing_on(stub.LexicalSearch)
+        self.SemanticSearch = _passing_on(stub.SemanticSearch)
+        self.HybridSearch = _passing_on(stub.HybridSearch)
+        self.GetNeighbors = _passing_on(stub.GetNeighbors)
+        self.BatchGetMessages = _passing_on(stub.BatchGetMessages)
+
+
+def _passing_on(rpc: Rpc[_Request, _Reply]) -> Rpc[_Request, _Reply]:
+    async def call(request: _Request, /, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> _Reply:  # noqa: ASYNC109 - the signature of a stub's method
+        try:
+            return await rpc(request, timeout=timeout, metadata=(*metadata, *outgoing_metadata()))
+        except AioRpcError as error:
+            if service_error(error).reason != _OVERLOADED:
+                raise
+            message = "the query service has no room"
+            raise Fault(Reason.ERROR_REASON_OVERLOADED, message, retry_after_s=_RETRY_AFTER_S) from error
+
+    return call
