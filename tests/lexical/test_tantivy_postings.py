@@ -11,7 +11,6 @@ from lexical.shelf import Shelf, message, shelved
 
 from nomemory.server.lexical.form import FORMS, form_of, worth
 from nomemory.server.lexical.tantivy import postings as tantivy_postings
-from nomemory.server.lexical.tantivy.postings import TermFrequencies
 from nomemory.server.lexical.tantivy.query import score_of, worth_of
 from nomemory.server.message import EVERYTHING, Filter
 
@@ -55,26 +54,6 @@ def test_each_term_is_told_apart_from_all_others(
                 ]
                 assert posting.count == len(expected)
                 assert sorted(posting.sequences.tolist()) == (expected if len(expected) <= most else [])
-
-
-class CountingSearcher:
-    """An index in which everything stands in all messages, and which counts how often it is asked."""
-
-    def __init__(self, messages: int) -> None:
-        self.num_docs = messages
-        self.asked = list[str]()
-
-    def doc_freq(self, _field: str, term: str) -> int:
-        self.asked.append(term)
-        return self.num_docs
-
-
-def test_a_frequency_is_remembered_until_the_index_has_grown_or_shrunk() -> None:
-    frequencies, searcher = TermFrequencies("terms"), CountingSearcher(100)
-    for messages, known in ((100, 100), (120, 100), (126, 126), (130, 126), (125, 125)):
-        searcher.num_docs = messages
-        assert frequencies.of(searcher, ["a", "b"]) == {"a": known, "b": known}  # type: ignore[arg-type]  # a double
-    assert searcher.asked == ["a", "b"] * 3
 
 
 def test_a_term_that_has_spread_since_is_found_everywhere(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from nomemory.importing.progress import progress
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nomemory.server.maintenance.move import Damaged, Outcome
+    from nomemory.server.log.feed import Touched
+    from nomemory.server.maintenance.move import Outcome
     from nomemory.server.settings import Settings
 
 _SCHEMES: Final = ("postgresql://", "postgres://")
@@ -159,7 +160,7 @@ def _summarise(ends: _Ends, outcome: Outcome) -> None:
         _tell_comparison(ends, outcome)
 
 
-def _tell_damage(ends: _Ends, found: Sequence[Damaged]) -> None:
+def _tell_damage(ends: _Ends, found: Sequence[Touched]) -> None:
     for damaged in found[:_DAMAGED_MAX]:
         user, message = one_line(damaged.user_id), one_line(damaged.message_id)
         click.echo(f"Damaged: message {message} of user {user}, change {damaged.sequence:,}", err=True)

@@ -11,22 +11,16 @@ from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from nomemory.server.faults import Fault, Reason
+from nomemory.server.log.feed import Touched
 from nomemory.server.message import LoggedMessage
 
 _BITS_32: Final = 0xFFFF_FFFF
 _USERS_KEPT: Final = 4096
 
-SQL_NAME: Final = "message_checksum"
-
 
 def checksum(user_id: str, sequence: int, wire: bytes) -> int:
     """Return the checksum, an unsigned number of 32 bits."""
     return crc32(wire, (start_of(user_id) + sequence) & _BITS_32)
-
-
-def add_checksum(connection: sqlite3.Connection) -> None:
-    """Make `message_checksum(user_id, seq, wire)` a function of this connection's statements."""
-    connection.create_function(SQL_NAME, 3, checksum, deterministic=True)
 
 
 @lru_cache(_USERS_KEPT)
@@ -49,14 +43,6 @@ class DamagedMessage(NamedTuple):
 
     user_id: str
     sequence: int
-
-
-class DamagedRow(NamedTuple):
-    """Where a damaged version stands in the feed."""
-
-    sequence: int
-    user_id: str
-    message_id: str
 
 
 # Any: each statement says what its columns are.
@@ -149,15 +135,15 @@ class LogDamage:
         self.sound_wires(user_id, [row[3:] for row in rows])
         return [LoggedMessage(user, message, ts_us, sequence, wire) for user, message, ts_us, wire, sequence, _ in rows]
 
-    def sifted(self, rows: Iterable[Row]) -> tuple[list[LoggedMessage], list[DamagedRow]]:
+    def sifted(self, rows: Iterable[Row]) -> tuple[list[LoggedMessage], list[Touched]]:
         """Return messages of any users, of such rows, and apart from them what is damaged, which is noted."""
-        sound, damaged = list[LoggedMessage](), list[DamagedRow]()
+        sound, damaged = list[LoggedMessage](), list[Touched]()
         for user_id, message_id, ts_us, wire, sequence, crc in rows:
             if checksum(user_id, sequence, wire) == crc:
                 sound.append(LoggedMessage(user_id, message_id, ts_us, sequence, wire))
             else:
                 self.report(user_id, sequence)
-                damaged.append(DamagedRow(sequence, user_id, message_id))
+                damaged.append(Touched(sequence, user_id, message_id))
         return sound, damaged
 
     @contextmanager

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, Protocol
 
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.log.damage import checksum
+from nomemory.server.log.feed import Touched
 from nomemory.server.log.move import Condition
 from nomemory.server.log.position import FeedPosition, LogPosition
 from nomemory.server.log.tables import MESSAGES, REMOVALS, REQUESTS, TABLES, USERS, Row, Table
@@ -26,14 +27,6 @@ ALREADY: Final = "the log was moved from there already, and is not moved again"
 
 class MigrationError(Exception):
     """A log cannot be moved from here to there; the text says why, and what to do."""
-
-
-class Damaged(NamedTuple):
-    """A message whose checksum does not hold."""
-
-    user_id: str
-    message_id: str
-    sequence: int
 
 
 class Sum(NamedTuple):
@@ -62,7 +55,7 @@ class Outcome:
 
     position: LogPosition
     sums: dict[str, Sum] = field(default_factory=dict)
-    damaged: list[Damaged] = field(default_factory=list)
+    damaged: list[Touched] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
 
     @property
@@ -157,7 +150,7 @@ async def move(source: LogPlace, target: LogPlace, tell: Tell) -> Outcome:
     return outcome
 
 
-async def _copied(source: LogPlace, target: LogPlace, table: Table, damaged: list[Damaged], tell: Tell) -> Sum:
+async def _copied(source: LogPlace, target: LogPlace, table: Table, damaged: list[Touched], tell: Tell) -> Sum:
     """Copy a table; return the sum of what was read. Messages that are damaged are noted and left out.
 
     Rows come in the same order in every run: as many as the copy has are those that it has.
@@ -165,7 +158,7 @@ async def _copied(source: LogPlace, target: LogPlace, table: Table, damaged: lis
     total, found, present = await source.count(table), Sum(), await target.count(table)
     async for page in _pages(source, table):
         unsound = [row for row in page if table is MESSAGES and not _is_sound(row)]
-        damaged += [Damaged(user_id, message_id, sequence) for user_id, _, message_id, sequence, *_ in unsound]
+        damaged += [Touched(sequence, user_id, message_id) for user_id, _, message_id, sequence, *_ in unsound]
         sound = [row for row in page if row not in unsound] if unsound else page
         await target.add(table, sound[present:])
         present = max(0, present - len(sound))

@@ -11,36 +11,7 @@ import tantivy
 from numpy.typing import NDArray
 
 from nomemory.server.lexical.protocol import Posting
-from nomemory.server.lexical.tantivy.query import all_of, of_marks, of_term, unscored
-
-_KEPT: Final = 65_536
-_GROWTH: Final = 1.25
-"""How many times as many messages an index may have before all is counted anew."""
-
-
-class TermFrequencies:
-    """Remembers how many messages have a term, while the index stays about as large.
-
-    Args:
-        field: which holds the terms.
-    """
-
-    def __init__(self, field: str) -> None:
-        self._field = field
-        self._kept: dict[str, int] = {}
-        self._messages = 0
-
-    def of(self, searcher: tantivy.Searcher, terms: Sequence[str]) -> Mapping[str, int]:
-        """Return the frequency of each term, in this view or in an earlier one."""
-        messages = searcher.num_docs
-        if not self._messages <= messages <= self._messages * _GROWTH or len(self._kept) > _KEPT:
-            self._kept.clear()
-            self._messages = messages
-        for term in terms:
-            if term not in self._kept:
-                self._kept[term] = searcher.doc_freq(self._field, term)
-        return {term: self._kept[term] for term in terms}
-
+from nomemory.server.lexical.tantivy.query import TERMS, all_of, of_marks, of_term, unscored
 
 _AT_ONCE: Final = 24
 """Terms in one pass. Each scores a power of two, and 32 bits of the engine's hold such a sum exactly."""
@@ -69,20 +40,16 @@ class TermLookup:
         searcher: the view.
         mine: what a message has to match: it is the user's, and a filter admits it.
         messages: how many messages the user has in this view.
-        frequencies: of the terms, about.
     """
 
-    def __init__(
-        self, searcher: tantivy.Searcher, mine: Sequence[tantivy.Query], messages: int, frequencies: TermFrequencies
-    ) -> None:
+    def __init__(self, searcher: tantivy.Searcher, mine: Sequence[tantivy.Query], messages: int) -> None:
         self._searcher = searcher
         self._mine = mine
         self._messages = messages
-        self._frequencies = frequencies
 
     def postings(self, terms: Sequence[str], most: int) -> dict[str, Posting]:
         """Return where each term stands; the versions only where they are at most `most`."""
-        in_all = self._frequencies.of(self._searcher, terms)
+        in_all = {term: self._searcher.doc_freq(TERMS, term) for term in terms}
         rare = {term: number for term, number in in_all.items() if number <= _RARE}
         common = [term for term in terms if term not in rare]
         passes = [self._rare(some, sum(map(rare.__getitem__, some))) for some in _parted(list(rare))]

@@ -18,7 +18,7 @@ from nomemory.server.message import Filter, Role, marks_of
 
 _SCHEMA = build_schema()
 _UNRANKED = "basic"
-_TERMS: Final = Stream.TERMS.value
+TERMS: Final = Stream.TERMS.value
 _PARTS_MAX = 8
 """Most leaves and signs of which all choices are looked at: 256, for each form."""
 
@@ -67,7 +67,7 @@ def of_leaf(leaf: Leaf) -> tantivy.Query:
 
 def of_term(term: str) -> tantivy.Query:
     """Match the messages that have a term of the analysis, of all users."""
-    return tantivy.Query.term_query(_SCHEMA, _TERMS, term, _UNRANKED)
+    return tantivy.Query.term_query(_SCHEMA, TERMS, term, _UNRANKED)
 
 
 def of_sign(sign: Sign) -> tantivy.Query:

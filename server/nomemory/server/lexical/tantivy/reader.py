@@ -15,7 +15,7 @@ from cachetools import LRUCache
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.lexical.form import FORMS
 from nomemory.server.lexical.protocol import IndexUnusableError, LexicalHit, Posting, RankPosition, Weighing
-from nomemory.server.lexical.query.tree import Leaf, Query, Sign, Stream
+from nomemory.server.lexical.query.tree import Leaf, Query, Sign
 from nomemory.server.lexical.rarity import (
     EssentialLeaves,
     essential_leaves,
@@ -24,7 +24,7 @@ from nomemory.server.lexical.rarity import (
     weights_of,
 )
 from nomemory.server.lexical.tantivy.listing import Listing, count
-from nomemory.server.lexical.tantivy.postings import TermFrequencies, TermLookup, memory_of
+from nomemory.server.lexical.tantivy.postings import TermLookup, memory_of
 from nomemory.server.lexical.tantivy.query import (
     all_of,
     of_filter,
@@ -144,7 +144,6 @@ class TantivyLexicalIndex:
         self._count = lru_cache(_COUNTS_KEPT)(self._counted)
         self._span = lru_cache(_SPANS_KEPT)(self._spanned)
         self._postings = LRUCache[_PostingsKey, Mapping[str, Posting]](_POSTINGS_BYTES, memory_of)
-        self._frequencies = TermFrequencies(Stream.TERMS.value)
         with _answering():
             self._take_latest()
 
@@ -190,7 +189,7 @@ class TantivyLexicalIndex:
             found = self._postings.get(key, {})
             if missing := [term for term in dict.fromkeys(terms) if term not in found]:
                 mine = [of_user(user_id), *of_filter(narrowed)]
-                fresh = TermLookup(self._searcher, mine, key.state.messages, self._frequencies).postings(missing, most)
+                fresh = TermLookup(self._searcher, mine, key.state.messages).postings(missing, most)
                 found = {**found, **fresh}
                 self._postings[key] = found if memory_of(found) <= _POSTINGS_BYTES else fresh
         return [found[term] for term in terms]

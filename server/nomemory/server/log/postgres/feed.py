@@ -173,7 +173,7 @@ class PostgresChangeFeed:
         rows = self._connection.fetch(_CHANGES, after, limit, after, limit, limit)
         sound, damaged = self._damage.sifted(row[:-1] for row in rows if row[-1] is None)
         feed = [Change(m.sequence, m.user_id, m.message_id, stored=m) for m in sound]
-        feed += [Change(*row) for row in damaged]
+        feed += [Change(*one) for one in damaged]
         feed += [
             Change(sequence, user, message, removed_sequence=gone)
             for user, message, _, _, sequence, _, gone in rows

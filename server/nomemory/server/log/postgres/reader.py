@@ -34,21 +34,16 @@ _NEWEST_FIRST: Final = "ORDER BY messages.ts_us DESC, messages.message_id DESC"
 _OLDEST_FIRST: Final = "ORDER BY messages.ts_us, messages.message_id"
 _ANCHOR, _BEFORE, _AFTER = range(3)
 
-_COUNTS: Final = """
-SELECT (SELECT max(sequence) FROM buckets), coalesce(max(latest_sequence), 0),
-  coalesce(sum(messages - coalesce(gone, 0)), 0)::bigint, count(nullif(messages - coalesce(gone, 0), 0))
-FROM users LEFT JOIN
-  (SELECT bucket, user_id, count(*) AS gone FROM ({gone}) AS expired GROUP BY bucket, user_id) AS g
-  USING (bucket, user_id)
-WHERE {users}
-"""
-_USERS: Final = """
-SELECT user_id, messages - coalesce(gone, 0)
-FROM users LEFT JOIN
-  (SELECT bucket, user_id, count(*) AS gone FROM ({gone}) AS expired GROUP BY bucket, user_id) AS g
-  USING (bucket, user_id)
-WHERE user_id > ? AND messages > coalesce(gone, 0) AND {users} ORDER BY user_id LIMIT ?
-"""
+_LIVING: Final = """(
+  SELECT bucket, user_id, latest_sequence, messages - coalesce(gone, 0) AS living FROM users LEFT JOIN
+    (SELECT bucket, user_id, count(*) AS gone FROM ({gone}) AS expired GROUP BY bucket, user_id) AS g
+    USING (bucket, user_id)
+) AS counted WHERE {users}"""
+_COUNTS: Final = f"""
+SELECT (SELECT max(sequence) FROM buckets), coalesce(max(latest_sequence), 0), coalesce(sum(living), 0)::bigint,
+  count(nullif(living, 0)) FROM {_LIVING}
+"""  # noqa: S608 - our text, bound values
+_USERS: Final = f"SELECT user_id, living FROM {_LIVING} AND user_id > ? AND living > 0 ORDER BY user_id LIMIT ?"  # noqa: S608
 _CONVERSATIONS: Final = """
 SELECT conversation_id, min(ts_us), max(ts_us), count(*) FROM messages WHERE {where}
 GROUP BY conversation_id ORDER BY max(ts_us) DESC, conversation_id DESC
@@ -183,7 +178,7 @@ class PostgresLogReader:
         """Return up to `limit` users who have messages, by id: those after a text whose ids begin with a prefix."""
         gone, users = self._expiry.gone(None), users_clause(None, prefix)
         statement = _USERS.format(gone=gone.condition, users=users.condition)
-        rows = await self._rows.fetch(statement, (*gone.values, after, *users.values, limit))
+        rows = await self._rows.fetch(statement, (*gone.values, *users.values, after, limit))
         return list(map(UserCount._make, rows))
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:

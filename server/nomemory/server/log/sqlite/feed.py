@@ -68,7 +68,7 @@ class SqliteChangeFeed:
         finally:
             connection.execute("COMMIT")
         feed = [Change(m.sequence, m.user_id, m.message_id, stored=m) for m in stored]
-        feed += [Change(*row) for row in damaged]
+        feed += [Change(*one) for one in damaged]
         feed += [Change(seq, user, message, removed_sequence=gone) for seq, user, message, gone in removed]
         return sorted(feed, key=lambda change: change.sequence)[:limit]
 

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import orjson
 
 from nomemory.server.log.conditions import Clause, Expiry, Value
-from nomemory.server.log.damage import DamagedRow, LogDamage, Row
+from nomemory.server.log.damage import LogDamage, Row
+from nomemory.server.log.feed import Touched
 from nomemory.server.log.sqlite.schema import latest_sequence, open_for_reading
 from nomemory.server.message import LoggedMessage
 
@@ -108,7 +109,7 @@ class SqliteRows:
 
     def sifted(
         self, where: str, values: Sequence[object], *, source: str = ALL
-    ) -> tuple[list[LoggedMessage], list[DamagedRow]]:
+    ) -> tuple[list[LoggedMessage], list[Touched]]:
         """Return what `messages` does of any users, and apart from it what is damaged, which is noted."""
         return self._damage.sifted(self._read(_MESSAGE, source, where, values))
 
@@ -160,7 +161,7 @@ def _by_ids(user_id: str, message_ids: Sequence[str]) -> tuple[str, tuple[str, b
 
 
 class SqliteScans:
-    """A read-only connection to the log for long statements, one at a time. It is opened when the first one comes.
+    """A read-only connection to the log for long statements, one at a time.
 
     A hundred thousand messages take SQLite some 50 ms. Meanwhile it lets go of the interpreter's lock.
 
@@ -170,10 +171,9 @@ class SqliteScans:
     """
 
     def __init__(self, path: Path, damage: LogDamage) -> None:
-        self._path = path
         self._damage = damage
         self._thread = ThreadPoolExecutor(1, "log-scans")
-        self._connection: sqlite3.Connection | None = None
+        self._connection = open_for_reading(path, anywhere=True)
 
     async def rows(self, statement: str, values: Sequence[object]) -> list[Row]:
         """Return all rows of a statement, as of one moment: it sees every write that was acknowledged before.
@@ -185,15 +185,9 @@ class SqliteScans:
 
     async def close(self) -> None:
         """Close the connection, once the statement that runs has ended."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
-        self._thread.shutdown()
+        await asyncio.to_thread(self._thread.shutdown)
+        self._connection.close()
 
     def _fetch(self, statement: str, values: Sequence[object]) -> list[Row]:
         with self._damage.reading():
-            if self._connection is None:
-                self._connection = open_for_reading(self._path)
             return self._connection.execute(statement, values).fetchall()
-
-    def _close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()

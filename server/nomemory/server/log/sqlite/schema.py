@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from nomemory.server.log.commit import BucketState
-from nomemory.server.log.damage import SQL_NAME, add_checksum
+from nomemory.server.log.damage import checksum
 from nomemory.server.log.move import refusal_of_file
 from nomemory.server.log.position import LogIdentity, LogPosition
 from nomemory.server.log.protocol import LogMovedError, LogUnusableError, LogVersionError
@@ -96,10 +96,10 @@ ALTER TABLE messages ADD COLUMN expire_us INTEGER;
 """
 """Brings a log of schema 1 to schema 2: it has no messages that expire."""
 
-_FROM_2 = f"""
+_FROM_2 = """
 ALTER TABLE messages ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
-UPDATE messages SET crc = {SQL_NAME}(user_id, seq, wire);
-"""  # noqa: S608 - as above
+UPDATE messages SET crc = message_checksum(user_id, seq, wire);
+"""
 """Brings a log of schema 2 to schema 3: what it has is trusted from here on."""
 
 _LATEST = """
@@ -176,9 +176,9 @@ def remove_log(path: Path) -> None:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def open_for_reading(path: Path) -> sqlite3.Connection:
-    """Open an existing log. The connection belongs to the thread that opened it."""
-    connection = sqlite3.connect(path, isolation_level=None, cached_statements=256)
+def open_for_reading(path: Path, *, anywhere: bool = False) -> sqlite3.Connection:
+    """Open an existing log. The connection belongs to the thread that opened it, or `anywhere` to one at a time."""
+    connection = sqlite3.connect(path, isolation_level=None, cached_statements=256, check_same_thread=not anywhere)
     connection.execute("PRAGMA query_only=ON")
     connection.execute("PRAGMA mmap_size=1073741824")
     return connection
@@ -274,7 +274,7 @@ def _create(connection: sqlite3.Connection) -> None:
     if version == SCHEMA_VERSION:
         return
     _refuse_unknown(version)
-    add_checksum(connection)
+    connection.create_function("message_checksum", 3, checksum, deterministic=True)
     with locked(connection):
         if version == 0:  # an empty file
             _execute_all(connection, _SCHEMA)
