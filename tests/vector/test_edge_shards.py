@@ -319,6 +319,12 @@ async def test_removed_vectors_leave_the_files_of_every_shard(index: EdgeShards,
     assert remaining(tmp_path, gone) == 0
 
 
+async def test_an_erasure_leaves_as_many_shards_as_an_index_has_grown_to(index: EdgeShards) -> None:
+    await asyncio.gather(index.spread(2), index.wipe_removed())
+    assert index.shards == 2
+    assert await held(index) == expected()
+
+
 def remaining(directory: Path, vectors: list[bytes]) -> int:
     held_bytes = b"".join(written(file) for file in directory.rglob("*") if file.is_file())
     return sum(one in held_bytes for one in vectors)

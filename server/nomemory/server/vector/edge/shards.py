@@ -178,9 +178,8 @@ class EdgeShards:
 
     async def wipe_removed(self) -> None:
         """Copy what lives to as many new shards: the files of those before have what was removed, too."""
-        await asyncio.to_thread(self._layout.tidy)
         if self._has_files():
-            await self.spread(self.shards)
+            await self.spread()
 
     async def count(self) -> int:
         """Count the points."""
@@ -219,8 +218,8 @@ class EdgeShards:
         """Delete the files of shards that are not in use. Only the one server of the data directory may do so."""
         self._layout.tidy()
 
-    async def spread(self, shards: int) -> None:
-        """Spread the points over so many shards, with pauses for other calls.
+    async def spread(self, shards: int = 0) -> None:
+        """Spread the points over so many shards, with pauses for other calls. 0: as many as there are.
 
         Raises:
             Fault: INDEX_UNAVAILABLE if the engine does not answer; everything is as it was.
@@ -228,7 +227,7 @@ class EdgeShards:
             NoRoomError: there is no room for it on the disk.
         """
         async with self._rearranging:
-            began_at = time.monotonic()
+            began_at, shards = time.monotonic(), shards or self.shards
             await asyncio.to_thread(self._layout.tidy)
             await asyncio.to_thread(self._demand_room)
             filled = self._opened(await asyncio.to_thread(self._layout.begin, shards))
