@@ -21,6 +21,7 @@ PACKAGES = {
     "OpenAI's functions": "openai",
     "OpenAI Agents SDK": "agents",
     "LangChain": "langchain_core",
+    "LangGraph": "langgraph.store.base",
     "LlamaIndex": "llama_index.core",
 }
 

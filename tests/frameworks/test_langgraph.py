@@ -1,0 +1,130 @@
+"""LangGraph's store, with the package that has its contract."""
+
+from __future__ import annotations
+
+import pytest
+from frameworks.said import CANARY, PEANUTS
+
+from nomemory.client import Client, NoMemoryError, chat_message
+
+pytest.importorskip("langgraph.store.base", reason="scripts/check_frameworks installs it")
+
+from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp
+
+from nomemory.frameworks.langgraph_store import MemoryStore, NotAMessageError
+
+ROOT, TRIP = ("memories",), ("memories", "trip")
+
+
+def test_a_search_finds_the_users_messages_best_first(client: Client, ann: str) -> None:
+    store = MemoryStore(client, ann)
+    found = store.search(ROOT, query="What am I allergic to?", limit=2)
+    assert (found[0].key, found[0].namespace, found[0].value["content"]) == ("a1", ROOT, PEANUTS)
+    assert found[0].score
+    assert found[0].created_at.isoformat() == "2026-01-05T09:01:00+00:00"
+    second = store.search(ROOT, query="What am I allergic to?", limit=1, offset=1)
+    assert [one.key for one in second] == [one.key for one in found[1:]]
+    assert CANARY not in str(store.search((), query="allergic to canaries", limit=50))
+
+
+def test_without_a_query_it_reads_by_time(client: Client, ann: str) -> None:
+    store = MemoryStore(client, ann)
+    assert [one.key for one in store.search(ROOT, limit=3, offset=1)] == ["c0", "a2", "a1"]
+    assert [one.key for one in store.search(TRIP)] == ["c1", "c0"]
+    assert [one.key for one in store.search(ROOT, filter={"role": "assistant"})] == ["c1"]
+    between = {"said_at": {"$gte": "2026-01-05T09:01:00Z", "$lt": "2026-01-05T09:02:00Z"}}
+    assert [one.key for one in store.search(ROOT, filter=between)] == ["a1"]
+
+
+def test_an_item_is_where_its_namespace_says(client: Client, ann: str) -> None:
+    store = MemoryStore(client, ann)
+    item = store.get(TRIP, "c1")
+    assert item
+    said = {"content": "Kochi it is.", "role": "assistant", "said_at": "2026-01-05T09:04:00Z", "name": "Kim"}
+    assert (item.key, item.namespace, item.value) == ("c1", TRIP, said)
+    assert store.get(ROOT, "c1") is None
+    assert store.get(TRIP, "gone") is None
+    assert store.get(ROOT, "b0") is None  # another user's
+
+
+async def test_putting_stores_changes_and_deletes_a_message(client: Client, user: str) -> None:
+    store = MemoryStore(client, user)
+    await store.aput(TRIP, "m1", {"content": "I moved to Basel.", "said_at": "2026-01-05T09:00:00Z"})
+    item = await store.aget(TRIP, "m1")
+    assert item
+    store.put(TRIP, "m1", {**item.value, "content": "I moved to Bern."})
+    (changed,) = client.list_messages(user).items
+    assert (changed.content, changed.conversation_id, changed.ts.ToJsonString()) == (
+        "I moved to Bern.",
+        "trip",
+        "2026-01-05T09:00:00Z",
+    )
+    store.delete(ROOT, "m1")
+    assert client.count_messages(user) == 1
+    await store.adelete(TRIP, "m1")
+    assert client.count_messages(user) == 0
+
+
+def test_what_takes_a_messages_place_keeps_what_a_value_does_not_show(client: Client, user: str) -> None:
+    said = chat_message(
+        user_id=user,
+        message_id="m1",
+        ts="2026-01-05T09:00:00Z",
+        role="user",
+        content="I moved to Basel.",
+        metadata={"channel": "phone"},
+        expire_ts="2099-01-01T00:00:00Z",
+    )
+    client.write([said])
+    MemoryStore(client, user).put(ROOT, "m1", {"content": "I moved to Bern."})
+    (changed,) = client.list_messages(user).items
+    said.content = "I moved to Bern."
+    assert changed == said
+
+
+def test_what_is_not_a_message_is_refused(client: Client, ann: str) -> None:
+    store = MemoryStore(client, ann)
+    for value in ({"food": "pizza"}, {"content": {"food": "pizza"}}, {"content": "x", "food": "pizza"}):
+        with pytest.raises(NotAMessageError, match="what was said"):
+            store.put(ROOT, "m1", value)
+    with pytest.raises(NotAMessageError, match="index"):
+        store.put(ROOT, "m1", {"content": "x"}, index=False)
+    with pytest.raises(NotImplementedError):
+        store.put(ROOT, "m1", {"content": "x"}, ttl=5)
+    with pytest.raises(NotAMessageError, match="another namespace"):
+        store.put(ROOT, "c1", {"content": "x"})
+    with pytest.raises(NotAMessageError, match="no filter"):
+        store.search(ROOT, filter={"food": "pizza"})
+    with pytest.raises(NoMemoryError, match="INVALID_ARGUMENT"):
+        store.search(ROOT, query="x", limit=201)
+    assert client.count_messages(ann) == 5
+
+
+def test_a_namespace_of_elsewhere_is_refused(client: Client, ann: str) -> None:
+    store = MemoryStore(client, ann, (ann, "memories"))
+    assert [one.key for one in store.search((ann,), limit=1)] == ["c1"]
+    for namespace in ((f"{ann}-other", "memories"), (ann, "memories", "trip", "more"), (ann,)):
+        with pytest.raises(InvalidNamespaceError):
+            store.get(namespace, "b0")
+        with pytest.raises(InvalidNamespaceError):
+            store.put(namespace, "b0", {"content": "x"})
+    with pytest.raises(InvalidNamespaceError):
+        store.search((f"{ann}-other",), query="canaries")
+
+
+def test_namespaces_are_the_conversations(client: Client, ann: str) -> None:
+    store = MemoryStore(client, ann)
+    assert store.list_namespaces() == [ROOT, TRIP]
+    assert store.list_namespaces(prefix=TRIP) == [TRIP]
+    assert store.list_namespaces(suffix=("*", "trip")) == [TRIP]
+    assert store.list_namespaces(max_depth=1) == [ROOT]
+    assert store.list_namespaces(limit=1, offset=1) == [TRIP]
+    assert store.list_namespaces(prefix=("other",)) == []
+
+
+async def test_a_batch_is_carried_out_in_its_order(client: Client, user: str) -> None:
+    put, get = PutOp(ROOT, "m1", {"content": "I moved to Basel."}), GetOp(ROOT, "m1")
+    before, _, after, _, gone = await MemoryStore(client, user).abatch([get, put, get, PutOp(ROOT, "m1", None), get])
+    assert before is None
+    assert after
+    assert gone is None
