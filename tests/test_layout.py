@@ -119,7 +119,6 @@ def test_only_composition_and_maintenance_know_the_engines_of_the_log_and_of_the
     }
     assert knowing == {
         "composition/sqlite_store.py",
-        "composition/vector_check.py",
         "composition/writer.py",
         "data_directory.py",
     }

@@ -20,9 +20,7 @@ from server.test_lost_log import by_words, is_settled, write
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.tantivy.indexer import TantivyLexicalWriter
 from nomemory.server.settings import Settings
-from nomemory.v1 import ingest_service_pb2 as i
 from served import Server, started
-from talk import said
 
 Start = Callable[[Settings], AbstractContextManager[Server]]
 NAMES = ("apples", "pears", "figs")
@@ -113,22 +111,6 @@ def test_words_that_do_not_agree_are_built_anew(
         assert until(lambda: is_settled(server))
         assert sorted(by_words(server, "about")) == sorted(NAMES)
     assert found(doctor())["Words on disk"]["state"] == "ok"
-
-
-def test_vectors_that_are_gone_are_told(start: Start, own_settings: Settings, run: Run) -> None:
-    data = own_settings.server.data
-    with start(own_settings) as server:
-        messages = [said("u", name, name, embedding=(1.0, 0.0, 0.0, 1.0)) for name in NAMES]
-        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
-        assert until(lambda: is_settled(server))
-
-    def vectors() -> dict[str, str]:
-        return found(run("doctor", "--data", str(data), "--target", NOBODY, "--json"))["Vectors on disk"]
-
-    assert vectors()["state"] == "ok"
-    for shard in (data / "vectors").glob("*/shard"):
-        shutil.rmtree(shard)
-    assert (vectors()["state"], "3 of 3 messages" in vectors()["finding"]) == ("fail", True)
 
 
 def test_damaged_messages_are_named_and_deleted_only_when_told_to(

@@ -17,13 +17,11 @@ import numpy as np
 import pytest
 
 from nomemory.cli.startup import run
-from nomemory.server.composition.vector_check import check_vector_index
 from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.message import Role
 from nomemory.server.settings import Settings
 from nomemory.server.vector.factory import choose_vector_index
 from nomemory.server.vector.indexing import upkeep
-from nomemory.server.vector.indexing.comparison import Findings
 from nomemory.server.vector.protocol import VectorIndex, VectorPoint
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -183,7 +181,7 @@ def test_all_that_was_written_is_found_after_damage_to_one_of_several_shards(
     harm(damaged)
     with start(few_points_a_shard(settings_of(data))) as server:
         until(lambda: is_whole(server))
-    assert asyncio.run(check_vector_index(settings_of(data))) == Findings(messages=USERS * EACH, points=USERS * EACH)
+    assert asyncio.run(versions_in(settings_of(data), "u0", "u1", "u2")) == list(range(1, USERS * EACH + 1))
 
 
 def test_a_server_leaves_an_index_alone_whose_layout_cannot_be_read_now(spread: Path, tmp_path: Path) -> None:
@@ -197,7 +195,7 @@ def test_a_server_leaves_an_index_alone_whose_layout_cannot_be_read_now(spread: 
         run(settings_of(data), {})
     layout.rmdir()
     layout.write_bytes(kept)
-    assert asyncio.run(check_vector_index(settings_of(data))) == Findings(messages=USERS * EACH, points=USERS * EACH)
+    assert asyncio.run(versions_in(settings_of(data), "u0", "u1", "u2")) == list(range(1, USERS * EACH + 1))
 
 
 async def plant_orphans(settings: Settings) -> None:
@@ -239,24 +237,7 @@ def with_orphans(written: Path, tmp_path: Path) -> Settings:
 def test_vectors_of_messages_that_are_gone_are_said_and_removed_by_a_server(
     start: Start, with_orphans: Settings
 ) -> None:
-    found = asyncio.run(check_vector_index(with_orphans))
-    assert found is not None
-    assert (found.orphans, found.mismatched, found.is_whole) == (3, 0, False)
     with logged(upkeep) as logs, start(with_orphans) as server:
         until(lambda: [line.get("orphans") for line in logs][:2] == [3, 0])
         until(lambda: is_whole(server))
     assert asyncio.run(versions_in(with_orphans, "u0", "nobody")) == list(range(1, EACH + 1))
-
-
-def test_a_check_without_a_server_says_how_much_is_missing(written: Path, tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    shutil.copytree(written, data)
-    found = asyncio.run(check_vector_index(settings_of(data)))
-    assert found == Findings(messages=USERS * EACH, points=USERS * EACH)
-    remove(next((data / "vectors").glob("none-4/shard/segments")))
-    found = asyncio.run(check_vector_index(settings_of(data)))
-    assert found is not None
-    assert not found.is_whole
-    assert found.messages == USERS * EACH
-    assert found.mismatched == USERS * EACH - found.points
-    assert asyncio.run(check_vector_index(settings_of(tmp_path / "none"))) is None

@@ -9,7 +9,7 @@ import click
 
 from nomemory.cli.configuration import configured
 from nomemory.cli.connection import Target, target_option
-from nomemory.cli.doctor.data import check_data, check_postgres, check_vectors, treat
+from nomemory.cli.doctor.data import check_data, check_postgres, treat
 from nomemory.cli.doctor.installation import check_embedder, check_sqlite, check_storage
 from nomemory.cli.doctor.server import check_server
 from nomemory.cli.options import output_option
@@ -31,8 +31,8 @@ def doctor(
     """Check the machine, the data directory and the server, and say what to do.
 
     Changes nothing without an option that says so: --repair makes counts and the index of words agree with the
-    messages, and deletes no message. The server itself mends the vectors when it starts. The exit code is 1 if a check
-    fails; a server that is not running is a warning.
+    messages, and deletes no message. The server itself compares the vectors when it starts, and mends them. The
+    exit code is 1 if a check fails; a server that is not running is a warning.
     """
     settings = configured(data=data)
     if repair or accept_loss or delete_damaged:
@@ -48,10 +48,7 @@ def _checks(settings: Settings, target: Target) -> Iterator[Check]:
     yield check_sqlite()
     yield from check_storage(settings.server.data)
     if settings.server.log is None:
-        checks = list(check_data(DataDirectory(settings.server.data)))
-        yield from checks
-        if not any(check.state == "fail" for check in checks):  # of a log that does not hold nothing can be expected
-            yield from check_vectors(settings)
+        yield from check_data(DataDirectory(settings.server.data))
     else:
         yield from check_postgres(settings)
     yield check_embedder(settings)

@@ -1,12 +1,7 @@
-"""Checks of what a server keeps: the log against itself, and the index of words against the log.
-
-Checks of the vectors on disk against the log.
-"""
+"""Checks of what a server keeps: the log against itself, and the index of words against the log."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,10 +13,7 @@ import click
 
 from nomemory.cli.output import Check
 from nomemory.server.composition.log_store import log_store
-from nomemory.server.composition.vector_check import check_vector_index
 from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError, DataDirectoryUnusableError
-from nomemory.server.embedding.factory import EmbedderSettingsError
-from nomemory.server.faults import Fault
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.lexical.tantivy.listing import compare_words
 from nomemory.server.lexical.tantivy.schema import lexical_checkpoint
@@ -40,39 +32,6 @@ _REPAIR = "Stop the server and run: nomemory doctor --repair."
 _NAMED_MAX = 10
 _IN_POSTGRES: Final = "the message log is in PostgreSQL (NOMEMORY_LOG), and --repair and --delete-damaged mend a file"
 _REFUSALS = (DataDirectoryBusyError, DataDirectoryUnusableError, LogUnusableError, LogVersionError, sqlite3.Error)
-_ON_DISK = "Vectors on disk"
-_MENDED = "The server mends it when it starts. Until then its status names the index."
-
-
-def check_vectors(settings: Settings) -> Iterator[Check]:
-    """Compare the vector index with the log, if there is one. A running server has the files for itself, and looks."""
-    directory = DataDirectory(settings.server.data)
-    if not directory.log.exists():
-        return
-    try:
-        lock = directory.lock()
-    except (DataDirectoryBusyError, DataDirectoryUnusableError):
-        return
-    try:
-        yield _compared(settings)
-    finally:
-        os.close(lock)
-
-
-def _compared(settings: Settings) -> Check:
-    try:
-        found = asyncio.run(check_vector_index(settings))
-    except (Fault, EmbedderSettingsError) as error:
-        return Check(_ON_DISK, "warn", f"cannot be read: {error}", _MENDED)
-    if found is None:
-        return Check(_ON_DISK, "skip", "no index of this embedder yet")
-    if found.is_whole:
-        return Check(_ON_DISK, "ok", f"{found.points:,} vectors of {found.messages:,} messages agree with the log")
-    finding = (
-        f"{found.mismatched:,} of {found.messages:,} messages have other vectors than they should; "
-        f"{found.orphans:,} that are gone have some"
-    )
-    return Check(_ON_DISK, "fail", finding, _MENDED)
 
 
 def check_data(directory: DataDirectory) -> Iterator[Check]:
