@@ -1,10 +1,9 @@
-"""`nomemory keys`: the API keys that a server takes; `nomemory cursor-key`: the key that seals its cursors."""
+"""`nomemory keys`: the API keys that a server takes."""
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,12 +14,10 @@ from rich.table import Table
 
 from nomemory.cli.console import stdout_console
 from nomemory.cli.options import span_option
-from nomemory.server.data_directory import DataDirectory
 from nomemory.server.identity.api_key import new_key
 from nomemory.server.identity.api_keys import KeyFile, KeyRecord, locked, read_keys, write_keys
 from nomemory.server.identity.caller import Scope
 from nomemory.server.identity.namespace import is_namespace
-from nomemory.server.server_key import KeyFileError, retire_key, rotate_key
 
 _NAME: Final = re.compile(r"[\w.-]{1,64}")
 
@@ -175,56 +172,3 @@ def _expiry(record: KeyRecord, now: datetime) -> str:
     if record.expires is None:
         return "never"
     return f"{record.expires:%Y-%m-%d %H:%M}" + (" (expired)" if record.is_expired(now) else "")
-
-
-def _key_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say where the server's key is, and give the command its `key`."""
-
-    @click.option(
-        "--data",
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
-        required=True,
-        envvar="NOMEMORY_DATA",
-        show_envvar=True,
-        help="Directory of the server's data.",
-    )
-    @click.option(
-        "--key-file",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        envvar="NOMEMORY_KEY_FILE",
-        show_envvar=True,
-        help="File of the key, if it is not in that directory.",
-    )
-    @functools.wraps(command)
-    def located(*, data: Path, key_file: Path | None) -> None:
-        try:
-            command(key=DataDirectory(data, key_file).key)
-        except KeyFileError as error:
-            raise click.ClickException(str(error)) from None
-
-    return located
-
-
-@click.group("cursor-key")
-def cursor_key() -> None:
-    """Rotate the key that seals cursors and write tokens.
-
-    A running server sees a change at the next call. First `rotate`; when nobody needs cursors and
-    write tokens from before any more, `retire`.
-    """
-
-
-@cursor_key.command("rotate")
-@_key_options
-def rotate_cursor_key(*, key: Path) -> None:
-    """Make a new key, which seals from now on. What the old one sealed stays good."""
-    rotate_key(key)
-    click.echo("There is a new key. Take the old one out with: nomemory cursor-key retire", err=True)
-
-
-@cursor_key.command("retire")
-@_key_options
-def retire_cursor_key(*, key: Path) -> None:
-    """Take the old key out. The cursors and write tokens that it sealed are refused from now on."""
-    retire_key(key)
-    click.echo("The old key is no longer accepted.", err=True)

@@ -35,7 +35,6 @@ _COMMANDS: Final = {
     "info": "nomemory.cli.reads:info",
     "skill": "nomemory.cli.main:skill",
     "keys": "nomemory.cli.keys:keys",
-    "cursor-key": "nomemory.cli.keys:cursor_key",
     "backup": "nomemory.cli.backup:backup",
     "restore": "nomemory.cli.backup:restore",
     "migrate": "nomemory.cli.migrate:migrate",

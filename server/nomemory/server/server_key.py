@@ -6,14 +6,13 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from nomemory.server.identity.api_keys import locked
 from nomemory.server.identity.watched_file import FileUnusableError, WatchedFile
 from nomemory.server.private_files import put
 from nomemory.server.token_cipher import KEY_BYTES, Ciphers, TokenCipher, ciphers_of
 
 
 class KeyFileError(Exception):
-    """The key file does not hold a key, or cannot be rotated; the text says what to do."""
+    """The key file does not hold a key; the text says what to do."""
 
 
 class FileTokenCipher(TokenCipher):
@@ -39,35 +38,6 @@ class FileTokenCipher(TokenCipher):
         with suppress(FileUnusableError):  # it is in the log
             self._ciphers = self._file.content()
         return self._ciphers
-
-
-def rotate_key(path: Path) -> None:
-    """Put a new key before the one in use, which then only opens.
-
-    Raises:
-        KeyFileError: the file does not hold one key alone.
-        OSError: it cannot be read or written.
-    """
-    with locked(path):
-        keys = read_key(path)
-        if len(keys) > KEY_BYTES:
-            raise KeyFileError(f"{path} has an old key still: take it out first, or what it sealed is refused at once")
-        # The server has to read what an administrator rotates.
-        put(path, os.urandom(KEY_BYTES) + keys, like=path.stat())
-
-
-def retire_key(path: Path) -> None:
-    """Take out the old key. What it sealed is refused from then on.
-
-    Raises:
-        KeyFileError: there is no old key.
-        OSError: the file cannot be read or written.
-    """
-    with locked(path):
-        keys = read_key(path)
-        if len(keys) == KEY_BYTES:
-            raise KeyFileError(f"{path} has no old key")
-        put(path, keys[:KEY_BYTES], like=path.stat())
 
 
 def _parse(raw: bytes) -> Ciphers:
