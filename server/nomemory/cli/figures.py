@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from nomemory.cli.output import Count, Diagnosis, Exported
+from nomemory.cli.output import Diagnosis, Exported
 from nomemory.cli.terminal import counted, one_line
 from nomemory.importing.upload import Summary
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, server_service_pb2
@@ -73,7 +73,8 @@ def server_info(reply: server_service_pb2.GetServerInfoResponse) -> Iterable[Tab
     table.add_row(_label("Version"), one_line(reply.version))
     table.add_row(_label("Features"), ", ".join(map(one_line, reply.features)))
     if reply.embedding_dimension:
-        table.add_row(_label("Embedder"), embedding_model(reply) or Text("none", style="yellow"))
+        model = f"{one_line(reply.embedding_model)}, {counted(reply.embedding_dimension, 'dimension')}"
+        table.add_row(_label("Embedder"), model if reply.embedding_model else Text("none", style="yellow"))
     for name, (bounded, noun) in _LIMITS.items():
         if most := getattr(reply.limits, name):
             table.add_row(_label(bounded), f"at most {counted(most, noun)}")
@@ -82,12 +83,6 @@ def server_info(reply: server_service_pb2.GetServerInfoResponse) -> Iterable[Tab
         now = f"{reads.running:,} running, {reads.waiting:,} waiting, {reads.refused:,} refused since the start"
         table.add_row(_label("Expensive reads now"), now)
     return [table]
-
-
-def embedding_model(reply: server_service_pb2.GetServerInfoResponse) -> str:
-    """Name the model that embeds texts; nothing where there is none."""
-    model = one_line(reply.embedding_model)
-    return f"{model}, {counted(reply.embedding_dimension, 'dimension')}" if model else ""
 
 
 def summary(done: Summary) -> Iterator[Text]:
@@ -147,9 +142,9 @@ def users(reply: query_service_pb2.ListUsersResponse) -> Iterable[RenderableType
     return [table]
 
 
-def count(found: Count) -> Iterable[Text]:
+def count(reply: query_service_pb2.CountMessagesResponse) -> Iterable[Text]:
     """Say how many there are."""
-    return [Text(f"{counted(found.count, 'message')}.")]
+    return [Text(f"{counted(reply.count, 'message')}.")]
 
 
 def exported(done: Exported) -> Iterable[Text]:
@@ -214,7 +209,7 @@ _SHOWN: Final[Mapping[type, Callable[[Any], Iterable[RenderableType]]]] = {
     query_service_pb2.ListConversationsResponse: conversations,
     query_service_pb2.ListUsersResponse: users,
     server_service_pb2.GetServerInfoResponse: server_info,
-    Count: count,
+    query_service_pb2.CountMessagesResponse: count,
     Diagnosis: diagnosis,
     Exported: exported,
     Summary: summary,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC
 from typing import Final
@@ -46,16 +45,12 @@ _ROLE_STYLES: Final = {
     message_pb2.ROLE_SYSTEM: "bold magenta",
     message_pb2.ROLE_TOOL: "bold yellow",
 }
-_NAME_STYLES: Final = ("bold cyan", "bold green", "bold blue", "bold magenta", "bold yellow")
 _MATCH: Final = "bold black on bright_yellow"
 
 
 def speaker(message: message_pb2.ChatMessage) -> Text:
-    """Return who spoke: the name in a colour of its own, else the role."""
-    if message.name:
-        style = _NAME_STYLES[zlib.crc32(message.name.encode()) % len(_NAME_STYLES)]
-        return Text(one_line(message.name), style=style)
-    return Text(role_name(message.role), style=_ROLE_STYLES.get(message.role, "bold"))
+    """Return who spoke: the name, else the role, in the role's colour."""
+    return Text(one_line(message.name) or role_name(message.role), style=_ROLE_STYLES.get(message.role, "bold"))
 
 
 def content(message: message_pb2.ChatMessage, highlight: query_service_pb2.Highlight | None, *, full: bool) -> Text:

@@ -37,13 +37,6 @@ class Exported:
     messages: int
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
-    """How many messages there are."""
-
-    count: int
-
-
 class Output(Protocol):
     """Shows answers on standard output, and notices on standard error."""
 

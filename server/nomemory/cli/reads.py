@@ -16,9 +16,10 @@ from nomemory.cli.options import (
     paging_options,
     user_option,
 )
-from nomemory.cli.output import Count, Output
+from nomemory.cli.output import Output
 from nomemory.client.messages import Narrowing
 from nomemory.client.sync import Client
+from nomemory.v1 import query_service_pb2
 
 _CUT: Final = "The reply was cut at its size limit: there are fewer messages than asked for."
 
@@ -167,7 +168,7 @@ def users(*, paging: Paging, output: Output, client: Client) -> None:
 @client_option
 def count(*, user: str, narrowing: Narrowing, output: Output, client: Client) -> None:
     """Count a user's messages."""
-    output.show(Count(client.count_messages(user, **narrowing)))
+    output.show(query_service_pb2.CountMessagesResponse(count=client.count_messages(user, **narrowing)))
 
 
 @click.command("status")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.lexical.tantivy.listing import compare_words
 from nomemory.server.lexical.tantivy.schema import lexical_checkpoint
+from nomemory.server.log.position import LogPosition
 from nomemory.server.log.protocol import LogMovedError, LogUnusableError, LogVersionError
 from nomemory.server.log.sqlite.inspection import check_counts, inspect
 from nomemory.server.log.sqlite.schema import SCHEMA_VERSION, identity, open_for_reading, position_at
@@ -40,7 +41,7 @@ def check_data(directory: DataDirectory) -> Iterator[Check]:
         return
     yield _check_privacy(directory.root)
     try:
-        yield _check_history(directory)
+        yield _check_history(directory, partial(position_at, directory.log), _RESTORE)
         log = position_at(directory.log)
     except LogMovedError as error:
         yield Check("Message log's history", "fail", "no server serves it", str(error))
@@ -76,9 +77,9 @@ def _check_privacy(root: Path) -> Check:
     return Check("Permissions", "ok", "its owner's alone")
 
 
-def _check_history(directory: DataDirectory) -> Check:
-    if lost := known_loss(directory, partial(position_at, directory.log)):
-        advice = f"{_RESTORE} Or accept the loss: nomemory doctor --accept-loss."
+def _check_history(directory: DataDirectory, position: Callable[[], LogPosition | None], restore: str) -> Check:
+    if lost := known_loss(directory, position):
+        advice = f"{restore} Or accept the loss: nomemory doctor --accept-loss."
         return Check("Message log's history", "fail", f"it has lost changes: {lost}", advice)
     return Check("Message log's history", "ok", "nothing is known to be lost")
 
@@ -127,17 +128,13 @@ def check_postgres(settings: Settings) -> Iterator[Check]:
     directory = DataDirectory(settings.server.data)
     try:
         store = log_store(settings, directory)
-        log, lost = store.position(), known_loss(directory, store.position)
+        log, history = store.position(), _check_history(directory, store.position, "Restore the database.")
     except (LogUnusableError, LogVersionError) as error:
         yield Check("Message log", "fail", str(error), "Check the database, or NOMEMORY_LOG.")
         return
     sequence = log.sequence if log else 0
     yield Check("Message log", "ok", f"in PostgreSQL, up to change {sequence:,}; its pages are the database's to check")
-    if lost:
-        advice = "Restore the database. Or accept the loss: nomemory doctor --accept-loss."
-        yield Check("Message log's history", "fail", f"it has lost changes: {lost}", advice)
-    else:
-        yield Check("Message log's history", "ok", "nothing is known to be lost")
+    yield history
 
 
 def treat(settings: Settings, *, repair: bool, accept_loss: bool, delete_damaged: bool) -> Iterator[str]:
