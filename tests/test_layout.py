@@ -113,6 +113,7 @@ def test_only_composition_and_maintenance_know_the_engines_of_the_log_and_of_the
     }
     assert knowing == {
         "composition/log_store.py",
+        "composition/reader.py",
         "composition/vector_check.py",
         "composition/writer.py",
         "data_directory.py",

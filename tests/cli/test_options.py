@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.cli import paging
-from nomemory.cli.options import moment_option, span_option
-from nomemory.cli.paging import Paging
+from nomemory.cli import options
+from nomemory.cli.options import Paging, moment_option, span_option
 
 
 @pytest.mark.parametrize(
@@ -96,7 +95,7 @@ class Listing:
 def test_the_limit_is_met_exactly_and_the_cursor_goes_on_from_there(length: int, limit: int, most: int) -> None:
     listing = Listing(length)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paging, "PAGE_MAX", most)
+        patch.setattr(options, "PAGE_MAX", most)
         pages = list(Paging(limit, "").follow(listing.page))
     expected = min(limit or length, length)
     assert [number for page in pages for number in page.items] == list(range(expected))

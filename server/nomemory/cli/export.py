@@ -12,9 +12,8 @@ import click
 
 from nomemory.cli.connection import client_option
 from nomemory.cli.json_lines import message_record
-from nomemory.cli.options import narrowing_options, output_option
+from nomemory.cli.options import PAGE_MAX, narrowing_options, output_option
 from nomemory.cli.output import Exported, Output
-from nomemory.cli.paging import PAGE_MAX
 from nomemory.cli.terminal import json_line, utf8_line
 from nomemory.client.messages import Narrowing
 from nomemory.client.sync import Client

@@ -1,18 +1,18 @@
-"""The options that commands share."""
+"""The options that commands share, and how they follow cursors."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 import click
 
 from nomemory.cli.json_lines import JsonLines
 from nomemory.cli.output import Output
-from nomemory.cli.paging import Paging
 from nomemory.client.messages import Narrowing, RoleName
 
 Entry = tuple[str, str]
@@ -20,6 +20,39 @@ _SPAN: Final = re.compile(r"[0-9]{1,6}[smhdw]")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 FORMS: Final = "a date, a date and time (UTC unless it says otherwise), or how long ago, like 7d, 12h, 30m"
 Command = Callable[..., None]
+PAGE_MAX: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """How much of a listing to read: `limit` items (0: all), from a cursor on."""
+
+    limit: int
+    cursor: str
+
+    def follow(self, fetch: Callable[..., Any], items: str = "items") -> Iterator[Any]:
+        """Fetch page after page until the limit or the end.
+
+        Args:
+            fetch: takes `page_size` and `cursor`, and returns a page with a `next_cursor`. The last page is asked for
+                short, so that its cursor continues exactly there.
+            items: what a page calls what is on it.
+        """
+        cursor, remaining = self.cursor, self.limit
+        while True:
+            page = fetch(page_size=min(PAGE_MAX, remaining) if self.limit else PAGE_MAX, cursor=cursor)
+            yield page
+            cursor, remaining = page.next_cursor, remaining - len(getattr(page, items))
+            if not cursor or (self.limit and remaining <= 0):
+                return
+
+    def whole(self, fetch: Callable[..., Any], items: str) -> Any:  # noqa: ANN401 - whatever kind of page
+        """Do the same, and return all pages as one."""
+        whole, *others = self.follow(fetch, items)
+        for page in others:
+            whole.MergeFrom(page)
+            whole.next_cursor = page.next_cursor
+        return whole
 
 
 def entry_option(text: str) -> Entry:

@@ -8,9 +8,15 @@ from typing import Final
 import click
 
 from nomemory.cli.connection import client_option
-from nomemory.cli.options import content_output_option, narrowing_options, output_option, paging_options, user_option
+from nomemory.cli.options import (
+    Paging,
+    content_output_option,
+    narrowing_options,
+    output_option,
+    paging_options,
+    user_option,
+)
 from nomemory.cli.output import Count, Output
-from nomemory.cli.paging import Paging
 from nomemory.client.messages import Narrowing
 from nomemory.client.sync import Client
 

@@ -47,8 +47,7 @@ def _on_server(url: str, settings: Settings, collection: Collection, dimension: 
     """Import the client only where there is a server: it takes half a second and 40 MB."""
     from nomemory.server.vector.qdrant.index import QdrantIndex, connect  # noqa: PLC0415
 
-    vector = settings.vector
-    key = vector.qdrant_api_key
+    vector, key = settings.vector, settings.vector.qdrant_api_key
     client = connect(url, key.get_secret_value() if key else None, vector.timeout_s)
     return QdrantIndex(
         client,
