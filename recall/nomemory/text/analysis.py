@@ -53,7 +53,7 @@ class Kind(IntEnum):
 
 
 class Token(NamedTuple):
-    """A token as it is compared, and where it stands: a half-open stretch of code points of the original text."""
+    """A token as it is compared, and where it stands: a half-open range of code points of the original text."""
 
     text: str
     start: int

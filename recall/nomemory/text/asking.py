@@ -65,11 +65,20 @@ def ends_asking(text: str) -> bool:
 def asking_sentences(text: str) -> list[str]:
     """Return the sentences that ask, the last four; the whole text if none seems to.
 
-    Where somebody says in so many words what they want to ask, that alone counts: people ramble before.
+    People ramble before they say in so many words what they want to ask: what asks before that does not count.
     """
-    asking = [one for one in sentence_texts(text) if asks(one)]
-    pointed = [rest for one in asking if (match := _POINT.search(one)) and asks(rest := one[match.end() :])]
-    return (pointed or asking)[-_MAX_SENTENCES:] or [text.strip()]
+    told = [(one, _after_point(one)) for one in sentence_texts(text)]
+    asking = [(one, rest) for one, rest in told if rest or asks(one)]
+    last = max((place for place, (_, rest) in enumerate(asking) if rest), default=-1)
+    counting = [rest or one for place, (one, rest) in enumerate(asking) if rest or place > last]
+    return counting[-_MAX_SENTENCES:] or [text.strip()]
+
+
+def _after_point(sentence: str) -> str:
+    """Return what somebody says that they want to ask; empty if they say nothing of the kind."""
+    match = _POINT.search(sentence)
+    rest = sentence[match.end() :] if match else ""
+    return rest if asks(rest) else ""
 
 
 def is_statement(text: str) -> bool:

@@ -30,7 +30,7 @@ _ATTACHMENT: Final = "\n["
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A stretch of a text. `start` and `end` are code points of the text; `masked` hides what it quotes."""
+    """A piece of a text. `start` and `end` are code points of the text; `masked` hides what it quotes."""
 
     text: str
     start: int
@@ -82,7 +82,7 @@ def sentence_texts(text: str) -> list[str]:
 
 
 def sentences(text: str) -> list[Sentence]:
-    """Split a text. Nothing is split inside quotation marks; empty stretches are left out."""
+    """Split a text. Nothing is split inside quotation marks; empty pieces are left out."""
     mask = masked(text)
     return [
         Sentence(clauses)
@@ -99,7 +99,7 @@ def _clauses(text: str, mask: str, start: int, end: int) -> Iterator[Clause]:
 
 
 def _cut(mask: str, ends: regex.Pattern[str], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Return the stretches between ends."""
+    """Return the pieces between ends."""
     for match in ends.finditer(mask, start, end):
         yield start, match.start()
         start = match.end()

@@ -32,6 +32,10 @@ def test_what_was_said_in_so_many_words_is_a_phrase() -> None:
 def test_chatter_is_left_out_and_every_asking_sentence_kept() -> None:
     assert asking_sentences("今天天气真好。体检是哪天？另外，年糕几岁了？") == ["体检是哪天？", "另外，年糕几岁了？"]
     assert asking_sentences("中午吃什么呢？不对，我真正想问的是，我的体检是哪天？") == ["我的体检是哪天？"]
+    assert asking_sentences("Late? I want to know where I live. And when is my exam?") == [
+        "where I live.",
+        "And when is my exam?",
+    ]
     assert len(asking_sentences("a? " * 9)) == 4
     assert asking_sentences("just words") == ["just words"]
 

@@ -149,7 +149,7 @@ def _best_clause(text: str, messages: Iterable[Retrieved]) -> Citation | None:
     for message in messages:
         if not claim.words or not claim.figures <= numbers(message.content):
             continue
-        for clause in _stretches(message.content):
+        for clause in _citable(message.content):
             share = _share(claim, clause)
             if share > most or (best is None and share >= most):
                 best, most = _cite(message, clause.start, clause.end), share
@@ -163,7 +163,7 @@ def _share(claim: _Claim, clause: Clause) -> float:
     return len(claim.words & terms(clause.text)) / len(claim.words)
 
 
-def _stretches(content: str) -> Iterable[Clause]:
+def _citable(content: str) -> Iterable[Clause]:
     """Return the clauses of a message, and its sentences."""
     for sentence in sentences(content):
         yield from sentence.clauses

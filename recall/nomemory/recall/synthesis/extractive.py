@@ -27,7 +27,7 @@ WHOLE: Final = 600
 
 
 def quote(content: str, reading: QuestionReading) -> str:
-    """Return a stretch of whole sentences, verbatim, around the one that has most words of the question."""
+    """Return a passage of whole sentences, verbatim, around the one that has most words of the question."""
     if len(content) <= WHOLE:
         return content.strip()
     starts = [sentence.start for sentence in sentences(content)] or [0]
@@ -39,7 +39,7 @@ def quote(content: str, reading: QuestionReading) -> str:
 
 
 def _widened(starts: list[int], ends: list[int], best: int) -> tuple[int, int]:
-    """Return the first and last sentence of the longest stretch around one that is not too long."""
+    """Return the first and last sentence of the longest passage around one that is not too long."""
     first = last = best
     while True:
         if last + 1 < len(starts) and ends[last + 1] - starts[first] <= WHOLE:
