@@ -91,6 +91,17 @@ async def test_an_entry_that_few_messages_have_is_found_without_walking_through_
     assert len(steps) < 3
 
 
+async def test_a_page_far_into_what_has_an_entry_costs_as_much_as_the_first(log: Log) -> None:
+    await log.write(*(tagged(n, {"app": "phone"}) for n in range(5000)))
+    narrowed, steps = Filter(metadata=(("app", "phone"),)), list[int]()
+    connection_of(log).set_progress_handler(lambda: steps.append(1), 100)
+    for below in (4900, 100):
+        steps.clear()
+        page = await log.reader.page("u", narrowed, before=Position(below, ""), pinned=10_000, limit=20)
+        assert [message.ts_us for message in page] == list(range(below - 1, below - 21, -1))
+        assert len(steps) < 20
+
+
 async def test_nothing_is_left_of_the_metadata_of_what_is_gone(log: Log) -> None:
     await log.write(*(tagged(n, {"k": "v", "n": str(n)}) for n in range(4)))
     await log.writer.delete("u", ["m0", "m1"])

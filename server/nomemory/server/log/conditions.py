@@ -32,6 +32,7 @@ class Dialect:
     Attributes:
         of_user: what holds for the rows of a user.
         ts: the column of the time.
+        place: the columns by which messages are ordered.
         free_ts: the same, where it is no reason to choose an index.
         has_entry: what holds for a message that has the entry of metadata with a mark.
         expired: a statement for the keys of what has expired by itself at a moment.
@@ -40,6 +41,7 @@ class Dialect:
 
     of_user: Callable[[str], Clause]
     ts: str
+    place: str
     free_ts: str
     has_entry: str
     expired: str
@@ -73,7 +75,7 @@ class Dialect:
         if after is None:
             return []
         past = ">" if oldest_first else "<"
-        return [Clause(f"({self.ts}, messages.message_id) {past} (?, ?)", (after.ts_us, after.message_id))]
+        return [Clause(f"{self.place} {past} (?, ?)", (after.ts_us, after.message_id))]
 
 
 class Expiry:

@@ -52,10 +52,6 @@ Damage = DamagedMessage | str
 """What a read may meet: a damaged message, or a file that cannot be read somewhere, in SQLite's words."""
 
 
-def _ignore(_found: Damage) -> None:
-    """Tell nobody."""
-
-
 class LogDamage:
     """What reads and the background check have found. Its members may be used from any thread.
 
@@ -66,7 +62,7 @@ class LogDamage:
         suspected: set when a read meets damage, for the background check to look at all.
     """
 
-    def __init__(self, tell: Callable[[Damage], None] = _ignore) -> None:
+    def __init__(self, tell: Callable[[Damage], None] = lambda _found: None) -> None:
         self._tell = tell
         self.suspected = threading.Event()
         self._messages: frozenset[DamagedMessage] = frozenset()

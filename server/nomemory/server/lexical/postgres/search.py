@@ -198,10 +198,12 @@ class PostgresSearch:
 
     def _scored(self, source: _Source) -> str:
         """Return what matches of a source, with what its score is made of."""
+        found = ((self._conditions.matches(leaf), weight) for leaf, weight in self._leaves())
+        borne = ((self._conditions.bears(sign), weight) for sign, weight in self._signs())
         matches = [] if is_union(self._query) else [self._conditions.matches(self._query.root)]
         conditions = all_hold([source.conditions, *matches, self._admitted])
         return (
-            f"(SELECT {_COLUMNS}, {self._sum_of_leaves()} AS found, {self._sum_of_signs()} AS borne,"
+            f"(SELECT {_COLUMNS}, {self._sum(found)} AS found, {self._sum(borne)} AS borne,"
             f" {_WORTH if self._query.by_form else '1::float8'} AS worth"
             f" FROM {source.table} WHERE {conditions} OFFSET 0)"
         )
@@ -241,13 +243,6 @@ class PostgresSearch:
         yield from self._conditions.admits(self._wanted.narrowed)
         yield f"sequence <= {self._values.bind(self._wanted.pinned, 'bigint')}"
         yield self._values.of(Expiry(POSTGRES, lifetimes).living())
-
-    def _sum_of_leaves(self) -> str:
-        found = ((self._conditions.matches(leaf), weight) for leaf, weight in self._leaves())
-        return self._sum(found)
-
-    def _sum_of_signs(self) -> str:
-        return self._sum((self._conditions.bears(sign), weight) for sign, weight in self._signs())
 
     def _sum(self, parts: Iterable[tuple[str, float]]) -> str:
         cases = (f"CASE WHEN {holds} THEN {self._values.bind(weight, 'float8')} ELSE 0 END" for holds, weight in parts)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -144,7 +143,8 @@ class PostgresLogErasure:
         with faults("written"):
             async with self._pool.connection() as connection, connection.transaction():
                 await connection.execute(_GONE)
-                by_all = list(_in_buckets(await self._note_wiped(connection, until)))
+                wiped = await self._note_wiped(connection, until)
+                by_all = [wiped.of(bucket) for bucket in range(BUCKETS)]
                 bucket = await connection.fetchval(numbered(_NEXT), by_all)
                 if bucket is None:
                     return False
@@ -190,7 +190,3 @@ class PostgresLogErasure:
         with faults("read"):
             async with self._pool.connection() as connection:
                 return list(await connection.fetch(numbered(statement), *values))
-
-
-def _in_buckets(position: FeedPosition) -> Iterator[int]:
-    return (position.of(bucket) for bucket in range(BUCKETS))

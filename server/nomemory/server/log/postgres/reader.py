@@ -48,24 +48,7 @@ _CONVERSATIONS: Final = """
 SELECT conversation_id, min(ts_us), max(ts_us), count(*) FROM messages WHERE {where}
 GROUP BY conversation_id ORDER BY max(ts_us) DESC, conversation_id DESC
 """
-_SURROUNDINGS: Final = f"""
-WITH anchor AS (
-  SELECT * FROM messages WHERE bucket = ? AND user_id = ? AND message_id = ? AND {{living}}
-)
-SELECT {_ANCHOR}, {CHECKED} FROM anchor AS messages
-UNION ALL
-(SELECT {_BEFORE}, {CHECKED} FROM messages
-  WHERE bucket = ? AND user_id = ? AND (ts_us, message_id) < ((SELECT ts_us FROM anchor), ?) AND {{living}}
-  {_NEWEST_FIRST} LIMIT ?)
-UNION ALL
-(SELECT {_AFTER}, {CHECKED} FROM messages
-  WHERE bucket = ? AND user_id = ? AND (ts_us, message_id) > ((SELECT ts_us FROM anchor), ?) AND {{living}}
-  {_OLDEST_FIRST} LIMIT ?)
-"""  # noqa: S608 - our text, bound values
-_AROUND: Final = f"""
-SELECT place::integer, found.* FROM
-  unnest(?::smallint[], ?::text[], ?::bigint[], ?::text[]) WITH ORDINALITY
-  AS at(bucket, user_id, ts_us, message_id, place)
+_SIDES: Final = f"""
 CROSS JOIN LATERAL (
   (SELECT {_BEFORE} AS side, {COLUMNS} FROM messages
     WHERE messages.bucket = at.bucket AND messages.user_id = at.user_id
@@ -75,6 +58,17 @@ CROSS JOIN LATERAL (
     WHERE messages.bucket = at.bucket AND messages.user_id = at.user_id
       AND (messages.ts_us, messages.message_id) > (at.ts_us, at.message_id) AND {{living}} {_OLDEST_FIRST} LIMIT ?)
 ) AS found
+"""  # noqa: S608 - our text, bound values
+"""What stands right before and right after each place `at`."""
+_AROUND: Final = f"""
+SELECT place::integer, found.* FROM
+  unnest(?::smallint[], ?::text[], ?::bigint[], ?::text[]) WITH ORDINALITY
+  AS at(bucket, user_id, ts_us, message_id, place) {_SIDES}
+"""  # noqa: S608 - as above
+_SURROUNDINGS: Final = f"""
+WITH anchor AS (SELECT * FROM messages WHERE {{of_user}} AND message_id = ? AND {{living}})
+SELECT {_ANCHOR}, {CHECKED} FROM anchor AS messages
+UNION ALL SELECT side, wire, sequence, checksum FROM (SELECT found.* FROM anchor AS at {_SIDES}) AS beside
 """  # noqa: S608 - as above
 _PENDING: Final = """
 SELECT count(*) FROM unnest(?::smallint[], ?::bigint[]) AS wanted(of_bucket, after)
@@ -208,10 +202,10 @@ class PostgresLogReader:
 
     async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
         """Return a message and up to so many right before and right after it; None if there is no such message."""
-        living = self._expiry.living()
-        place = (bucket_of(user_id), user_id, message_id, *living.values)
-        values = (*place, *place, before, *place, after)
-        rows = await self._rows.fetch(_SURROUNDINGS.format(living=living.condition), values)
+        living, user = self._expiry.living(), of_user(user_id)
+        values = (*user.values, message_id, *living.values, *living.values, before, *living.values, after)
+        statement = _SURROUNDINGS.format(of_user=user.condition, living=living.condition)
+        rows = await self._rows.fetch(statement, values)
         if not rows:
             return None
         wires = self._damage.sound_wires(user_id, [row[1:] for row in rows])

@@ -47,6 +47,7 @@ def users_clause(user_id: str | None, prefix: str) -> Clause:
 POSTGRES: Final = Dialect(
     of_user=of_user,
     ts="messages.ts_us",
+    place="(messages.ts_us, messages.message_id)",
     free_ts="messages.ts_us",
     has_entry=(
         "EXISTS (SELECT 1 FROM metadata_entries AS e WHERE e.bucket = messages.bucket AND e.user_id = messages.user_id"

@@ -15,10 +15,8 @@ from nomemory.server.log.commit import entries_of
 from nomemory.server.log.conditions import Clause, Dialect
 from nomemory.server.message import Entry, stored_mark
 
-TABLE: Final = "metadata_entries"
-
-METADATA_TABLE: Final = f"""
-CREATE TABLE {TABLE} (
+METADATA_TABLE: Final = """
+CREATE TABLE metadata_entries (
   user_id TEXT NOT NULL,
   mark BLOB NOT NULL,
   ts INTEGER NOT NULL,
@@ -28,14 +26,16 @@ CREATE TABLE {TABLE} (
 """
 
 _HAS_ENTRY: Final = (
-    f"EXISTS (SELECT 1 FROM {TABLE} AS entry WHERE entry.user_id = messages.user_id AND entry.mark = ?"  # noqa: S608
+    "EXISTS (SELECT 1 FROM metadata_entries AS entry WHERE entry.user_id = messages.user_id AND entry.mark = ?"
     " AND entry.ts = messages.ts AND entry.message_id = messages.message_id)"
 )
-BY_ENTRY: Final = f"{TABLE} CROSS JOIN messages USING (user_id, ts, message_id)"
-"""The messages that have an entry, in their order, as a source of statements: bind `mark`."""
+BY_ENTRY: Final = "metadata_entries CROSS JOIN messages USING (user_id, ts, message_id)"
+"""The messages that have an entry, in their order, as a source of statements: bind `mark`.
 
-_INSERT: Final = f"INSERT INTO {TABLE} VALUES (?, ?, ?, ?)"  # noqa: S608
-_COUNT: Final = f"SELECT count(*) FROM (SELECT 1 FROM {TABLE} WHERE user_id=? AND mark=? LIMIT ?)"  # noqa: S608
+Columns without the name of a table are those of the entries, whose order is used."""
+
+_INSERT: Final = "INSERT INTO metadata_entries VALUES (?, ?, ?, ?)"
+_COUNT: Final = "SELECT count(*) FROM (SELECT 1 FROM metadata_entries WHERE user_id=? AND mark=? LIMIT ?)"
 _FEW: Final = 1024
 """What more messages than this have is common: how common does not matter."""
 _AT_ONCE: Final = 1024
@@ -58,13 +58,11 @@ def fill_entries(connection: sqlite3.Connection) -> None:
 
 
 SQLITE: Final = Dialect(
-    of_user=lambda user_id: Clause("messages.user_id = ?", (user_id,)),
-    ts="messages.ts",
-    free_ts="+messages.ts",
+    of_user=lambda user_id: Clause("user_id = ?", (user_id,)),
+    ts="ts",
+    place="(ts, message_id)",
+    free_ts="+ts",
     has_entry=_HAS_ENTRY,
     expired="SELECT user_id, ts, message_id FROM messages INDEXED BY messages_by_expiry WHERE expire_us <= ?",
-    too_old="""
-    SELECT messages.user_id, ts, message_id FROM users CROSS JOIN messages
-      ON messages.user_id = users.user_id AND messages.ts <= ? WHERE TRUE
-    """,
+    too_old="SELECT user_id, ts, message_id FROM users CROSS JOIN messages USING (user_id) WHERE ts <= ?",
 )
