@@ -11,9 +11,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, cast
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.rpc.call import current_call, set_current_call
+from nomemory.server.rpc.call import Handler, current_call, set_current_call
 from nomemory.server.rpc.call_path import CallPath
-from nomemory.server.rpc.handlers import Handler
 from nomemory.server.settings import Settings
 from nomemory.server.web.context import CallEndedError, HttpContext
 from nomemory.server.web.dialect import Dialect, ErrorForm, StreamForm
