@@ -36,7 +36,7 @@ LADDER = {
         "nomemory.server.listen_address",
         "nomemory.server.metrics",
         "nomemory.server.overload.bounds",
-        "nomemory.server.rpc.handlers",
+        "nomemory.server.rpc.call",
         "nomemory.server.settings",
     ),
 }

@@ -28,9 +28,8 @@ from nomemory.server.identity.factory import choose_authenticator
 from nomemory.server.listen_address import Addresses, parse_listen_address
 from nomemory.server.logs import configure_logs
 from nomemory.server.overload.bounds import Bounds
-from nomemory.server.rpc.call import Call, ServedMethod
+from nomemory.server.rpc.call import Call, Handler, ServedMethod
 from nomemory.server.rpc.call_lifecycle import CallLifecycle, Method
-from nomemory.server.rpc.handlers import Handler
 from nomemory.server.rpc.interceptor import NoMemoryInterceptor
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as pb

@@ -10,7 +10,7 @@ import grpc
 
 from nomemory.server.app import serve
 from nomemory.server.listen_address import Addresses
-from nomemory.server.rpc.handlers import Handler
+from nomemory.server.rpc.call import Handler
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.rpc.interceptor import Continuation
 from nomemory.server.settings import Settings

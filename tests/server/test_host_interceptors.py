@@ -23,8 +23,7 @@ from nomemory.server.identity.access import Access, Need
 from nomemory.server.identity.caller import Caller, Metadata, Scope
 from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.rpc import call_lifecycle
-from nomemory.server.rpc.call import Call, ServedMethod, current_call
-from nomemory.server.rpc.handlers import Handler
+from nomemory.server.rpc.call import Call, Handler, ServedMethod, current_call
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.rpc.interceptor import Continuation
 from nomemory.server.settings import Settings

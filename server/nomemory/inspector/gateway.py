@@ -22,7 +22,7 @@ from nomemory.server.identity.caller import Metadata
 from nomemory.server.listen_address import INSPECTOR, ListenAddress
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.overload.bounds import Bounds
-from nomemory.server.rpc.handlers import Handler
+from nomemory.server.rpc.call import Handler
 from nomemory.server.settings import Settings
 from nomemory.server.web.application import Application
 from nomemory.server.web.bindings import methods_of

@@ -16,6 +16,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 from pydantic import BaseModel, Field
 
+from nomemory.server.faults import Fault
 from nomemory.server.identity.caller import Caller
 from nomemory.server.identity.credentials import CallerRecord, CredentialFile, invalid_credentials, parse_document
 from nomemory.server.identity.namespace import namespace_of
@@ -69,10 +70,6 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _REMEMBERED: Final = 256
 
 
-class _UnreadableError(Exception):
-    """The certificate's names cannot be relied on."""
-
-
 def peer_names(peer: Mapping[str, Iterable[bytes]]) -> frozenset[str] | None:
     """Return the names in the certificate of a connection's other end, each with its kind: `dns:chat.example`.
 
@@ -81,12 +78,7 @@ def peer_names(peer: Mapping[str, Iterable[bytes]]) -> frozenset[str] | None:
     Raises:
         Fault: CREDENTIALS_INVALID, a name has control characters, or the certificate cannot be read.
     """
-    if _CERTIFICATE not in peer:
-        return None
-    try:
-        return _names_in(b"".join(peer[_CERTIFICATE]))
-    except _UnreadableError:
-        raise invalid_credentials("the names in this client certificate cannot be read") from None
+    return _names_in(b"".join(peer[_CERTIFICATE])) if _CERTIFICATE in peer else None
 
 
 @lru_cache(_REMEMBERED)  # a connection shows the same certificate with every call
@@ -94,9 +86,9 @@ def _names_in(pem: bytes) -> frozenset[str]:
     try:
         names = frozenset(_names(x509.load_pem_x509_certificate(pem)))
     except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
-        raise _UnreadableError from None
+        raise _unreadable() from None
     if any(_CONTROL.search(name) for name in names):
-        raise _UnreadableError
+        raise _unreadable()
     return names
 
 
@@ -115,4 +107,8 @@ def _names(certificate: x509.Certificate) -> Iterator[str]:
 def _text(value: str | bytes) -> str:
     if isinstance(value, str):
         return value
-    raise _UnreadableError
+    raise _unreadable()
+
+
+def _unreadable() -> Fault:
+    return invalid_credentials("the names in this client certificate cannot be read")

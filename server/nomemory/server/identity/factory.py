@@ -7,12 +7,9 @@ than its operator believes.
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
-
-from pydantic import SecretStr
 
 from nomemory.server.identity.access import Authenticator
 from nomemory.server.identity.api_keys import ApiKeys
@@ -24,7 +21,6 @@ from nomemory.server.identity.key_sets import KeySetFile, KeySetUrl, SharedSecre
 from nomemory.server.identity.namespace import namespace_of
 from nomemory.server.identity.tokens import TokenRules, Tokens
 from nomemory.server.settings import Settings
-from nomemory.server.settings.group import SettingsGroup
 from nomemory.server.settings.identity import IdentitySettings
 
 _OF_SECRETS: Final = frozenset({"HS256", "HS384", "HS512"})
@@ -62,7 +58,10 @@ def _tokens(identity: IdentitySettings, id_max_chars: int) -> Tokens | None:
         raise IdentitySettingsError("set NOMEMORY_JWT_SECRET or NOMEMORY_JWT_JWKS, not both")
     if identity.jwt_secret:
         rules = _rules(identity, _algorithms(identity, _OF_SECRETS, "HS256"), id_max_chars)
-        return Tokens(_shared_secret(identity.jwt_secret), rules)
+        secret = identity.jwt_secret.get_secret_value().encode()
+        if len(secret) < _SECRET_MIN_BYTES:
+            raise IdentitySettingsError(f"NOMEMORY_JWT_SECRET must have at least {_SECRET_MIN_BYTES} bytes")
+        return Tokens(SharedSecret(secret), rules)
     if identity.jwt_jwks:
         rules = _rules(identity, _algorithms(identity, _OF_KEY_SETS, "RS256 ES256"), id_max_chars)
         return Tokens(_key_set(identity.jwt_jwks, rules.algorithms), rules)
@@ -98,13 +97,6 @@ def _rules(identity: IdentitySettings, algorithms: frozenset[str], id_max_chars:
     )
 
 
-def _shared_secret(secret: SecretStr) -> SharedSecret:
-    raw = secret.get_secret_value().encode()
-    if len(raw) < _SECRET_MIN_BYTES:
-        raise IdentitySettingsError(f"NOMEMORY_JWT_SECRET must have at least {_SECRET_MIN_BYTES} bytes")
-    return SharedSecret(raw)
-
-
 def _key_set(where: str, algorithms: frozenset[str]) -> TokenKeys:
     if "://" not in where:
         return KeySetFile(Path(where), algorithms)
@@ -114,11 +106,6 @@ def _key_set(where: str, algorithms: frozenset[str]) -> TokenKeys:
 
 
 _TOKEN_RULES: Final = ("jwt_issuer", "jwt_audience", "jwt_algorithms", "jwt_default_scopes", "jwt_namespace")
-_CREDENTIALS: Final = (
-    ("identity", ("api_keys", "jwt_secret", "jwt_jwks", "tls_cert", "tls_key", "tls_client_ca", "tls_identities")),
-    ("recall", ("query_key", "query_tls_ca")),
-    ("vector", ("qdrant_api_key",)),
-)
 
 
 def refuse_half_configuration(settings: Settings) -> None:
@@ -127,23 +114,8 @@ def refuse_half_configuration(settings: Settings) -> None:
     Raises:
         IdentitySettingsError: it is not; names the variables.
     """
-    for sentence in itertools.chain(_empty(settings), _missing(settings)):
+    for sentence in _missing(settings):
         raise IdentitySettingsError(f"{sentence}. docs/authentication.md tells more")
-
-
-def _empty(settings: Settings) -> Iterator[str]:
-    for group_name, fields in _CREDENTIALS:
-        group: SettingsGroup = getattr(settings, group_name)
-        for field in fields:
-            if _is_blank(getattr(group, field)):
-                yield f"{group.variables()[field]} is set but empty: fill it, or unset it"
-
-
-def _is_blank(value: SecretStr | Path | str | None) -> bool:
-    if value is None:
-        return False
-    text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
-    return not text.strip() or value == Path()  # which an empty text becomes
 
 
 def _missing(settings: Settings) -> Iterator[str]:

@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from secrets import token_hex
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
+import grpc
 from google.protobuf.message import Message as ProtoMessage
 
 from nomemory.server.faults import Fault, Reason
@@ -90,6 +91,9 @@ class Service(Protocol):
     def methods(self) -> Mapping[str, ServedMethod]:
         """Return the methods by their short names. The server does not start if one of the contract is missing."""
 
+
+# Any: a handler's request and reply types are those of its own RPC.
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 _CURRENT: ContextVar[Call | None] = ContextVar("nomemory_call", default=None)
 

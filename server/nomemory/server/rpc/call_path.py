@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import grpc
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from grpc_health.v1 import health, health_pb2
 from grpc_reflection.v1alpha import reflection
 
@@ -14,11 +17,11 @@ from nomemory.server.identity.access import Access
 from nomemory.server.identity.caller import Metadata
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.overload.bounds import Bounds
-from nomemory.server.rpc.call import Service
+from nomemory.server.rpc.call import Handler, Reply, ServedMethod, Service, current_call
 from nomemory.server.rpc.call_lifecycle import CallLifecycle
-from nomemory.server.rpc.handlers import Handler, generic_handler, served_methods
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.rpc.interceptor import Continuation, NoMemoryInterceptor
+from nomemory.server.rpc.parsing import RequestParser
 from nomemory.server.settings import Settings
 from nomemory.spans.span import CallTracer
 
@@ -56,8 +59,8 @@ class CallPath:
         self.bounds = Bounds(settings.connections, streams_are_wrapped=bool(host.outer))
         self.health = health.aio.HealthServicer()
         self.names = [service.full_name for service in services]
-        self.needs = {path: served.need for service in services for path, served in served_methods(service).items()}
-        self.handlers = [generic_handler(service) for service in services]
+        self.needs = {path: served.need for service in services for path, served in _served_methods(service).items()}
+        self.handlers = [_generic_handler(service) for service in services]
         lifecycle = CallLifecycle(
             access, settings.timing.deadline_default_s, settings.timing.deadline_import_s, self.meters, tracer
         )
@@ -100,3 +103,47 @@ class CallPath:
 class _Details:
     method: str
     invocation_metadata: tuple[tuple[str, str | bytes], ...]
+
+
+def _served_methods(service: Service) -> dict[str, ServedMethod]:
+    """Return the methods of a service by their paths: `/nomemory.v1.QueryService/ListMessages`.
+
+    Raises:
+        KeyError: the service lacks a method that the contract has.
+    """
+    served = service.methods()
+    return {f"/{service.full_name}/{method.name}": served[method.name] for method in _descriptor(service).methods}
+
+
+def _generic_handler(service: Service) -> grpc.GenericRpcHandler:
+    """Return what a gRPC server serves of a service. The contract's descriptor says which methods it has."""
+    served = service.methods()
+    handlers = {method.name: _handler(method, served[method.name]) for method in _descriptor(service).methods}
+    return grpc.method_handlers_generic_handler(service.full_name, handlers)
+
+
+def _descriptor(service: Service) -> ServiceDescriptor:
+    return descriptor_pool.Default().FindServiceByName(service.full_name)
+
+
+def _handler(method: MethodDescriptor, served: ServedMethod) -> Handler:
+    parsed = RequestParser(method.input_type, writes=served.need.writes)
+    if method.client_streaming:
+        return grpc.stream_unary_rpc_method_handler(_answering(served), parsed, _encoded)
+    if method.server_streaming:
+        return grpc.unary_stream_rpc_method_handler(_answering(served), parsed, _encoded)
+    return grpc.unary_unary_rpc_method_handler(_answering(served), parsed, _encoded)
+
+
+def _answering(served: ServedMethod) -> Callable[[Any, object], Any]:
+    def answer(request: Any, _context: object) -> Any:  # noqa: ANN401 - one request, or a stream of them
+        call = current_call()
+        if call is None:
+            raise RuntimeError("a handler of the contract was reached without NoMemoryInterceptor")
+        return served.answer(request, call)
+
+    return answer
+
+
+def _encoded(reply: Reply) -> bytes:
+    return reply if isinstance(reply, bytes) else reply.SerializeToString()

@@ -65,22 +65,12 @@ class ImportTally:
         self._batches += 1
         self._messages += size
 
-    def ended_by(self, fault: Fault) -> Fault:
-        """Return a fault that also says what was done before it. `batch` is the position of the failed batch."""
-        so_far = {
-            "batch": self._batches,
-            "created": self.response.created,
-            "unchanged": self.response.unchanged,
-            "replaced": self.response.replaced,
-            "rejected": self.response.rejected,
-        }
-        return Fault(
-            fault.reason,
-            fault.message,
-            violations=fault.violations,
-            metadata={**fault.metadata, **{name: str(count) for name, count in so_far.items()}},
-            retry_after_s=fault.retry_after_s,
-        )
+    def so_far(self) -> dict[str, str]:
+        """Return what was done, for the fault that ends an import. `batch` is the position of the failed batch."""
+        totals = self.response
+        done = {"created": totals.created, "unchanged": totals.unchanged, "replaced": totals.replaced}
+        counts = {"batch": self._batches, **done, "rejected": totals.rejected}
+        return {name: str(count) for name, count in counts.items()}
 
     def _list_rejections(self, refused: Iterable[RefusedMessage]) -> None:
         room = self.rejections_max - len(self.response.rejections)
@@ -206,7 +196,8 @@ class IngestService:
                 written = await self._write_in_turn(batch, call)
                 tally.add(batch, written, size=len(request.messages))
         except Fault as fault:
-            raise tally.ended_by(fault) from fault
+            fault.metadata = {**fault.metadata, **tally.so_far()}
+            raise
         tally.response.write_token = self.tokens.issue(tally.sequence)
         return tally.response
 

@@ -24,9 +24,8 @@ from google.protobuf.message_factory import GetMessageClass
 from nomemory.server.identity.access import Need, confine, release
 from nomemory.server.overload.bounds import Bounds
 from nomemory.server.overload.places import Guest
-from nomemory.server.rpc.call import Call, set_current_call
+from nomemory.server.rpc.call import Call, Handler, set_current_call
 from nomemory.server.rpc.call_lifecycle import CallLifecycle, Context, Method
-from nomemory.server.rpc.handlers import Handler
 from nomemory.server.rpc.parsing import RequestParser
 
 Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"

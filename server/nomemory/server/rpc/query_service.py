@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
 
 from nomemory.server.hybrid.search import HybridMessages
 from nomemory.server.identity.access import Need
@@ -48,6 +50,13 @@ _SHARE_OF_MEANING = 0.5
 """Share of the remaining time for meaning, so that words can still answer if the embedder hangs."""
 
 
+class Waiting(Protocol):
+    """A request that may bring a write token."""
+
+    user_id: str
+    at_least: str
+
+
 @dataclass(frozen=True, slots=True)
 class QueryService:
     """Serves `nomemory.v1.QueryService`."""
@@ -84,7 +93,7 @@ class QueryService:
     async def list_messages(self, request: pb.ListMessagesRequest, call: Call) -> bytes:
         """Read by time, in either order."""
         query = decode_list(request, self.settings)
-        await self._reach_log(request.at_least, call)
+        await self._reach_log(request, call)
         page = await self.by_time.wire_page(query.listing, query.page_size, request.cursor)
         return listing_reply(page.wires, query.mask, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
@@ -106,7 +115,7 @@ class QueryService:
         with self.spaces.used() as space:
             query, mask = decode_semantic(request, self.settings, space.embedder.dimension)
             space.progress.note_query(request.user_id)
-            await self._reach_meaning(space, request.user_id, request.at_least, call)
+            await self._reach_meaning(space, request, call)
             nearest = await self.by_meaning.search(space, query)
         reply = pb.SemanticSearchResponse(
             truncated=nearest.truncated, index_behind=nearest.behind, embedding_model=space.embedder.model
@@ -118,8 +127,8 @@ class QueryService:
         with self.spaces.used() as space:
             query, mask = decode_hybrid(request, self.settings, space.embedder.dimension)
             space.progress.note_query(request.user_id)
-            await self._reach_words(request.user_id, request.at_least, call)
-            await self._reach_meaning(space, request.user_id, request.at_least, call)
+            await self._reach_words(request, call)
+            await self._reach_meaning(space, request, call)
             patience_s = call.remaining_s() * _SHARE_OF_MEANING
             answer = await self.hybrid.search(space, replace(query, patience_s=patience_s))
         reply = pb.HybridSearchResponse(
@@ -168,7 +177,7 @@ class QueryService:
     async def count_messages(self, request: pb.CountMessagesRequest, call: Call) -> pb.CountMessagesResponse:
         """Count what a filter admits."""
         narrowed = decode_count(request, self.settings)
-        await self._reach_log(request.at_least, call)
+        await self._reach_log(request, call)
         return pb.CountMessagesResponse(count=await self.log.count(request.user_id, narrowed))
 
     async def list_conversations(
@@ -176,7 +185,7 @@ class QueryService:
     ) -> pb.ListConversationsResponse:
         """Sum up conversations, the latest first."""
         query = decode_conversations(request, self.settings)
-        await self._reach_log(request.at_least, call)
+        await self._reach_log(request, call)
         page = await self.conversations.page(query.listing, query.page_size, request.cursor)
         return pb.ListConversationsResponse(
             conversations=map(conversation, page.conversations), next_cursor=page.next_cursor
@@ -196,36 +205,31 @@ class QueryService:
             yield listing_reply(batch.wires, None, pb.ExportMessagesResponse(next_cursor=batch.next_cursor))
 
     async def _page_by_words(self, query: LexicalQuery, request: pb.LexicalSearchRequest, call: Call) -> RankedPage:
-        await self._reach_words(request.user_id, request.at_least, call)
+        await self._reach_words(request, call)
         beside = room(self.settings, query.snippet_chars)
         return await self.by_words.page(query.listing, query.query, query.page_size, request.cursor, beside)
 
     async def _page_by_time(self, query: LexicalQuery, request: pb.LexicalSearchRequest, call: Call) -> RankedPage:
-        await self._reach_log(request.at_least, call)
+        await self._reach_log(request, call)
         beside = room(self.settings, query.snippet_chars)
         page = await self.by_time.page(query.listing, query.page_size, request.cursor, beside)
         return RankedPage([Ranked(message, 0.0) for message in page.messages], page.next_cursor, behind=False)
 
-    async def _reach_log(self, at_least: str, call: Call) -> None:
-        sequence = self.tokens.read(at_least)
-        if not sequence:
-            return
-
-        async def reached() -> bool:
+    async def _reach_log(self, request: Waiting, call: Call) -> None:
+        async def reached(sequence: int) -> bool:
             return await self.log.sequence() >= sequence
 
-        await self._wait(reached, "log", call)
+        await self._reach("log", reached, request, call)
 
-    async def _reach_words(self, user_id: str, at_least: str, call: Call) -> None:
-        sequence = self.tokens.read(at_least)
+    async def _reach_words(self, request: Waiting, call: Call) -> None:
+        await self._reach("lexical index", partial(self.by_words.reached, request.user_id), request, call)
+
+    async def _reach_meaning(self, space: VectorSpace, request: Waiting, call: Call) -> None:
+        await self._reach("vector index", partial(self.by_meaning.reached, space, request.user_id), request, call)
+
+    async def _reach(self, name: str, reached: Callable[[int], Awaitable[bool]], request: Waiting, call: Call) -> None:
+        """Wait until an index has what a token asks for."""
+        sequence = self.tokens.read(request.at_least)
         if sequence:
-            await self._wait(lambda: self.by_words.reached(user_id, sequence), "lexical index", call)
-
-    async def _reach_meaning(self, space: VectorSpace, user_id: str, at_least: str, call: Call) -> None:
-        sequence = self.tokens.read(at_least)
-        if sequence:
-            await self._wait(lambda: self.by_meaning.reached(space, user_id, sequence), "vector index", call)
-
-    async def _wait(self, reached: Callable[[], Awaitable[bool]], name: str, call: Call) -> None:
-        timeout_s = call.remaining_s() - _ANSWERING_S
-        await wait_until(reached, name=name, timeout_s=timeout_s, poll_s=self.settings.timing.wait_poll_s)
+            timeout_s, poll_s = call.remaining_s() - _ANSWERING_S, self.settings.timing.wait_poll_s
+            await wait_until(lambda: reached(sequence), name=name, timeout_s=timeout_s, poll_s=poll_s)

@@ -30,7 +30,6 @@ from nomemory.v1 import query_service_pb2 as pb
 
 _FIELD_1_BYTES = b"\x0a"  # (1 << 3) | 2: field 1, length-delimited
 _FIELD_2_FLOAT = b"\x15"  # (2 << 3) | 5: field 2, 32 bits
-_VARINT_7, _VARINT_14 = 1 << 7, 1 << 14
 _ALL_FIELDS = tuple(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name)
 
 
@@ -107,11 +106,11 @@ def _header(length: int) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    if number < _VARINT_7:
-        return bytes((number,))
-    if number < _VARINT_14:
-        return bytes((number & 0x7F | 0x80, number >> 7))
-    return bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80)) + _varint(number >> 14)
+    digits = bytearray()
+    while number > 0x7F:  # noqa: PLR2004 - seven bits in each byte
+        digits.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*digits, number])
 
 
 _FRAME_BYTES = 32

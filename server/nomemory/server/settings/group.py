@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, ClassVar, Final, TypeVar
 
-from pydantic import AliasGenerator, BaseModel, ConfigDict
+from pydantic import AfterValidator, AliasGenerator, BaseModel, ConfigDict, SecretStr
+from pydantic_core import PydanticCustomError
 
 PREFIX = "NOMEMORY_"
 """What the variables of the environment begin with."""
@@ -14,6 +16,18 @@ _FIXED: Final = "fixed"
 
 Fixed = Annotated[_Value, _FIXED]
 """A limit that no operator would change: the environment does not set it. Code that starts a server can."""
+
+
+def _check_filled(value: _Value) -> _Value:
+    text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+    if not text.strip() or value == Path():  # which an empty text becomes
+        raise PydanticCustomError("empty", "is set but empty: fill it, or unset it")
+    return value
+
+
+Filled = Annotated[_Value, AfterValidator(_check_filled)]
+"""A credential, or a file of them. A variable that a deployment meant to fill and did not would otherwise leave the
+server unguarded, or guarded by less than its operator believes."""
 
 
 def variables(prefix: str = "") -> ConfigDict:

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
-from nomemory.server.settings.group import Fixed, SettingsGroup, variables
+from nomemory.server.settings.group import Filled, Fixed, SettingsGroup, variables
 
 
 class LexicalSettings(SettingsGroup):
@@ -35,7 +35,7 @@ class VectorSettings(SettingsGroup):
         description="A Qdrant server (gRPC or HTTP URL). Unset: embedded Qdrant Edge.",
         validation_alias="NOMEMORY_QDRANT_URL",
     )
-    qdrant_api_key: SecretStr | None = Field(
+    qdrant_api_key: Filled[SecretStr] | None = Field(
         None, description="API key of the Qdrant server.", validation_alias="NOMEMORY_QDRANT_API_KEY"
     )
     qdrant_buckets: int = Field(

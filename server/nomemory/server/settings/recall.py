@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field, SecretStr
 
-from nomemory.server.settings.group import Fixed, SettingsGroup, variables
+from nomemory.server.settings.group import Filled, Fixed, SettingsGroup, variables
 
 
 class RecallSettings(SettingsGroup):
@@ -62,7 +62,7 @@ class RecallSettings(SettingsGroup):
     """How likely a message must be to answer, to be quoted beside the first. Less quotes more."""
     query_target: str = Field("", description="QueryService that `serve --recall-only` reads from, HOST:PORT.")
     query_tls: bool = Field(default=False, description="Reach that QueryService over TLS; needed beyond this machine.")
-    query_tls_ca: Path | None = Field(
+    query_tls_ca: Filled[Path] | None = Field(
         None, description="Certificates (PEM) to trust there. Unset: those that gRPC trusts."
     )
-    query_key: SecretStr | None = Field(None, description="API key of this process at that QueryService.")
+    query_key: Filled[SecretStr] | None = Field(None, description="API key of this process at that QueryService.")

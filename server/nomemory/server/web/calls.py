@@ -15,8 +15,7 @@ import grpc
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import Metadata
 from nomemory.server.overload.bounds import Bounds
-from nomemory.server.rpc.call import current_call, set_current_call
-from nomemory.server.rpc.handlers import Handler
+from nomemory.server.rpc.call import Handler, current_call, set_current_call
 from nomemory.server.settings import Settings
 from nomemory.server.web.bindings import Binding, Routes, methods_of, path_of
 from nomemory.server.web.dialects import Dialect, ErrorForm, StreamForm, by_annotation, by_connect
