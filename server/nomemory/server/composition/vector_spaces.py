@@ -150,7 +150,7 @@ def _grow(growth: Growth, supervisor: Supervisor, stack: AsyncExitStack) -> None
 def _probe(reachability: Reachability, supervisor: Supervisor, stack: AsyncExitStack) -> None:
     task = supervisor.start_task("vector-probe", reachability.run)
     stack.push_async_callback(asyncio.wait, [task])
-    stack.callback(reachability.stop)
+    stack.callback(task.cancel)
 
 
 _LOST = (
