@@ -48,7 +48,7 @@ class FailsOnce:
     async def behind(self, _until: FeedPosition) -> str:
         return ""
 
-    async def wipe_vectors(self, _most: int) -> str:
+    async def wipe_vectors(self) -> str:
         return ""
 
     async def wipe_removed(self) -> None:

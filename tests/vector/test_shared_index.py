@@ -199,7 +199,7 @@ async def test_a_server_that_hangs_loses_its_turn_and_writes_nothing(
         async def upsert(points: Sequence[VectorPoint]) -> None:
             written.extend(points)
 
-        monkeypatch.setattr(slow.indexer._applier, "_may_write", ask)
+        monkeypatch.setattr(slow.indexer._applier, "may_write", ask)
         monkeypatch.setattr(slow.indexer._index, "upsert", upsert)
         hung(slow, monkeypatch)
         quick = c.server("quick", ScriptedEmbedder())

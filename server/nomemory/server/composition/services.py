@@ -33,7 +33,7 @@ from nomemory.server.reads.conversation_listing import ConversationListing
 from nomemory.server.reads.lexical_listing import LexicalListing
 from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.speakers import Speakers
-from nomemory.server.reads.time_listing import Export, TimeListing, UserListing
+from nomemory.server.reads.time_listing import TimeListing, UserListing
 from nomemory.server.rpc.admitted_service import AdmittedService
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.ingest_service import IngestService
@@ -46,9 +46,6 @@ from nomemory.server.token_cipher import WriteTokens
 from nomemory.server.tracing.traced import traced_log, traced_search, traced_words
 from nomemory.server.vector.space import ServingSpace
 from nomemory.v1 import server_service_pb2 as pb
-
-_EXPORTED_AT_ONCE = 1000
-"""Most messages that an export reads before other calls have their turn: some milliseconds."""
 
 
 async def make_services(
@@ -113,13 +110,11 @@ def _query_service(
     cursors: Cursors,
 ) -> QueryService:
     reply_max, speakers = settings.limits.reply_max_bytes, Speakers(log)
-    by_time = TimeListing(log, cursors, reply_max)
     return QueryService(
         log,
-        by_time,
+        TimeListing(log, cursors, reply_max),
         ConversationListing(log, cursors),
         UserListing(log, cursors),
-        Export(by_time, min(settings.limits.write_batch_max, _EXPORTED_AT_ONCE)),
         traced_search(LexicalListing(words, log, cursors, reply_max), "page", settings),
         traced_search(NearestMessages(log, speakers, reply_max), "search", settings),
         traced_search(_hybrid(settings, words, log, speakers), "search", settings),

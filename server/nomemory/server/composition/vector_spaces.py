@@ -91,8 +91,7 @@ class VectorSpaces:
         if isinstance(index, EdgeShards):
             supervisor.run_within(stack, "vector-growth", Growth(index, settings.vector.shard_points).run)
         else:
-            probe = Reachability(index, settings.vector.probe_s, faults)
-            supervisor.run_within(stack, "vector-probe", probe.run, probe.stop)
+            supervisor.run_within(stack, "vector-probe", Reachability(index, settings.vector.probe_s, faults).run)
         supervisor.run_within(stack, VECTOR_JOB, indexer.run, indexer.stop)
         return IndexedSpace(
             _space(settings, embedder, index, indexer),

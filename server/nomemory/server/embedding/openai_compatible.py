@@ -12,7 +12,7 @@ import openai
 from openai import AsyncOpenAI, Omit, omit
 
 from nomemory.server.embedding.protocol import RATE_LIMITED, TextRefusedError, unavailable
-from nomemory.server.embedding.vector import NUMBER, UnusableVectorError, Vector, l2_normalise, readable
+from nomemory.server.embedding.vector import NUMBER, NUMBER_BYTES, UnusableVectorError, Vector, l2_normalise, readable
 from nomemory.server.faults import Fault, Violation, invalid
 
 _REFUSES_INPUT = frozenset({400, 413, 422})
@@ -150,8 +150,8 @@ class OpenAICompatibleEmbedder:
         return [await self._usable(vector, offset + place) for place, vector in enumerate(vectors)]
 
     async def _usable(self, vector: Vector, position: int) -> Vector:
-        if len(vector) != self.dimension * NUMBER.itemsize:
-            raise self._wrong_dimension(len(vector) // NUMBER.itemsize)
+        if len(vector) != self.dimension * NUMBER_BYTES:
+            raise self._wrong_dimension(len(vector) // NUMBER_BYTES)
         try:
             return l2_normalise(vector, self.dimension)
         except UnusableVectorError as error:

@@ -6,25 +6,25 @@ Texts before they are embedded: what embedders cannot read is taken out, and tho
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from struct import pack, unpack
 from typing import Final
-
-import numpy as np
 
 Vector = bytes
 """Little-endian float32 numbers, one after another."""
 
-NUMBER: Final = np.dtype("<f4")
+NUMBER: Final = "<f4"
+"""One of them, as numpy calls it."""
+NUMBER_BYTES: Final = 4
 
 
-def vector_of(numbers: object) -> Vector:
+def vector_of(numbers: Sequence[float]) -> Vector:
     """Return numbers as a vector."""
-    return np.asarray(numbers, NUMBER).tobytes()
+    return pack(f"<{len(numbers)}f", *numbers)
 
 
 def numbers_of(vector: Vector) -> list[float]:
     """Return the numbers of a vector."""
-    numbers: list[float] = np.frombuffer(vector, NUMBER).tolist()
-    return numbers
+    return list(unpack(f"<{len(vector) // NUMBER_BYTES}f", vector))
 
 
 class UnusableVectorError(ValueError):
@@ -39,7 +39,9 @@ def l2_normalise(vector: Vector, dimension: int) -> Vector:
     Raises:
         UnusableVectorError: it has not `dimension` numbers, or one that is not finite, or is zero.
     """
-    if len(vector) != dimension * NUMBER.itemsize:
+    import numpy as np  # noqa: PLC0415 - the engine's process has no use for it
+
+    if len(vector) != dimension * NUMBER_BYTES:
         raise UnusableVectorError(f"must have {dimension} numbers")
     numbers = np.frombuffer(vector, dtype=NUMBER).astype(np.float64)
     length = float(np.linalg.norm(numbers))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
 from typing import Final
 
@@ -51,35 +51,32 @@ class Stretch:
         return replace(self, timeline=self.timeline.before(until_us))
 
 
+@dataclass
 class Stretches:
     """Reads the messages to rank. None was said at or after the end of the filter's range.
 
-    Args:
+    Attributes:
         log: where the messages are.
         words: the lexical index.
-        speakers: of a log that is too long to be ranked whole.
+        of_long_log: finds the speakers of a log that is too long to be ranked whole.
         candidates_max: how many messages each of words and meaning proposes.
         timeline_max: all messages of a user with at most this many are ranked.
         cache_bytes: about how much memory what is known of messages from before may take.
     """
 
-    def __init__(
-        self,
-        log: LogReader,
-        words: LexicalIndex,
-        speakers: Speakers,
-        *,
-        candidates_max: int,
-        timeline_max: int,
-        cache_bytes: int,
-    ) -> None:
-        self._log = log
-        self._words = words
-        self._speakers = speakers
-        self._candidates_max = candidates_max
-        self._timeline_max = timeline_max
-        self._kept = KeptTimelines(cache_bytes // 2)
-        self._features = KeptFeatures(cache_bytes // 2)
+    log: LogReader
+    words: LexicalIndex
+    of_long_log: Speakers
+    candidates_max: int
+    timeline_max: int
+    cache_bytes: int
+    _kept: KeptTimelines = field(init=False)
+    _features: KeptFeatures = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Share the memory among the two caches."""
+        self._kept = KeptTimelines(self.cache_bytes // 2)
+        self._features = KeptFeatures(self.cache_bytes // 2)
 
     async def open_ended(self, user_id: str, narrowed: Filter) -> Filter:
         """Return a filter that admits the same messages, without an end that lies after all of them.
@@ -89,7 +86,7 @@ class Stretches:
         """
         if narrowed.until_us is None:
             return narrowed
-        latest = await self._log.page(user_id, EVERYTHING, before=None, pinned=_NO_BOUND, limit=1)
+        latest = await self.log.page(user_id, EVERYTHING, before=None, pinned=_NO_BOUND, limit=1)
         return replace(narrowed, until_us=None) if latest and latest[0].ts_us < narrowed.until_us else narrowed
 
     async def speakers(self, user_id: str, until_us: int | None, counts: LogCounts) -> tuple[str, ...]:
@@ -97,7 +94,7 @@ class Stretches:
         whole = await self._whole(user_id, until_us, counts)
         if whole is not None:
             return whole.timeline.foremost
-        return await self._speakers.of(user_id, until_us)
+        return await self.of_long_log.of(user_id, until_us)
 
     async def read(
         self,
@@ -120,7 +117,7 @@ class Stretches:
         if whole is not None:
             return whole
         until = Filter(until_us=narrowed.until_us)
-        total = counts.messages if until.until_us is None else await self._words.total(user_id, until)
+        total = counts.messages if until.until_us is None else await self.words.total(user_id, until)
         proposed = await self._proposed(user_id, narrowed, asked, nearest, total)
         await asyncio.sleep(0)
         logged = await _read(self._resolved(user_id, proposed))
@@ -137,16 +134,16 @@ class Stretches:
         """Return the places of terms. One in more than `most` messages may have a count and no places."""
         if stretch.is_whole and stretch.timeline.is_short:
             return await read_in(stretch.timeline, terms)
-        postings = await self._words.postings(user_id, terms, stretch.narrowed, most)
+        postings = await self.words.postings(user_id, terms, stretch.narrowed, most)
         return found_in(stretch.timeline, dict(zip(terms, postings, strict=True)))
 
     async def _whole(self, user_id: str, until_us: int | None, counts: LogCounts) -> Stretch | None:
         """Return all of a user's messages before a time; None if there are too many to rank."""
-        if counts.messages > self._timeline_max and (
-            until_us is None or await self._words.total(user_id, Filter(until_us=until_us)) > self._timeline_max
+        if counts.messages > self.timeline_max and (
+            until_us is None or await self.words.total(user_id, Filter(until_us=until_us)) > self.timeline_max
         ):
             return None
-        ever = until_us if counts.messages > self._timeline_max else None
+        ever = until_us if counts.messages > self.timeline_max else None
         whole = await self._kept.get(Key(user_id, counts.sequence, counts.messages, ever), self._all)
         if whole is None:
             return None
@@ -158,12 +155,12 @@ class Stretches:
         logged = await _read(self._pages(key))
         if sum(len(message.wire) for message in logged) >= _READ_BYTES:
             return None
-        return timeline(logged[: self._timeline_max], known)
+        return timeline(logged[: self.timeline_max], known)
 
     async def _pages(self, key: Key) -> AsyncGenerator[Sequence[LoggedMessage], None]:
         before = _end(key.until_us)
-        for _ in range(0, self._timeline_max, _AT_ONCE):
-            page = await self._log.page(key.user_id, EVERYTHING, before=before, pinned=key.sequence, limit=_AT_ONCE)
+        for _ in range(0, self.timeline_max, _AT_ONCE):
+            page = await self.log.page(key.user_id, EVERYTHING, before=before, pinned=key.sequence, limit=_AT_ONCE)
             yield page
             if len(page) < _AT_ONCE:
                 return
@@ -172,11 +169,11 @@ class Stretches:
     async def _resolved(self, user_id: str, sequences: Sequence[int]) -> AsyncGenerator[Sequence[LoggedMessage], None]:
         for at in range(0, len(sequences), _AT_ONCE):
             some = sequences[at : at + _AT_ONCE]
-            found = await self._log.by_sequences(user_id, some)
+            found = await self.log.by_sequences(user_id, some)
             yield [found[sequence] for sequence in some if sequence in found]
 
     async def _around(self, anchors: Sequence[LoggedMessage], until_us: int | None) -> list[LoggedMessage]:
-        sides = chain.from_iterable(await self._log.around(anchors, _AROUND, _AROUND))
+        sides = chain.from_iterable(await self.log.around(anchors, _AROUND, _AROUND))
         messages = chain.from_iterable(sides)
         return _within_budget([one for one in messages if until_us is None or one.ts_us < until_us])
 
@@ -187,13 +184,13 @@ class Stretches:
         promise: dict[int, float] = {}
         for place, sentence in enumerate(asked.sentences):
             await asyncio.sleep(0)
-            postings = await self._words.postings(user_id, sentence.terms, narrowed, _COMMON)
-            by_words = _by_words(postings, total, self._candidates_max)
+            postings = await self.words.postings(user_id, sentence.terms, narrowed, _COMMON)
+            by_words = _by_words(postings, total, self.candidates_max)
             by_meaning = [(hit.sequence, hit.score) for hit in nearest[place]] if nearest else []
             for sequence, share in [*_shares(by_words), *_shares(by_meaning)]:
                 promise[sequence] = promise.get(sequence, 0.0) + share
         latest_first = sorted(promise, reverse=True)
-        return sorted(latest_first, key=promise.__getitem__, reverse=True)[: self._candidates_max]
+        return sorted(latest_first, key=promise.__getitem__, reverse=True)[: self.candidates_max]
 
 
 def _end(until_us: int | None) -> Position | None:

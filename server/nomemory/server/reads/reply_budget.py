@@ -25,8 +25,6 @@ def fitting(messages: Iterable[LoggedMessage], budget_bytes: int, beside: Beside
 
 def fitting_wires(wires: Sequence[bytes], budget_bytes: int) -> int:
     """Count as `fitting` does, of messages as bytes."""
-    if sum(map(len, wires)) + _OVERHEAD * len(wires) <= budget_bytes:
-        return len(wires)
     return _within(map(len, wires), budget_bytes)
 
 

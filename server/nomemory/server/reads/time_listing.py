@@ -76,6 +76,23 @@ class TimeListing:
             return WirePage(wires, "")
         return WirePage(wires, self._cursors.issue(listing, Place(pinned, *place_of(wires[-1]))))
 
+    async def batches(self, listing: Listing, batch_max: int, cursor: str) -> AsyncIterator[WirePage]:
+        """Read a listing from a cursor to its end, in batches of at most so many messages.
+
+        Each batch is a page of its own: one short read, with a cursor that resumes after it. All of them are pinned at
+        the sequence of the first. The last one has no cursor; it is empty if nothing is left.
+
+        Raises:
+            Fault: one of the CURSOR_… reasons.
+        """
+        while True:
+            page = await self.wire_page(listing, batch_max, cursor)
+            yield page
+            cursor = page.next_cursor
+            if not cursor:
+                return
+            await asyncio.sleep(0)  # a client that is quick to read must not keep the event loop to itself
+
     async def _wires(self, listing: Listing, limit: int, cursor: str) -> tuple[int, list[bytes]]:
         """Return the sequence that pins a listing, and up to `limit` messages of it."""
         user_id, narrowed, oldest_first = listing.user_id, listing.narrowed, listing.oldest_first
@@ -94,36 +111,6 @@ class TimeListing:
             return None, await self._log.user_sequence(listing.user_id)
         place = self._cursors.resume(listing, cursor)
         return Position(place.ts_us, place.message_id), place.pinned
-
-
-class Export:
-    """Reads a listing by time from a cursor to its end.
-
-    Each batch is a page of its own: one short read, with a cursor that resumes after it. All of them are pinned at the
-    sequence of the first.
-
-    Args:
-        by_time: reads the pages.
-        batch_max: most messages in a batch.
-    """
-
-    def __init__(self, by_time: TimeListing, batch_max: int) -> None:
-        self._by_time = by_time
-        self._batch_max = batch_max
-
-    async def batches(self, listing: Listing, cursor: str) -> AsyncIterator[WirePage]:
-        """Read batch after batch. The last one has no cursor; it is empty if nothing is left to export.
-
-        Raises:
-            Fault: one of the CURSOR_… reasons.
-        """
-        while True:
-            page = await self._by_time.wire_page(listing, self._batch_max, cursor)
-            yield page
-            cursor = page.next_cursor
-            if not cursor:
-                return
-            await asyncio.sleep(0)  # a client that is quick to read must not keep the event loop to itself
 
 
 @dataclass(frozen=True, slots=True)

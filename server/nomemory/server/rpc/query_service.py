@@ -15,7 +15,7 @@ from nomemory.server.reads.conversation_listing import ConversationListing
 from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
 from nomemory.server.reads.nearest_messages import NearestMessages, Ranked, wait_until
 from nomemory.server.reads.reply_budget import fitting
-from nomemory.server.reads.time_listing import Export, TimeListing, UserListing, read_neighborhood
+from nomemory.server.reads.time_listing import TimeListing, UserListing, read_neighborhood
 from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.rpc.decode_query import (
     LexicalQuery,
@@ -46,6 +46,8 @@ from nomemory.v1 import query_service_pb2 as pb
 
 _ANSWERING_S = 0.05
 """Seconds of a deadline that are reserved for answering when a read waits for its index."""
+_EXPORTED_AT_ONCE = 1000
+"""Most messages that an export reads before other calls have their turn: some milliseconds."""
 _SHARE_OF_MEANING = 0.5
 """Share of the remaining time for meaning, so that words can still answer if the embedder hangs."""
 
@@ -65,7 +67,6 @@ class QueryService:
     by_time: TimeListing
     conversations: ConversationListing
     users: UserListing
-    export: Export
     by_words: LexicalListing
     by_meaning: NearestMessages
     hybrid: HybridMessages
@@ -201,7 +202,8 @@ class QueryService:
     async def export_messages(self, request: pb.ExportMessagesRequest, _call: Call) -> AsyncIterator[bytes]:
         """Read everything in the order of the log, batch by batch."""
         listing = decode_export(request, self.settings)
-        async for batch in self.export.batches(listing, request.cursor):
+        batch_max = min(self.settings.limits.write_batch_max, _EXPORTED_AT_ONCE)
+        async for batch in self.by_time.batches(listing, batch_max, request.cursor):
             yield listing_reply(batch.wires, None, pb.ExportMessagesResponse(next_cursor=batch.next_cursor))
 
     async def _page_by_words(self, query: LexicalQuery, request: pb.LexicalSearchRequest, call: Call) -> RankedPage:

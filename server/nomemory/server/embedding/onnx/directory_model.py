@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from nomemory.server.embedding.local_model import Capacity, LocalModelError
 from nomemory.server.embedding.onnx.session import SideBySide, session
-from nomemory.server.embedding.vector import NUMBER, UnusableVectorError, Vector, l2_normalise, vector_of
+from nomemory.server.embedding.vector import NUMBER_BYTES, UnusableVectorError, Vector, l2_normalise
 
 MODEL_FILE: Final = "model.onnx"
 TOKENIZER_FILE: Final = "tokenizer.json"
@@ -73,7 +73,7 @@ class DirectoryModel:
         prefix = self._query_prefix if is_query else self._document_prefix
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([prefix + text for text in texts])]
         found = self._side_by_side.computed(tokens, list(map(len, tokens)), _BATCH_TOKENS, self.embed_tokens)
-        return list(map(vector_of, found))
+        return [np.asarray(vector, "<f4").tobytes() for vector in found]
 
     def embed_tokens(self, tokens: Sequence[Sequence[int]]) -> _Floats:
         """Return a vector for each list of tokens."""
@@ -148,7 +148,7 @@ def main(arguments: list[str]) -> None:
 def _dimension(model: DirectoryModel) -> int:
     """Embed a text and each end of the vocabulary; return how many numbers a vector has."""
     (vector,) = model.encode(["tea"], is_query=False)
-    dimension = len(vector) // NUMBER.itemsize
+    dimension = len(vector) // NUMBER_BYTES
     l2_normalise(vector, dimension)
     if dimension < _DIMENSION_MIN:
         raise LocalModelError("it gives a text one number, as a reranker does, and no vector")

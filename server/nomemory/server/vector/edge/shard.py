@@ -10,7 +10,7 @@ from uuid import UUID
 
 import qdrant_edge as qdrant
 
-from nomemory.server.embedding.vector import NUMBER, Vector, numbers_of, vector_of
+from nomemory.server.embedding.vector import NUMBER_BYTES, Vector, numbers_of, vector_of
 from nomemory.server.vector.edge.calls import NearestPoints, Scored, StoredOfUser, WholePoint, WholeRead
 from nomemory.server.vector.edge.files import create
 from nomemory.server.vector.points import (
@@ -48,7 +48,7 @@ def config_of(dimension: int, pack_points: int) -> qdrant.EdgeConfig:
 
     What is packed stays as it is, so that packing takes no longer in a large shard.
     """
-    segment_kib = max(1, pack_points * dimension * NUMBER.itemsize // _KIB)
+    segment_kib = max(1, pack_points * dimension * NUMBER_BYTES // _KIB)
     return qdrant.EdgeConfig(
         vectors=qdrant.EdgeVectorParams(size=dimension, distance=qdrant.Distance.Cosine),
         hnsw_config=qdrant.HnswIndexConfig(m=0, ef_construct=4, full_scan_threshold=10_000),
@@ -205,7 +205,7 @@ class Shard:
         wanted = qdrant.ScrollRequest(limit=most, offset=_identity(offset), with_payload=True, with_vector=True)
         records, following = self._engine.scroll(wanted)
         points = [
-            WholePoint(str(record.id), vector_of(record.vector), record.payload)
+            WholePoint(str(record.id), _vector(record), record.payload)
             for record in records
             if record.payload and isinstance(record.payload.get(USER), str)
             if self._is_sound(record, with_vectors=True)
@@ -253,6 +253,10 @@ def _identity(offset: str | None) -> UUID | None:
 
 def _written(following: Identity | None) -> str | None:
     return None if following is None else str(following)
+
+
+def _vector(record: qdrant.Record) -> Vector:
+    return vector_of(cast("list[float]", record.vector))  # what is sound has no other form
 
 
 def _sound_numbers(record: qdrant.Record, dimension: int) -> list[float] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from nomemory.server import wire
@@ -58,37 +58,37 @@ class Wanted:
         ]
 
 
+@dataclass
 class IndexingStore:
     """Reads the log's feed, hands out work, and records the results. Belongs to one thread.
 
-    Args:
+    Attributes:
         log: the log's feed, opened in that thread; closed with the store.
         backlog: the work.
         dimension: how many numbers a caller's own vector must have to be used.
         cut: makes the texts to embed of a content. None, where there is no embedder: then only messages with a vector
             of the caller's own are work.
         is_shared: whether other servers may fill the index, too. Then this one does between `hold` and `let_go`.
+        log_name: the name of the log (`LogIdentity.name`).
     """
 
-    def __init__(
-        self,
-        log: ChangeFeed,
-        backlog: Backlog,
-        dimension: int,
-        cut: Callable[[str], Sequence[str]] | None,
-        *,
-        is_shared: bool = False,
-    ) -> None:
-        self._log = log
-        self.backlog = backlog
-        self._dimension = dimension
-        self._cut = cut
-        self.is_shared = is_shared
-        self._fills = not is_shared
-        self._may_be_aside = True
-        self.log_name = log.position().identity.name
-        backlog.follow(self.log_name)
-        self._maybe_stored = log.sequence()  # by an earlier run
+    log: ChangeFeed
+    backlog: Backlog
+    dimension: int
+    cut: Callable[[str], Sequence[str]] | None
+    is_shared: bool = False
+    log_name: str = field(init=False)
+    _fills: bool = field(init=False)
+    _may_be_aside: bool = field(default=True, init=False)
+    _maybe_stored: int = field(init=False)
+    """The sequence up to which an earlier run may have stored messages."""
+
+    def __post_init__(self) -> None:
+        """Have the backlog follow this log."""
+        self.log_name = self.log.position().identity.name
+        self.backlog.follow(self.log_name)
+        self._fills = not self.is_shared
+        self._maybe_stored = self.log.sequence()
 
     def feed(self) -> bool:
         """Take in a batch of the feed; False if that was the end of it.
@@ -98,8 +98,8 @@ class IndexingStore:
         fed, reached = self.backlog.fed(), self.reached()
         if fed.has(reached):
             return False
-        most = _FEED_MAX if self._cut else _FEED_MAX_OF_OWN
-        taken = self._log.touched(fed, reached, most, own_vectors_only=self._cut is None)
+        most = _FEED_MAX if self.cut else _FEED_MAX_OF_OWN
+        taken = self.log.touched(fed, reached, most, own_vectors_only=self.cut is None)
         self.backlog.feed(taken.entries, taken.until)
         return not taken.until.has(reached)
 
@@ -113,7 +113,7 @@ class IndexingStore:
 
     def has_points(self) -> bool:
         """Return whether the log has anything that the index may hold."""
-        return self._log.has_points(own_vectors_only=self._cut is None)
+        return self.log.has_points(own_vectors_only=self.cut is None)
 
     def take_again(self, changes: Iterable[Touched]) -> None:
         """Make work of messages once more."""
@@ -127,7 +127,7 @@ class IndexingStore:
     def hold(self, checkpoint: FeedPosition, aside: Iterable[SetAside]) -> None:
         """Fill an index that is shared, from a position on."""
         known = list(aside)
-        self._maybe_stored = self._log.sequence()
+        self._maybe_stored = self.log.sequence()
         self._may_be_aside |= bool(known)
         self.backlog.start_over(checkpoint, known)
         self._fills = True
@@ -151,11 +151,11 @@ class IndexingStore:
 
     def reached(self) -> FeedPosition:
         """Return how far the log is; nowhere, where another server fills the index."""
-        return self._log.reached() if self._fills else FeedPosition()
+        return self.log.reached() if self._fills else FeedPosition()
 
     def expected_points(self, part_chars: int) -> ExpectedPoints:
         """Return what compares the index with the log; it belongs to this store's thread, too."""
-        return ExpectedPoints(self._log, self.backlog.known, self._dimension, part_chars, self._cut)
+        return ExpectedPoints(self.log, self.backlog.known, self.dimension, part_chars, self.cut)
 
     def next_work(self, hot_users: Sequence[str], limit: int) -> list[Wanted]:
         """Take the next messages and look up what the index should hold of them."""
@@ -164,7 +164,7 @@ class IndexingStore:
         for user_id, group in groupby(sorted(items, key=lambda item: item.user_id), key=lambda item: item.user_id):
             of_user = list(group)
             ids = [item.message_id for item in of_user]
-            versions, own = self._log.by_ids(user_id, ids), self._log.embeddings(user_id, ids)
+            versions, own = self.log.by_ids(user_id, ids), self.log.embeddings(user_id, ids)
             for item in of_user:
                 wanted[item] = self._wanted(item, versions.get(item.message_id), own.get(item.message_id))
         return [wanted[item] for item in items]
@@ -177,14 +177,14 @@ class IndexingStore:
 
     def close(self) -> None:
         """Close the feed."""
-        self._log.close()
+        self.log.close()
 
     def _wanted(self, item: Pending, version: LoggedMessage | None, own: Vector | None) -> Wanted:
         if version is None:
             return Wanted(item)
         message = wire.decode(version.wire)
-        usable = usable_vector(own, self._dimension)
-        texts = tuple(self._cut(message.content)) if self._cut and not usable else ()
+        usable = usable_vector(own, self.dimension)
+        texts = tuple(self.cut(message.content)) if self.cut and not usable else ()
         return Wanted(item, message, version.sequence, self._is_new(item, version), texts, usable)
 
     def _is_new(self, item: Pending, version: LoggedMessage) -> bool:

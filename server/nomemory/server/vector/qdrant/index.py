@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from qdrant_client import AsyncQdrantClient, models
 
-from nomemory.server.embedding.vector import NUMBER, Vector, numbers_of, vector_of
+from nomemory.server.embedding.vector import NUMBER, Vector, numbers_of
 from nomemory.server.faults import Fault
 from nomemory.server.message import Filter
 from nomemory.server.structured_logs import get_logger
@@ -162,7 +162,7 @@ class QdrantIndex:
                 record = by_id.get(part)
                 if record is None or (record.payload or {})[SEQUENCE] != sequence:
                     return vectors
-                vectors.append(vector_of(record.vector))
+                vectors.append(np.asarray(record.vector, NUMBER).tobytes())
         return vectors
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
@@ -170,7 +170,7 @@ class QdrantIndex:
         by_point = {str(point_id(user_id, message_id, 0)): message_id for message_id in message_ids}
         await self._make()
         records = await self._retrieve(user_id, list(by_point), with_vectors=True)
-        return {by_point[str(record.id)]: vector_of(record.vector) for record in records}
+        return {by_point[str(record.id)]: np.asarray(record.vector, NUMBER).tobytes() for record in records}
 
     async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
         """Remove the points of versions of a user's messages."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
 from nomemory.server.cannot_start import CannotStartError
@@ -27,46 +27,35 @@ class ForeignCollectionError(Fault, CannotStartError):
         super().__init__(Reason.ERROR_REASON_INDEX_UNAVAILABLE, _SAID.format(collection=collection))
 
 
+@dataclass
 class Reachability:
     """Asks the engine now and then whether it is there.
 
-    Args:
+    Attributes:
         index: whose engine.
         probe_s: how often.
         faults: where it is noted that it is away.
     """
 
-    def __init__(self, index: VectorIndex, probe_s: float, faults: StandingFaults) -> None:
-        self._index = index
-        self._probe_s = probe_s
-        self._faults = faults
-        self._stopping = asyncio.Event()
-        self._is_away = False
-
-    def stop(self) -> None:
-        """End `run`."""
-        self._stopping.set()
+    index: VectorIndex
+    probe_s: float
+    faults: StandingFaults
+    _is_away: bool = field(default=False, init=False)
 
     async def run(self) -> None:
-        """Probe until `stop`."""
-        while not self._stopping.is_set():
+        """Probe until it is cancelled. An index whose engine is back is looked into: it may have lost something."""
+        while True:
             try:
-                await self._index.probe()
-            except ForeignCollectionError as error:
+                await self.index.probe()
+            except Fault as fault:
                 self._is_away = True
-                self._faults.stand(QDRANT, UNREACHABLE, error.message)
-            except Fault:
-                self._is_away = True
-                self._faults.stand(QDRANT, UNREACHABLE, "the Qdrant server does not answer")
+                said = (
+                    fault.message if isinstance(fault, ForeignCollectionError) else "the Qdrant server does not answer"
+                )
+                self.faults.stand(QDRANT, UNREACHABLE, said)
             else:
-                self._note_answer()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._probe_s):
-                    await self._stopping.wait()
-
-    def _note_answer(self) -> None:
-        """Have the index looked into when its engine is back: it may have lost something."""
-        if self._is_away:
-            self._is_away = False
-            self._faults.clear(QDRANT)
-            self._index.suspect.set()
+                if self._is_away:
+                    self._is_away = False
+                    self.faults.clear(QDRANT)
+                    self.index.suspect.set()
+            await asyncio.sleep(self.probe_s)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _HOLDER_BYTES: Final = 8
 _QUERIED: Final = "nomemory_queried"
+"""The channel on which the filler is told of a user who is being queried: the collection, and in a line the user."""
 LOCK_KEY: Final = "hashtextextended('nomemory index ' || current_schema() || ' ' || ?, 0)"
 """The number of a collection's lock."""
 
@@ -219,11 +220,6 @@ async def checkpoint_of(connection: Connection, collection: str) -> FeedPosition
     return FeedPosition(tuple(checkpoint for (checkpoint,) in rows)) if rows else FeedPosition()
 
 
-def told_of(collection: str, user_id: str) -> tuple[str, str]:
-    """Return the channel and the text that tell the filler that a user is being queried."""
-    return _QUERIED, f"{collection}\n{user_id}"
-
-
 _KNOWN_S: Final = 2.0
 """How long what was read of a bucket is believed: an index that is built anew goes back."""
 
@@ -344,7 +340,7 @@ class PostgresSharedIndex:
     async def _tell_them(self, user_id: str) -> None:
         try:
             async with self._pool.connection() as connection:
-                await connection.execute("SELECT pg_notify($1, $2)", *told_of(self._collection, user_id))
+                await connection.execute("SELECT pg_notify($1, $2)", _QUERIED, f"{self._collection}\n{user_id}")
         except ERRORS:
             return  # the user's messages come in their turn
 
