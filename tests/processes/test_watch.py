@@ -34,7 +34,7 @@ async def watched(program: str, vigil: Vigil) -> AsyncIterator[tuple[asyncio.Tas
     with theirs:
         command = [sys.executable, "-c", program, str(theirs.fileno())]
         process = subprocess.Popen(command, pass_fds=[theirs.fileno()])  # noqa: ASYNC220 - a test's own
-    pipe = await PipeConnection.open(ours)
+    pipe = await PipeConnection().over(ours)
     await asyncio.wait_for(pipe.wait_ready(), 60)
     watching = asyncio.create_task(Watch("part", process.pid, pipe, process.kill, vigil).run())
     try:

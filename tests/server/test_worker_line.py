@@ -109,8 +109,8 @@ async def connected() -> AsyncIterator[tuple[Parts, WriterClient, PipeConnection
     spaces = ServingSpace(VectorSpace("space", parts, parts, parts, parts))
     services = WriterServices(parts, spaces, parts)
     calls.open(Assignment(settings, Addresses(ListenAddress("127.0.0.1", 1)), DESCRIPTION), services)
-    serving = await PipeConnection.open(ours, calls.answer, calls.describe_error)
-    pipe = await PipeConnection.open(theirs)
+    serving = await PipeConnection(calls.answer, calls.describe_error).over(ours)
+    pipe = await PipeConnection().over(theirs)
     yield parts, WriterClient(pipe), pipe
     pipe.close()
     async with asyncio.timeout(10):

@@ -38,8 +38,8 @@ class Server:
     async def called(self) -> AsyncIterator[PipeConnection]:
         """Open both ends; give the one that calls."""
         ours, theirs = socket.socketpair()
-        answering = await PipeConnection.open(ours, self.answer, self.describe, self.kept.tracer)
-        calling = await PipeConnection.open(theirs)
+        answering = await PipeConnection(self.answer, self.describe, self.kept.tracer).over(ours)
+        calling = await PipeConnection().over(theirs)
         try:
             yield calling
         finally:

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -112,49 +112,55 @@ async def running(
     async with AsyncExitStack() as stack:
         meters, faults = Meters(), StandingFaults()
         tracer = start_tracing(settings, meters.process, stack)
+        own = partial(serving, settings=settings, access=access, host=interceptors(), meters=meters, tracer=tracer)
         if settings.recall.query_target:
             services = recall_only_services(settings, stack, meters)
-            exposition = ServerMetrics(meters, faults)
-            own = serving(
-                services,
-                addresses,
-                settings,
-                access,
-                host=interceptors(),
-                meters=meters,
-                exposition=exposition,
-                tracer=tracer,
-            )
-            yield await stack.enter_async_context(own)
-            return
-        directory = DataDirectory.of(settings)
-        stack.enter_context(directory.taken())
-        directory.refuse_full_disk(settings.server.free_bytes_min)
-        refuse_loss(directory, log_store(settings, directory).position)
-        beside = Readers(settings, readers, faults, meters.roster, tracer)
-        shared = _reserved(addresses, stack) if settings.workers.count > 1 else addresses
-        stack.push_async_callback(beside.close)
-        await beside.start()
-        services, writer, exposition = await _make_everything(settings, directory, faults, stack, meters, beside)
-        stack.push_async_callback(beside.close)  # before the parts that they call are taken down
-        described = _described(settings, directory, writer.spaces.now)
-        beside.assign(Assignment(settings, shared, described, interceptors), replace(writer, exposition=exposition))
-        own = serving(
-            services,
-            replace(shared, metrics=addresses.metrics),
-            settings,
-            access,
-            is_shared=settings.workers.count > 1,
-            host=interceptors(),
-            meters=meters,
-            exposition=exposition,
-            watch=watch_of(settings, directory, stack, faults),
-            tracer=tracer,
-        )
-        bound = await stack.enter_async_context(own)
-        await beside.all_serve()
-        stack.callback(beside.drain)  # while this process drains
-        yield bound
+            yield await stack.enter_async_context(own(services, addresses, exposition=ServerMetrics(meters, faults)))
+        else:
+            beside = Readers(settings, readers, faults, meters.roster, tracer)
+            assign = partial(Assignment, settings, interceptors=interceptors)
+            yield await _serve_data(settings, addresses, own, assign, beside, meters, faults, stack)
+
+
+async def _serve_data(
+    settings: Settings,
+    addresses: Addresses,
+    own: Callable[..., AbstractAsyncContextManager[Addresses]],
+    assign: Callable[..., Assignment],
+    readers: Readers,
+    meters: Meters,
+    faults: StandingFaults,
+    stack: AsyncExitStack,
+) -> Addresses:
+    """Serve a data directory here, and in readers at the same addresses that write through this process.
+
+    Args:
+        settings: the configuration.
+        addresses: where to serve.
+        own: makes what serves in this process.
+        assign: makes what readers are told to serve.
+        readers: the processes beside this one; there may be none.
+        meters: what counts in this process.
+        faults: what stands.
+        stack: takes everything down.
+    """
+    directory, is_shared = DataDirectory.of(settings), settings.workers.count > 1
+    stack.enter_context(directory.taken())
+    directory.refuse_full_disk(settings.server.free_bytes_min)
+    refuse_loss(directory, log_store(settings, directory).position)
+    shared = _reserved(addresses, stack) if is_shared else addresses
+    stack.push_async_callback(readers.close)
+    await readers.start()
+    services, writer, exposition = await _make_everything(settings, directory, faults, stack, meters, readers)
+    stack.push_async_callback(readers.close)  # before the parts that they call are taken down
+    described = _described(settings, directory, writer.spaces.now)
+    readers.assign(assign(shared, described), replace(writer, exposition=exposition))
+    here, watch = replace(shared, metrics=addresses.metrics), watch_of(settings, directory, stack, faults)
+    serves = own(services, here, is_shared=is_shared, exposition=exposition, watch=watch)
+    bound = await stack.enter_async_context(serves)
+    await readers.all_serve()
+    stack.callback(readers.drain)  # while this process drains
+    return bound
 
 
 def _reserved(addresses: Addresses, stack: AsyncExitStack) -> Addresses:

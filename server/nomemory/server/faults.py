@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 
 from nomemory.v1 import error_reason_pb2
@@ -47,17 +46,9 @@ class Fault(Exception):  # noqa: N818 - the word that the rest of the code reads
         self.metadata = metadata
         self.retry_after_s = retry_after_s
 
-    def __reduce__(self) -> tuple[Callable[[], Fault], tuple[()]]:
+    def __reduce__(self) -> tuple[type[Fault], tuple[object, ...], dict[str, object]]:
         """Have it cross the pipe between two processes whole; of itself an exception keeps its message alone."""
-        whole = partial(
-            Fault,
-            self.reason,
-            self.message,
-            violations=self.violations,
-            metadata=dict(self.metadata),
-            retry_after_s=self.retry_after_s,
-        )
-        return whole, ()
+        return Fault, (self.reason, self.message), {**vars(self), "metadata": dict(self.metadata)}
 
 
 def invalid(violations: Sequence[Violation]) -> Fault:

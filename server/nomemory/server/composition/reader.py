@@ -57,7 +57,7 @@ async def serve(pipe: socket.socket, number: int) -> int:
         await followed.answer(request)
         return None
 
-    writer = WriterClient(await PipeConnection.open(pipe, answer))
+    writer = WriterClient(await PipeConnection(answer).over(pipe))
     try:
         assignment: Assignment = await writer.assignment()
         configure_logs(assignment.settings.server.log_level, number)

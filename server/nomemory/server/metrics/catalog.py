@@ -226,7 +226,7 @@ PROCESS_CPU: Final = Family(
 PROCESS_RESTARTS: Final = Family(
     "nomemory_process_restarts_total",
     "How often a process was started again, whether it had died or was replaced on purpose.",
-    "A process that dies again and again: the log says with which exit code, and its last words.",
+    "A process that dies again and again: the log says with which exit code, and where it crashed.",
     labels=("process", "role"),
 )
 PROCESSES_UNHEARD: Final = Family(

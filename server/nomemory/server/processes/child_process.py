@@ -40,7 +40,7 @@ class ChildProcess:
             WorkerUnavailableError: it cannot be started; the text is its own where it said why.
         """
         process, ours = launch.start()
-        child = cls(process, await PipeConnection.open(ours), part, vigil)
+        child = cls(process, await PipeConnection().over(ours), part, vigil)
         try:
             await child._wait_ready()
         except BaseException:

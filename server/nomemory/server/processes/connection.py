@@ -49,7 +49,7 @@ async def _answer_nothing(_request: object) -> None:
 
 
 class PipeConnection(asyncio.Protocol):
-    """Calls the process at the other end, and answers its calls. `open` makes one.
+    """Calls the process at the other end, and answers its calls, once it has a socket: see `over`.
 
     It takes frames off the transport itself: a stream would wake the loop twice for each.
 
@@ -85,18 +85,10 @@ class PipeConnection(asyncio.Protocol):
         self._lost = asyncio.Event()
         self.heard_at = self._loop.time()
 
-    @classmethod
-    async def open(
-        cls,
-        end: socket.socket,
-        answer: Answer = _answer_nothing,
-        describe_error: DescribeError = repr,
-        tracer: CallTracer | None = None,
-    ) -> Self:
+    async def over(self, end: socket.socket) -> Self:
         """Take over one end of a pair of sockets."""
-        loop = asyncio.get_running_loop()
-        _, connection = await loop.create_unix_connection(lambda: cls(answer, describe_error, tracer), sock=end)
-        return connection
+        await self._loop.create_unix_connection(lambda: self, sock=end)
+        return self
 
     @property
     def is_ready(self) -> bool:

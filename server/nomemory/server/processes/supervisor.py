@@ -79,7 +79,9 @@ class Supervisor:
             except _ENDINGS:
                 raise
             except BaseException as error:  # noqa: BLE001 - whatever it was, the work has to go on
-                wait_s = _wait_s(backoff, began_at)
+                if time.monotonic() - began_at > _LONGEST_WAIT_S:  # it went well for a while
+                    backoff.reset()
+                wait_s = backoff.next_s()
                 self._note(name, error, wait_s)
                 await self._rest(wait_s)
             else:
@@ -96,10 +98,3 @@ class Supervisor:
         frames = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
         _log.error("background work failed", job=name, kind=type(error).__name__, frames=frames[-6:], retry_s=wait_s)
         _log.debug("background work failed, in full", job=name, exc_info=error)
-
-
-def _wait_s(backoff: Backoff, began_at: float) -> float:
-    """Return how long to wait after a failure, in seconds. A job that went well for a while is started again soon."""
-    if time.monotonic() - began_at > _LONGEST_WAIT_S:
-        backoff.reset()
-    return backoff.next_s()

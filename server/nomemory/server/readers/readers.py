@@ -199,7 +199,7 @@ class Readers:
         """Start a reader and answer it until it is gone."""
         process, ours = self._started.pop(number) if number in self._started else start_reader(number)
         self._processes[number] = process
-        pipe = await PipeConnection.open(ours, self._calls.answer, self._calls.describe_error, self._tracer)
+        pipe = await PipeConnection(self._calls.answer, self._calls.describe_error, self._tracer).over(ours)
         self._pipes[number] = pipe
         watching = asyncio.create_task(Watch(reader_name(number), process.pid, pipe, process.kill, self._vigil).run())
         try:
