@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import Final
 from zoneinfo import ZoneInfo
 
 import click
@@ -26,8 +25,6 @@ from nomemory.importing.progress import catching_up, progress
 from nomemory.importing.upload import Summary, Upload, wait_until_indexed
 from nomemory.server.extension_point import ExtensionError
 from nomemory.v1 import ingest_service_pb2
-
-_WITH_REJECTS: Final = 1  # exit code
 
 
 def format_option(name: str) -> str:
@@ -129,7 +126,7 @@ def import_(  # noqa: PLR0913 - a parameter for each option
     if late:
         output.notice("The indexes have not caught up yet; nomemory status shows how far they are.")
     if rejected or late:
-        raise click.exceptions.Exit(_WITH_REJECTS)
+        raise click.exceptions.Exit(1)
 
 
 def _import(source: Source, plan: Plan, client: Client, rejects: Rejects) -> Summary:
