@@ -134,7 +134,6 @@ def _import(source: Source, plan: Plan, client: Client, rejects: Rejects) -> Sum
     upload = Upload(
         _pretend if plan.dry_run else functools.partial(client.import_messages, replace=plan.replace),
         functools.partial(rejects.write, source.name),
-        functools.cache(lambda: client.server_info().limits.request_bytes),
     )
     label = "standard input" if source.name == STDIN else Path(source.name).name
     try:
@@ -152,7 +151,7 @@ def _import(source: Source, plan: Plan, client: Client, rejects: Rejects) -> Sum
         tally=upload.tally,
         dry_run=plan.dry_run,
         ignored=dict(upload.ignored),
-        rejects=rejects.path if rejects.count else None,
+        rejects=rejects.path if rejects.path.exists() else None,
         write_token=upload.write_token,
     )
 
