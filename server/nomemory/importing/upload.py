@@ -84,7 +84,7 @@ class Upload:
             yield self.tally
 
     def _fits(self, item: Accepted) -> bool:
-        """Return whether a batch can hold a message, else reject it: a request that is too large ends a whole stream."""
+        """Return whether a batch can hold a message, else reject it: too large a request ends the stream."""
         size = item.message.ByteSize()
         if size > BATCH_BYTES:
             self._reject(item, (f"is {size:,} bytes long, more than an import takes",))
