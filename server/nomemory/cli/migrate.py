@@ -178,7 +178,8 @@ def _tell_damage(ends: _Ends, found: Sequence[Damaged]) -> None:
 def _tell_comparison(ends: _Ends, outcome: Outcome) -> None:
     moved = counted(outcome.sums["messages"].rows, "message")
     position = f"up to change {outcome.position.sequence:,}"
-    click.echo(f"{moved} moved to {ends.target}, {position}, with all that belongs to them. Every row is verified.")
+    verified = "Verified, every row: of messages, vectors, metadata, users, requests and removals."
+    click.echo(f"{moved} moved to {ends.target}, {position}. {verified}")
     if ends.to_database:
         click.echo(
             f"Start the server with NOMEMORY_LOG and the same data directory. {ends.directory / 'log.db'} keeps what it"
