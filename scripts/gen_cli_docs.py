@@ -58,7 +58,10 @@ def page() -> str:
 
 
 def _commands(prefix: str, group: click.Group) -> Iterator[tuple[str, click.Command]]:
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None  # noqa: S101 - it was listed
         yield f"{prefix}{name}", command
         if isinstance(command, click.Group):
             yield from _commands(f"{prefix}{name} ", command)

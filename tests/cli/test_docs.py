@@ -25,7 +25,10 @@ def test_the_page_of_commands_is_generated_from_the_commands() -> None:
 
 def test_every_command_and_option_is_on_the_page() -> None:
     shared = CLI.partition("## Options of many commands\n")[2].partition("\n## ")[0]
-    for name, command in nomemory.commands.items():
+    context = click.Context(nomemory)
+    for name in nomemory.list_commands(context):
+        command = nomemory.get_command(context, name)
+        assert command
         section = CLI.partition(f"## nomemory {name}\n")[2].partition("\n## ")[0]
         for option in command.params:
             if isinstance(option, click.Option):
@@ -37,6 +40,7 @@ def test_every_command_line_on_the_pages_is_one() -> None:
     for line in lines:
         name, *arguments = shlex.split(line)
         if "[OPTIONS]" not in arguments:
-            command = nomemory.commands[name]
+            command = nomemory.get_command(click.Context(nomemory), name)
+            assert command
             parser = command.make_parser(click.Context(command))
             parser.parse_args(arguments)

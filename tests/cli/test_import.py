@@ -94,7 +94,7 @@ def test_a_record_that_no_request_can_hold_is_a_reject_and_the_import_goes_on(
     assert (counts(result), result.exit_code) == ({"created": 2, "rejected": 1}, 1)
     assert stored(server, user) == ["m0", "m2"]
     (reject,) = rejects("chat.jsonl.rejects.jsonl")
-    assert (reject["line"], reject["reasons"][0].split(",")[-1]) == (2, " more than the server takes in a request")
+    assert (reject["line"], reject["reasons"][0].split(",")[-1]) == (2, " more than an import takes")
 
 
 @pytest.mark.parametrize("form", ["lines", "array"])

@@ -315,6 +315,17 @@ def test_metadata_goes_with_every_call(call: Call, script: Scripted) -> None:
     assert [sent["authorization"] for sent in script.metadata] == ["Bearer key", "Bearer key"]
 
 
+def test_the_user_of_a_recall_travels_as_metadata(script: Scripted) -> None:
+    script.will("Recall", recall_service_pb2.RecallResponse())
+    script.will("StreamRecall", STREAMED)
+    with Client(script.target) as client:
+        client.recall("tea?", user_id="ann")
+        list(client.stream_recall("tea?", user_id="安"))
+        client.recall("tea?")
+    named = [{key: sent[key] for key in sent if str(key).startswith("x-user-id")} for sent in script.metadata]
+    assert named == [{"x-user-id": "ann"}, {"x-user-id-bin": "安".encode()}, {}]
+
+
 def test_iterating_follows_the_cursors(call: Call, script: Scripted) -> None:
     script.will(
         "ListMessages",

@@ -29,7 +29,9 @@ def check_nomemory(words: Sequence[str]) -> None:
     """Fail if the command line does not know a subcommand or an option."""
     command: click.Command = nomemory
     while isinstance(command, click.Group):
-        command, words = command.commands[words[0]], words[1:]
+        found = command.get_command(click.Context(command), words[0])
+        assert found is not None, words[0]
+        command, words = found, words[1:]
     command.make_parser(click.Context(command)).parse_args(list(words))
 
 

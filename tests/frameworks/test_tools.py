@@ -106,7 +106,7 @@ def test_no_argument_names_another_user(client: Client, ann: str, name: str) -> 
         ("search", {"query_text": None}, "query_text is required"),
         ("search", {"query_text": 5}, "query_text must be a text"),
         ("search", {"query_text": "x", "top_k": True}, "top_k must be a whole number"),
-        ("search", {"query_text": "x", "top_k": 1e30}, "top_k must be a number from 1 to 200"),
+        ("search", {"query_text": "x", "top_k": 1e30}, "not called: "),
         ("search", {"query_text": "x", "filter": "trip"}, "filter must be an object"),
         ("search", {"query_text": "x", "filter": {"role": "king"}}, "role must be one of user, "),
         ("search", {"query_text": "x", "filter": {"time_range": {"since": "soon"}}}, "since must be an ISO 8601 time"),

@@ -7,6 +7,7 @@ from typing import Final
 import click
 from pydantic import ValidationError
 
+from nomemory.server.listen_address import ListenAddress, ListenAddressError, parse_listen_address
 from nomemory.server.settings import Settings
 from nomemory.server.settings.group import PREFIX
 
@@ -29,3 +30,15 @@ def configured(**options: object) -> Settings:
 def _setting(_group: int | str, variable: int | str) -> str:
     """Return a setting's name as options and variables share it."""
     return str(variable).removeprefix(PREFIX).lower()
+
+
+def address_option(text: str) -> ListenAddress:
+    """Read HOST:PORT for click.
+
+    Raises:
+        click.BadParameter: it is none.
+    """
+    try:
+        return parse_listen_address(text)
+    except ListenAddressError as error:
+        raise click.BadParameter(str(error)) from None

@@ -19,7 +19,6 @@ from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 
 _REASON = "ERROR_REASON_"
-_REFUSED = 1  # exit code; click's own for wrong usage is 2
 DEFAULT_TARGET: Final = "127.0.0.1:7700"
 _ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/]+):\d{1,5}")
 Command = Callable[..., None]
@@ -29,8 +28,6 @@ _IMPORT_TIMEOUT_S: Final = 600.0  # for one stream of at most 1,000 messages
 
 class Refused(click.ClickException):
     """A call that the server refused, or that reached no server."""
-
-    exit_code = _REFUSED
 
     def __init__(self, error: NoMemoryError, target: str) -> None:
         super().__init__("\n".join(error_lines(error, target)))

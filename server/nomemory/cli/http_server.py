@@ -11,23 +11,11 @@ import click
 
 from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.identity.tls import TlsFiles
-from nomemory.server.listen_address import ListenAddress, ListenAddressError, parse_listen_address
+from nomemory.server.listen_address import ListenAddress, ListenAddressError
 from nomemory.server.overload.open_files import affordable_connections
 from nomemory.server.settings import Settings
 from nomemory.server.web.asgi_server import AsgiApplication, AsgiServer
 from nomemory.server.web.connection import ConnectionLimits
-
-
-def address_option(text: str) -> ListenAddress:
-    """Read HOST:PORT for click.
-
-    Raises:
-        click.BadParameter: it is none.
-    """
-    try:
-        return parse_listen_address(text)
-    except ListenAddressError as error:
-        raise click.BadParameter(str(error)) from None
 
 
 async def serve(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import Final
 from zoneinfo import ZoneInfo
 
 import click
@@ -26,8 +24,6 @@ from nomemory.importing.progress import catching_up, progress
 from nomemory.importing.upload import Summary, Upload, wait_until_indexed
 from nomemory.server.extension_point import ExtensionError
 from nomemory.v1 import ingest_service_pb2
-
-_WITH_REJECTS: Final = 1  # exit code
 
 
 def format_option(name: str) -> str:
@@ -53,16 +49,6 @@ def zone_option(text: str) -> tzinfo:
         return ZoneInfo(text)
     except (ValueError, OSError, KeyError):
         raise click.BadParameter(f"{text!r} is no time zone; try one like Europe/Berlin.") from None
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How the files are to be imported."""
-
-    given: Given
-    format: str | None
-    replace: bool
-    dry_run: bool
 
 
 @click.command("import")
@@ -118,27 +104,38 @@ def import_(  # noqa: PLR0913 - a parameter for each option
     """
     if {rejects_path(file).resolve() for file in files} & {Path(file).resolve() for file in files}:
         raise click.UsageError("The rejects of a file would take the place of a file that is imported: rename it.")
-    plan = Plan(Given(user, start, step, time_zone), name, replace, dry_run)
+    given = Given(user, start, step, time_zone)
+    send = _pretend if dry_run else functools.partial(client.import_messages, replace=replace)
     rejected = 0
     for file in files:
+        source = Source(file)
+        found, items = _parsed(source, name, given)
         with Rejects(rejects_path(file)) as rejects:
-            summary = _import(Source(file), plan, client, rejects)
-        output.show(summary)
-        rejected += summary.tally.rejected
+            upload = Upload(send, functools.partial(rejects.write, file))
+            _run(upload, items, source)
+        refused = rejects.path if rejects.path.exists() else None
+        ignored = dict(upload.ignored)
+        output.show(Summary(file, found.name, found.title, upload.tally, dry_run, ignored, refused, upload.write_token))
+        rejected += upload.tally.rejected
     late = wait and not dry_run and not _caught_up(client, timeout)
     if late:
         output.notice("The indexes have not caught up yet; nomemory status shows how far they are.")
     if rejected or late:
-        raise click.exceptions.Exit(_WITH_REJECTS)
+        raise click.exceptions.Exit(1)
 
 
-def _import(source: Source, plan: Plan, client: Client, rejects: Rejects) -> Summary:
-    found, items = _parsed(source, plan)
-    upload = Upload(
-        _pretend if plan.dry_run else functools.partial(client.import_messages, replace=plan.replace),
-        functools.partial(rejects.write, source.name),
-        functools.cache(lambda: client.server_info().limits.request_bytes),
-    )
+def _parsed(source: Source, name: str | None, given: Given) -> tuple[Format, Iterator[Parsed]]:
+    items = records(source, name)
+    if name is None:
+        found, items = detect(items, given)
+    else:
+        found = named_format(name)(given)
+    parsed = itertools.chain.from_iterable([item] if isinstance(item, Refused) else found.parse(item) for item in items)
+    return found, map(FileOrder().placed, parsed)
+
+
+def _run(upload: Upload, items: Iterator[Parsed], source: Source) -> None:
+    """Send the messages of a file, and show how far it is."""
     label = "standard input" if source.name == STDIN else Path(source.name).name
     try:
         with progress(stderr_console(), label, "messages") as tell:
@@ -148,26 +145,6 @@ def _import(source: Source, plan: Plan, client: Client, rejects: Rejects) -> Sum
         stopped = f"Stopped in {source.name} after {upload.tally.sent:,} messages."
         click.echo(f"{stopped} Run the import again to go on: nothing is stored twice.", err=True)
         raise
-    return Summary(
-        source=source.name,
-        format=found.name,
-        title=found.title,
-        tally=upload.tally,
-        dry_run=plan.dry_run,
-        ignored=dict(upload.ignored),
-        rejects=rejects.path if rejects.count else None,
-        write_token=upload.write_token,
-    )
-
-
-def _parsed(source: Source, plan: Plan) -> tuple[Format, Iterator[Parsed]]:
-    items = records(source, plan.format)
-    if plan.format is None:
-        found, items = detect(items, plan.given)
-    else:
-        found = named_format(plan.format)(plan.given)
-    parsed = itertools.chain.from_iterable([item] if isinstance(item, Refused) else found.parse(item) for item in items)
-    return found, map(FileOrder().placed, parsed)
 
 
 def _pretend(_: object) -> ingest_service_pb2.ImportMessagesResponse:

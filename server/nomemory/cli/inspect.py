@@ -7,9 +7,9 @@ from typing import Final
 
 import click
 
-from nomemory.cli.configuration import configured
+from nomemory.cli.configuration import address_option, configured
 from nomemory.cli.connection import Target, connect, target_option
-from nomemory.cli.http_server import address_option, serve
+from nomemory.cli.http_server import serve
 from nomemory.client import channel
 from nomemory.client.channel import channel_credentials
 from nomemory.inspector.gateway import Forwarding, Guard, gateway

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -49,32 +49,25 @@ _SKILL_COMMANDS: Final = {
 }
 
 
-class _OnDemand(Mapping[str, click.Command]):
-    """Imports a command when it is looked up."""
-
-    def __init__(self, places: Mapping[str, str]) -> None:
-        self._places = places
-
-    def __getitem__(self, name: str) -> click.Command:
-        module, _, attribute = self._places[name].partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
-        return command
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-
 class _Group(click.Group):
-    """Commands in the order in which somebody meets them."""
+    """Commands in the order in which somebody meets them; one is imported when it is asked for.
 
-    commands: Mapping[str, click.Command]  # type: ignore[assignment]  # click could add to it, which nobody does here
+    Args:
+        places: the module of each, and its name there.
+    """
+
+    def __init__(self, *args: Any, places: Mapping[str, str], **options: Any) -> None:  # noqa: ANN401 - click's own
+        super().__init__(*args, **options)
+        self._places = places
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Keep their order."""
-        return list(self.commands)
+        return list(self._places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
+        """Import a command; None: there is none of this name."""
+        module, _, attribute = self._places.get(cmd_name, "").partition(":")
+        return getattr(import_module(module), attribute) if module else None
 
 
 class Commands(_Group):
@@ -95,7 +88,7 @@ class Commands(_Group):
         return result
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, places=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="nomemory")
 def nomemory() -> None:
     """Keep what was said, find it again, and cite it.
@@ -105,16 +98,12 @@ def nomemory() -> None:
     """
 
 
-@click.group("skill", cls=_Group)
+@click.group("skill", cls=_Group, places=_SKILL_COMMANDS)
 def skill() -> None:
     """Write and check recall skills.
 
     A recall skill is a folder with a SKILL.md that says how to search; docs/skills.md has its form.
     """
-
-
-nomemory.commands = _OnDemand(_COMMANDS)
-skill.commands = _OnDemand(_SKILL_COMMANDS)
 
 
 def main() -> None:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from nomemory.cli.configuration import configured
+from nomemory.cli.configuration import address_option, configured
 from nomemory.cli.connection import Refused, Target, target_option
 from nomemory.client import channel
 from nomemory.client.channel import channel_credentials, with_credential
 from nomemory.client.errors import NoMemoryError
 from nomemory.server.identity.tls import TlsFiles
-from nomemory.server.listen_address import ListenAddress, ListenAddressError, parse_listen_address
+from nomemory.server.listen_address import ListenAddress
 
 if TYPE_CHECKING:
     from nomemory.mcp.memory import Memory
@@ -29,11 +29,18 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.command("mcp")
 @click.option("--user", metavar="ID", help="Whose memory it is; left out where the credentials say it.")
-@click.option("--http", metavar="HOST:PORT", help="Serve streamable HTTP at /mcp, not standard input and output.")
+@click.option(
+    "--http",
+    type=address_option,
+    metavar="HOST:PORT",
+    help="Serve streamable HTTP at /mcp, not standard input and output.",
+)
 @click.option("--http-cert", type=_FILE, metavar="FILE", help="The certificate for HTTPS (PEM).")
 @click.option("--http-key", type=_FILE, metavar="FILE", help="Its key (PEM).")
 @target_option
-def mcp(*, user: str | None, http: str | None, http_cert: Path | None, http_key: Path | None, target: Target) -> None:
+def mcp(
+    *, user: str | None, http: ListenAddress | None, http_cert: Path | None, http_key: Path | None, target: Target
+) -> None:
     """Serve agents a user's memory as tools of the Model Context Protocol.
 
     On standard input and output it reads for --user, with the credentials of this command. Over HTTP each request has
@@ -48,21 +55,12 @@ def mcp(*, user: str | None, http: str | None, http_cert: Path | None, http_key:
         return
     if user or target.identity.get("api_key"):
         raise click.UsageError("With --http each request says who it is: --user and --api-key do not go with it.")
-    address = _address(http, http_cert, http_key)
-    tls = TlsFiles(http_cert, http_key, None) if http_cert and http_key else None
-    asyncio.run(_over_http(target, address, tls))
-
-
-def _address(http: str, certificate: Path | None, key: Path | None) -> ListenAddress:
-    if (certificate is None) != (key is None):
+    if (http_cert is None) != (http_key is None):
         raise click.UsageError("--http-cert and --http-key go together.")
-    try:
-        address = parse_listen_address(http)
-    except ListenAddressError as error:
-        raise click.UsageError(f"--http: {error}") from None
-    if certificate is None and not address.is_loopback():
+    tls = TlsFiles(http_cert, http_key, None) if http_cert and http_key else None
+    if tls is None and not http.is_loopback():
         raise click.UsageError("Beyond this machine --http needs --http-cert and --http-key: calls carry credentials.")
-    return address
+    asyncio.run(_over_http(target, http, tls))
 
 
 async def _on_standard_input(target: Target, user: str | None) -> None:

@@ -145,10 +145,8 @@ def _limits(reply: pb.RecallResponse) -> Iterator[RenderableType]:
     facts = [
         f"{looked.messages_considered} messages considered",
         f"{looked.tool_calls} calls in {looked.iterations} rounds",
-        _range(looked),
         f"planner {looked.planner}",
         f"stopped: {stopped}",
-        *(["an index was behind"] if looked.index_behind else []),
     ]
     yield Text("\n" + " · ".join(facts), style="dim")
     for note in looked.notes:
@@ -199,13 +197,6 @@ def _columns(fixed: int) -> Table:
         table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     return table
-
-
-def _range(looked: pb.RecallLimits) -> str:
-    span = looked.time_range
-    since = _day(span.since) if span.HasField("since") else "the beginning"
-    until = _day(span.until) if span.HasField("until") else "now"
-    return f"from {since} to {until}"
 
 
 def _flat(arguments: dict[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:

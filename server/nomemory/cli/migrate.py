@@ -177,13 +177,10 @@ def _tell_damage(ends: _Ends, found: Sequence[Touched]) -> None:
 
 
 def _tell_comparison(ends: _Ends, outcome: Outcome) -> None:
-    rows = {name: found.rows for name, found in outcome.sums.items()}
-    click.echo(
-        f"{counted(rows['messages'], 'message')} moved to {ends.target}, up to change"
-        f" {outcome.position.sequence:,}. Verified, every row: {rows['embeddings']:,} vectors that messages brought,"
-        f" {rows['metadata_entries']:,} entries of metadata, {rows['users']:,} users, {rows['requests']:,} requests,"
-        f" {rows['removals']:,} removals."
-    )
+    moved = counted(outcome.sums["messages"].rows, "message")
+    position = f"up to change {outcome.position.sequence:,}"
+    verified = "Verified, every row: of messages, vectors, metadata, users, requests and removals."
+    click.echo(f"{moved} moved to {ends.target}, {position}. {verified}")
     if ends.to_database:
         click.echo(
             f"Start the server with NOMEMORY_LOG and the same data directory. {ends.directory / 'log.db'} keeps what it"

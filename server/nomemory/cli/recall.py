@@ -10,7 +10,7 @@ from nomemory.cli.connection import client_option
 from nomemory.cli.json_lines import JsonLines
 from nomemory.cli.options import FORMS, content_output_option, role_option, time_option, user_option
 from nomemory.cli.output import Output
-from nomemory.cli.terminal import json_block
+from nomemory.cli.terminal import escaped
 from nomemory.client import as_prompt
 from nomemory.client.prompt_block import LEAST_TOKENS, MAX_TOKENS, PROMPT_MESSAGES
 from nomemory.client.sync import Client
@@ -70,7 +70,7 @@ def recall(
         event.result.trace.extend(steps)
         if shape == "prompt":
             block = as_prompt(event.result, max_tokens=max_tokens, question=question, time_zone=asked["time_zone"])
-            click.echo(json_block(block))
+            click.echo(escaped(block))
         else:
             output.show(event.result, explain=explain)
         _notice_what_is_behind(event.result, output)

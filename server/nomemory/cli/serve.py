@@ -27,13 +27,7 @@ from nomemory.server.standard_error import only_the_log
 @click.option("--recall-only", is_flag=True, help="Keep nothing: serve recalls over the server that --query names.")
 @click.option("--query", "query_target", metavar="HOST:PORT", help="With --recall-only: the server to read from.")
 def serve(
-    *,
-    data: Path | None,
-    log_level: str | None,
-    workers: int | None,
-    recall_only: bool,
-    query_target: str | None,
-    **where: str | bool | None,
+    *, workers: int | None, recall_only: bool, query_target: str | None, **given: Path | str | bool | None
 ) -> None:
     """Run the server until it is told to stop.
 
@@ -44,13 +38,7 @@ def serve(
         raise click.UsageError("--recall-only and --query go together.")
     if recall_only and workers is not None:
         raise click.UsageError("A server that only recalls is one process: --workers does not go with --recall-only.")
-    settings = configured(
-        data=data,
-        log_level=log_level,
-        workers=workers,
-        recall_query_target=query_target,
-        **where,
-    )
+    settings = configured(workers=workers, recall_query_target=query_target, **given)
     with only_the_log(settings.server.log_level):
         if settings.workers.count > 1:
             _refuse_what_is_taken(settings)

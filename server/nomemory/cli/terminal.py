@@ -57,16 +57,6 @@ def utf8_line(record: Mapping[str, object]) -> str:
     return f"{escaped(json.dumps(record, ensure_ascii=False))}\n"
 
 
-def json_block(block: str) -> str:
-    """Return a text whose only odd characters stand in JSON in the same way, with its lines kept."""
-    shown = escaped(block)
-    return shown if _is_utf8(sys.stdout.encoding) else "".join(map(_in_ascii, shown))
-
-
-def _in_ascii(char: str) -> str:
-    return char if char.isascii() else json.dumps(char)[1:-1]
-
-
 def _is_utf8(encoding: str | None) -> bool:
     return codecs.lookup(encoding or "ascii").name == "utf-8"
 

@@ -78,15 +78,12 @@ def _content(name: str) -> Bytes:
 class Rejects:
     """Writes rejects. What an earlier import left is removed; the file comes into being with the first reject.
 
-    `count` is how many there were.
-
     Args:
         path: where to.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.count = 0
         self._file: TextIO | None = None
 
     def __enter__(self) -> Self:
@@ -109,7 +106,6 @@ class Rejects:
         if self._file is None:
             self._file = self.path.open("w", encoding="utf-8", errors="backslashreplace")
         self._file.write(_reject_line(entry))
-        self.count += 1
 
 
 def _reject_line(entry: dict[str, object]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import partial
@@ -57,7 +58,7 @@ class OpenAI(Importer):
             content=text,
             message_id=fields.text("id"),
             keeps_id=False,
-            position=conversation.next_position(),
+            position=str(next(conversation.positions)),
             name=fields.text("name"),
             conversation_id=conversation.id(self.user, ts, text),
             metadata={**others, **_calls(fields.value)},
@@ -79,15 +80,11 @@ class _Conversation:
 
     def __init__(self, given: object) -> None:
         self._id = given if isinstance(given, str) else ""
-        self._position = 0
+        self.positions = itertools.count(1)
 
     def id(self, user: str, ts: datetime | None, content: str) -> str:
         self._id = self._id or derived_id("c", user, ts and ts.timestamp(), content)
         return self._id
-
-    def next_position(self) -> str:
-        self._position += 1
-        return str(self._position)
 
 
 def _why_empty(message: Mapping[str, object]) -> str:

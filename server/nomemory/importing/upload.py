@@ -17,10 +17,6 @@ from nomemory.v1 import ingest_service_pb2, message_pb2
 
 STREAM_MESSAGES: Final = 1_000
 """Messages in one stream: as many rejections as a server lists, so that none goes unexplained."""
-REQUEST_BYTES: Final = 16 << 20
-"""Largest request that a server takes unless its settings say otherwise."""
-_FRAMING: Final = 1024
-"""More than what a request has beside its one message."""
 _IN_BATCH: Final = re.compile(r"^messages\[\d+\]\.?")
 Refuse = Callable[[Accepted | Refused, tuple[str, ...]], None]
 Send = Callable[[Sequence[message_pb2.ChatMessage]], ingest_service_pb2.ImportMessagesResponse]
@@ -66,13 +62,10 @@ class Upload:
     Args:
         send: stores one stream.
         refuse: writes down what is refused, with the reasons.
-        request_bytes: returns the size of the largest request that the server takes. Asked only for a message that is
-            larger than any batch: such a request would end the whole stream.
     """
 
-    def __init__(self, send: Send, refuse: Refuse, request_bytes: Callable[[], int] = lambda: REQUEST_BYTES) -> None:
+    def __init__(self, send: Send, refuse: Refuse) -> None:
         self._send = send
-        self._request_bytes = request_bytes
         self._refuse = refuse
         self.tally = Tally()
         self.ignored: Counter[str] = Counter()
@@ -91,11 +84,11 @@ class Upload:
             yield self.tally
 
     def _fits(self, item: Accepted) -> bool:
+        """Return whether a batch can hold a message, else reject it: too large a request ends the stream."""
         size = item.message.ByteSize()
-        fits = size <= BATCH_BYTES or size + _FRAMING <= self._request_bytes()
-        if not fits:
-            self._reject(item, (f"is {size:,} bytes long, more than the server takes in a request",))
-        return fits
+        if size > BATCH_BYTES:
+            self._reject(item, (f"is {size:,} bytes long, more than an import takes",))
+        return size <= BATCH_BYTES
 
     def _reject(self, item: Accepted | Refused, reasons: tuple[str, ...]) -> None:
         self._refuse(item, reasons)

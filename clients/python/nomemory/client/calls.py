@@ -51,25 +51,23 @@ class Call(Generic[Options, Reply]):
         path: what gRPC calls it.
         build: makes its request of a method's arguments.
         reply: what it answers.
-        names_user: whether the argument `user_id` travels as metadata.
         is_long: whether it may take as long as an import.
     """
 
     path: str
     build: Callable[Options, Message]
     reply: type[Reply]
-    names_user: bool = False
     is_long: bool = False
 
     def __post_init__(self) -> None:
         self.__doc__ = self.build.__doc__
 
     def sent_by(self, send: Callable[[Message, Metadata], Any]) -> Callable[Options, Any]:
-        """Return the method that builds a request, and gives it to `send` with the metadata that names its user."""
+        """Return the method that builds a request, and gives it to `send`, with the user of a recall as metadata."""
 
         @wraps(self.build)
         def method(*args: Options.args, **options: Options.kwargs) -> Any:  # noqa: ANN401 - what `send` returns
-            user_id: Any = options.get("user_id") if self.names_user else None
+            user_id: Any = options.get("user_id") if self.path.startswith(_RECALL) else None
             return send(self.build(*args, **options), requests.bound_to(user_id))
 
         return method
@@ -150,10 +148,8 @@ class BaseClient(ABC):
         f"{_QUERY}/ExportMessages", requests.export_messages, query.ExportMessagesResponse, is_long=True
     )
 
-    recall = Unary(f"{_RECALL}/Recall", requests.recall, recalls.RecallResponse, names_user=True)
-    stream_recall = Streamed(
-        f"{_RECALL}/StreamRecall", requests.stream_recall, recalls.StreamRecallResponse, names_user=True
-    )
+    recall = Unary(f"{_RECALL}/Recall", requests.recall, recalls.RecallResponse)
+    stream_recall = Streamed(f"{_RECALL}/StreamRecall", requests.stream_recall, recalls.StreamRecallResponse)
 
     def __init__(  # noqa: PLR0913 - a parameter for each option
         self,

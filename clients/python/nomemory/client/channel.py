@@ -65,13 +65,6 @@ def open_async(target: str, credentials: grpc.ChannelCredentials | None, attempt
 
 
 def _retries(attempts: int) -> Options:
-    return [
-        ("grpc.service_config", _service_config(attempts)),
-        ("grpc.per_rpc_retry_buffer_size", _RETRY_BUFFER_BYTES),
-    ]
-
-
-def _service_config(attempts: int) -> str:
     policy = {
         "maxAttempts": attempts,
         "initialBackoff": "0.1s",
@@ -79,7 +72,8 @@ def _service_config(attempts: int) -> str:
         "backoffMultiplier": 3,
         "retryableStatusCodes": ["UNAVAILABLE"],
     }
-    return json.dumps({"methodConfig": [{"name": [{"service": name} for name in SERVICES], "retryPolicy": policy}]})
+    config = {"methodConfig": [{"name": [{"service": name} for name in SERVICES], "retryPolicy": policy}]}
+    return [("grpc.service_config", json.dumps(config)), ("grpc.per_rpc_retry_buffer_size", _RETRY_BUFFER_BYTES)]
 
 
 Metadata = tuple[tuple[str, str], ...]

@@ -93,7 +93,5 @@ def _detail(status: status_pb2.Status, detail: _Detail) -> _Detail:
 
 
 def _trailer(call: _EndedCall, key: str) -> str:
-    for name, value in call.trailing_metadata() or ():
-        if name == key:
-            return value if isinstance(value, str) else value.decode(errors="replace")
-    return ""
+    value = dict(call.trailing_metadata() or ()).get(key, "")
+    return value if isinstance(value, str) else value.decode(errors="replace")

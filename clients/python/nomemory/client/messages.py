@@ -45,6 +45,13 @@ class Narrowing(TypedDict, total=False):
     metadata: Mapping[str, str] | None
 
 
+class Reading(Narrowing, total=False):
+    """What reads take: a filter, the fields to return (all by default), a write token whose write must be seen."""
+
+    return_fields: Sequence[str] | None
+    at_least: str
+
+
 class Turn(TypedDict):
     """One turn of a conversation in progress: who speaks, and what they say (at most 4,000 characters)."""
 

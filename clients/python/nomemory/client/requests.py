@@ -5,11 +5,21 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import Final, ParamSpec, Unpack
+from typing import Any, Final, ParamSpec, Unpack
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from nomemory.client.messages import Moment, Narrowing, RoleName, Turn, Writable, as_message, role_number, timestamp
+from nomemory.client.messages import (
+    Moment,
+    Narrowing,
+    Reading,
+    RoleName,
+    Turn,
+    Writable,
+    as_message,
+    role_number,
+    timestamp,
+)
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
 BATCH_MESSAGES: Final = 1_000
@@ -22,23 +32,18 @@ def list_messages(
     *,
     page_size: int = 0,
     cursor: str = "",
-    return_fields: Sequence[str] | None = None,
-    at_least: str = "",
     oldest_first: bool = False,
-    **narrowing: Unpack[Narrowing],
+    **reading: Unpack[Reading],
 ) -> query_service_pb2.ListMessagesRequest:
     """Read a page by time, newest first unless `oldest_first` is set: 1 to 500 messages (50 by default).
 
-    `cursor` is the `next_cursor` of the page before, `return_fields` the fields to return (all by default), `at_least`
-    a write token whose write must be seen.
+    `cursor` is the `next_cursor` of the page before.
     """
     return query_service_pb2.ListMessagesRequest(
         user_id=user_id,
-        filter=_filter(**narrowing),
         page_size=page_size,
         cursor=cursor,
-        return_fields=_mask(return_fields),
-        at_least=at_least,
+        **_read(**reading),
         order=query_service_pb2.LIST_ORDER_OLDEST_FIRST if oldest_first else query_service_pb2.LIST_ORDER_UNSPECIFIED,
     )
 
@@ -49,10 +54,8 @@ def lexical_search(
     *,
     page_size: int = 0,
     cursor: str = "",
-    return_fields: Sequence[str] | None = None,
-    at_least: str = "",
     snippet_chars: int | None = None,
-    **narrowing: Unpack[Narrowing],
+    **reading: Unpack[Reading],
 ) -> query_service_pb2.LexicalSearchRequest:
     """Find words and "phrases": one page, best first, with the options of `list_messages`.
 
@@ -61,11 +64,9 @@ def lexical_search(
     return query_service_pb2.LexicalSearchRequest(
         user_id=user_id,
         query_text=query,
-        filter=_filter(**narrowing),
         page_size=page_size,
         cursor=cursor,
-        return_fields=_mask(return_fields),
-        at_least=at_least,
+        **_read(**reading),
         highlight=None if snippet_chars is None else query_service_pb2.HighlightOptions(snippet_chars=snippet_chars),
     )
 
@@ -76,9 +77,7 @@ def semantic_search(
     *,
     top_k: int = 0,
     min_score: float | None = None,
-    return_fields: Sequence[str] | None = None,
-    at_least: str = "",
-    **narrowing: Unpack[Narrowing],
+    **reading: Unpack[Reading],
 ) -> query_service_pb2.SemanticSearchRequest:
     """Find messages near a text in meaning, or near a vector of the caller's own.
 
@@ -86,11 +85,9 @@ def semantic_search(
     """
     request = query_service_pb2.SemanticSearchRequest(
         user_id=user_id,
-        filter=_filter(**narrowing),
         top_k=top_k,
         min_score=min_score,
-        return_fields=_mask(return_fields),
-        at_least=at_least,
+        **_read(**reading),
     )
     if isinstance(query, str):
         request.query_text = query
@@ -107,9 +104,7 @@ def hybrid_search(
     top_k: int = 0,
     explain: bool = False,
     embedding: Sequence[float] | None = None,
-    return_fields: Sequence[str] | None = None,
-    at_least: str = "",
-    **narrowing: Unpack[Narrowing],
+    **reading: Unpack[Reading],
 ) -> query_service_pb2.HybridSearchRequest:
     """Find the messages that answer a question, best first: by words, meaning, speaker and surroundings.
 
@@ -120,11 +115,9 @@ def hybrid_search(
         user_id=user_id,
         query_text=question,
         query_embedding=_embedding(embedding),
-        filter=_filter(**narrowing),
         top_k=top_k,
         explain=explain,
-        return_fields=_mask(return_fields),
-        at_least=at_least,
+        **_read(**reading),
     )
 
 
@@ -317,6 +310,10 @@ def _batches(messages: Iterable[message_pb2.ChatMessage]) -> Iterator[list[messa
 
 def _request_id(batch: Sequence[message_pb2.ChatMessage]) -> str:
     return "" if all(message.message_id for message in batch) else uuid.uuid4().hex
+
+
+def _read(*, return_fields: Sequence[str] | None = None, at_least: str = "", **narrowing: Unpack[Narrowing]) -> Any:  # noqa: ANN401 - fields of a request
+    return {"filter": _filter(**narrowing), "return_fields": _mask(return_fields), "at_least": at_least}
 
 
 def _filter(

@@ -91,15 +91,11 @@ def check_data(directory: DataDirectory) -> Iterator[Check]:
             yield Check("Checksums", "skip", finding)
             return
         yield _check_messages(directory.log)
-        yield from _check_rows(connection, directory)
-
-
-def _check_rows(connection: sqlite3.Connection, directory: DataDirectory) -> Iterator[Check]:
-    try:
-        yield _check_counts(connection)
-        yield _check_words(connection, directory)
-    except sqlite3.Error as error:
-        yield Check("Counts", "fail", str(error), _RESTORE)
+        try:
+            yield _check_counts(connection)
+            yield _check_words(connection, directory)
+        except sqlite3.Error as error:
+            yield Check("Counts", "fail", str(error), _RESTORE)
 
 
 def _check_privacy(root: Path) -> Check:

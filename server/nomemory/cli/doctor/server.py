@@ -25,14 +25,10 @@ _SEE_LOG: Final = "The server's log tells more."
 
 def check_version(server: str, client: str) -> Check:
     """Compare the versions of server and client. They share a contract if they differ in the last number only."""
-    if _contract(server) == _contract(client):
+    if server.split(".")[:2] == client.split(".")[:2]:
         return Check("Server's version", "ok", server)
     finding = f"{server}, and this client is {client}: some calls may fail"
     return Check("Server's version", "warn", finding, "Run the same version of nomemory here and there.")
-
-
-def _contract(version: str) -> list[str]:
-    return version.split(".")[:2]
 
 
 def check_server(target: Target) -> Iterator[Check]:
@@ -56,17 +52,14 @@ def _check_health(target: Target) -> Check:
         try:
             health = health_pb2_grpc.HealthStub(opened).Check(health_pb2.HealthCheckRequest(), timeout=_TIMEOUT_S)
         except grpc.RpcError as error:
-            return _no_health(target, error)
+            code = from_rpc_error(error).code
+            if code is grpc.StatusCode.UNAVAILABLE:
+                start = f"Start one: nomemory serve --listen {target}"
+                return Check("Server", "warn", f"none answers at {target}", start)
+            return Check("Server", "fail", f"{target} answers {code.name}", "Is this the address of a NoMemory server?")
     if health.status != health_pb2.HealthCheckResponse.SERVING:
         return Check("Server", "fail", f"{target} is not serving", "Wait, or look into the server's log.")
     return Check("Server", "ok", f"{target} is serving")
-
-
-def _no_health(target: Target, error: grpc.RpcError) -> Check:
-    code = from_rpc_error(error).code
-    if code is grpc.StatusCode.UNAVAILABLE:
-        return Check("Server", "warn", f"none answers at {target}", f"Start one: nomemory serve --listen {target}")
-    return Check("Server", "fail", f"{target} answers {code.name}", "Is this the address of a NoMemory server?")
 
 
 def _check_indexes(status: ingest_service_pb2.GetIndexStatusResponse, *, by_meaning: bool) -> Iterator[Check]:
