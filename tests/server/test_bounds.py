@@ -6,6 +6,7 @@ The server is a process, so that its memory can be measured. Freed memory goes b
 
 from __future__ import annotations
 
+import gc
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -259,6 +260,23 @@ def test_the_reply_of_a_write_is_not_refused_for_others_that_are_unread(
         peer.take(write)
         assert run([peer], lambda: write.is_over, 20)
         assert (write.status, unread.is_over) == ("0", False)
+
+
+@pytest.mark.parametrize("path", [LIST, HEALTH], ids=["a read", "health"])
+def test_what_a_refused_request_held_is_let_go_without_a_collection_of_garbage(
+    start: Callable[[Settings], AbstractContextManager[LocalServer]], own_settings: Settings, path: str
+) -> None:
+    with start(own_settings.with_changes(deadline_default_s=1.0, reading_max=8)) as server:
+        gc.collect()
+        gc.disable()
+        try:
+            with peers(server.target, 4) as opened:
+                calls = begin(opened, path, each=4)
+                assert run(opened, lambda: all(call.is_over for call in calls), 20)
+            assert {call.status for call in calls} == {RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED}
+            assert until(lambda: not any(type(one).__name__ == "_ServicerContext" for one in gc.get_objects()))
+        finally:
+            gc.enable()
 
 
 def test_a_client_may_ping_as_often_as_the_setting_says_and_no_more(

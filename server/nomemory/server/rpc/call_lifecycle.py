@@ -13,6 +13,7 @@ import traceback
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NoReturn
 
 import grpc
@@ -184,8 +185,20 @@ def _deadline(context: Context, default_s: float) -> float:
 
 
 async def _abort(context: Context, fault: Fault, request_id: str) -> NoReturn:
-    await context.abort_with_status(status_of(fault, request_id))
+    # An error's frames keep the call, and half a request, until a full collection: the fault's own, and those of what
+    # gRPC keeps with the call.
+    fault.__traceback__ = None
+    try:
+        await context.abort_with_status(status_of(fault, request_id))
+    except grpc.aio.AbortError as ended:
+        if (task := asyncio.current_task()) is not None:
+            task.add_done_callback(partial(_forget, ended))
+        raise
     raise fault
+
+
+def _forget(ended: BaseException, _task: object) -> None:
+    ended.__traceback__ = ended.__context__ = None
 
 
 def _way_in(context: Context) -> str:
