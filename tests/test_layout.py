@@ -119,6 +119,7 @@ def test_only_composition_and_maintenance_know_the_engines_of_the_log_and_of_the
         and any(engine in file.read_text("utf-8") for engine in engines)
     }
     assert knowing == {
+        "composition/reader.py",
         "composition/sqlite_store.py",
         "composition/vector_check.py",
         "composition/writer.py",
