@@ -41,6 +41,7 @@ from load.server_process import ServerProcess
 from load.usage import cpu_s, pss_mb
 from load.vector_index import IndexSize, vector_index_figures
 
+from nomemory.server.log.sqlite.schema import TUNING
 from nomemory.v1.query_service_pb2 import ListMessagesRequest
 
 P = ParamSpec("P")
@@ -57,9 +58,6 @@ _SINGLES = 200
 _FLOOD_S = 8.0
 _OVER_HTTP = ("list_typical", "list_heavy")
 _AGAINST_NULL = ("list_typical", "list_heavy", "neighbors_typical", "neighbors_heavy")
-
-_TUNING = ("PRAGMA cache_size=4096", "PRAGMA wal_autocheckpoint=8192")
-"""The page cache and the WAL of the log itself (`be_durable`)."""
 
 
 class Bench:
@@ -160,7 +158,7 @@ class Bench:
         ingest["write_cpu_us_per_message"] = self._cpu_per_message(before_cpu, first.messages)
         with tempfile.TemporaryDirectory(dir=self._root) as beside:
             alone = self._load(plain_sqlite, Path(beside) / "plain.db", self._size, 0)
-            tuned = self._load(plain_sqlite, Path(beside) / "tuned.db", self._size, 0, _TUNING)
+            tuned = self._load(plain_sqlite, Path(beside) / "tuned.db", self._size, 0, TUNING)
         ingest["plain_sqlite_per_s"] = round(first.messages / alone)
         ingest["plain_sqlite_tuned_per_s"] = round(first.messages / tuned)
         ingest["durable_of_plain"] = round(alone / first.seconds, 3)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from nomemory.server.lexical.protocol import IndexUnusableError
@@ -59,3 +60,13 @@ IndexerCall = Follow | ReadLog | AwaitCommit | WipeRemoved
 
 EXPECTED_FAILURES: Final = (IndexUnusableError, EnginePanicError, OSError, ValueError, sqlite3.Error)
 """What the log or the engine raises. Any other error ends the process."""
+
+FAILURES_BY_NAME: Final[Mapping[str, type[Exception]]] = MappingProxyType(
+    {kind.__name__: kind for kind in EXPECTED_FAILURES}
+)
+"""An error crosses the pipe as the name of its kind: its own words may quote a message."""
+
+
+def failure_name(error: BaseException) -> str:
+    """Return the name under which one of the expected failures crosses the pipe."""
+    return next(kind.__name__ for kind in type(error).__mro__ if kind in EXPECTED_FAILURES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from nomemory.server.lexical.tantivy.indexer_calls import AwaitCommit, Follow, ReadLog, WipeRemoved
+from nomemory.server.lexical.tantivy.indexer_calls import FAILURES_BY_NAME, AwaitCommit, Follow, ReadLog, WipeRemoved
 from nomemory.server.processes.child_process import ChildProcess
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.processes.launch import Launch
@@ -15,7 +15,7 @@ _MODULE = "nomemory.server.lexical.tantivy.indexer_worker"
 
 
 class IndexerLostError(Exception):
-    """The indexer's process ended, or its work did; then the text is the kind of error. Its own words stay there."""
+    """The indexer's process ended and did not say why."""
 
 
 class LexicalIndexerProcess:
@@ -50,10 +50,9 @@ class LexicalIndexerProcess:
         return self._child.process_id if self._child else None
 
     async def run(self) -> None:
-        """Have the log followed until `stop`.
+        """Have the log followed until `stop`. Raise what the indexer raised, or IndexerLostError.
 
         Raises:
-            IndexerLostError: the indexer failed, or its process ended.
             WorkerUnavailableError: the process cannot be started.
         """
         self._child = child = await ChildProcess.start(self._launch, LEXICAL_INDEXER, self._vigil)
@@ -63,7 +62,7 @@ class LexicalIndexerProcess:
             await self._follow(child.pipe)
         except (PipeClosedError, CallFailedError) as error:
             if not self._is_stopping:
-                raise IndexerLostError(str(error)) from None
+                raise _failure(error) from None
         finally:
             waking.cancel()
             await child.close()
@@ -97,3 +96,9 @@ class LexicalIndexerProcess:
             await self._wake.wait()
             self._wake.clear()
             pipe.notify(ReadLog())
+
+
+def _failure(error: PipeClosedError | CallFailedError) -> Exception:
+    if isinstance(error, PipeClosedError):
+        return IndexerLostError()
+    return FAILURES_BY_NAME[str(error)]()

@@ -19,6 +19,7 @@ from nomemory.server.lexical.tantivy.indexer_calls import (
     IndexerCall,
     ReadLog,
     WipeRemoved,
+    failure_name,
 )
 from nomemory.server.logs import configure_logs
 from nomemory.server.processes.worker_pipe import WorkerPipe
@@ -117,7 +118,7 @@ def _index(indexer: LexicalIndexer, replies: ProgressReplies, pipe: WorkerPipe) 
         # The error's own words may quote a message: only its kind and its place are logged.
         frames = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
         _log.error("the indexer failed", kind=type(error).__name__, frames=frames[-6:])
-        replies.fail(type(error).__name__)
+        replies.fail(failure_name(error))
     except BaseException:
         pipe.close()
         raise

@@ -255,14 +255,15 @@ def insert_rows(connection: sqlite3.Connection, table: Table, rows: Sequence[Row
         )
 
 
-def be_durable(connection: sqlite3.Connection) -> None:
-    """Have each commit on a connection kept by the disk when it returns, and what is deleted overwritten.
+TUNING: Final = ("PRAGMA cache_size=4096", "PRAGMA wal_autocheckpoint=8192")
+"""How many pages of 4 KB are remembered: a commit of many users' messages touches thousands. And how far the WAL grows
+before its pages are copied into the file: one that was written often is then copied once."""
 
-    Commits of many users' messages touch thousands of pages, so as many are remembered. And the write-ahead log grows
-    before its pages are copied into the file: one that was written often is then copied once.
-    """
-    connection.execute("PRAGMA cache_size=4096")
-    connection.execute("PRAGMA wal_autocheckpoint=8192")
+
+def be_durable(connection: sqlite3.Connection) -> None:
+    """Have each commit on a connection kept by the disk when it returns, and what is deleted overwritten."""
+    for pragma in TUNING:
+        connection.execute(pragma)
     connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of a new file, and of one that is rewritten
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
