@@ -175,14 +175,15 @@ class VectorIndexer:
         """Work until `stop`. Whatever unexpected it raises, nothing is lost, and it can be run again."""
         with ThreadPoolExecutor(1, "vector-store") as self._thread:
             self._store = await self._in_store_thread(self._open_store)
+            upkeep = self._upkeep()
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    upkeep = tasks.create_task(self._keep_whole())
+                    kept_whole = tasks.create_task(upkeep.run())
                     tasks.create_task(self._feed())
                     if self._shared is not None:
                         self._filler = self._filler_of(self._shared)
                         tasks.create_task(self._filler.run())
-                    tasks.create_task(self._work()).add_done_callback(lambda _: upkeep.cancel())
+                    tasks.create_task(self._work(upkeep)).add_done_callback(lambda _: kept_whole.cancel())
             except ExceptionGroup as failures:
                 raise failures.exceptions[0] from None  # one failed; the other was cancelled for it
             finally:
@@ -235,16 +236,20 @@ class VectorIndexer:
         filler = self._filler
         return self._shared is None or (filler is not None and filler.may_write and filler.turns == self._turn)
 
-    async def _keep_whole(self) -> None:
+    def _upkeep(self) -> Upkeep:
         expected = self._store.expected_points(self._settings.embedder.part_chars)
-        await Upkeep(
+        return Upkeep(
             self._index, self._store, self._in_store_thread, self._progress, expected, self._faults, self._fed.set
-        ).run()
+        )
 
-    async def _work(self) -> None:
+    async def _work(self, upkeep: Upkeep) -> None:
         """Work off the backlog; wait where there is nothing to do, and longer and longer while something fails."""
+        has_looked = False
         while not self._stopping.is_set():
             try:
+                if not has_looked:
+                    await upkeep.look()
+                    has_looked = True
                 self._fed.clear()
                 is_busy = await self._work_once()
                 if time.monotonic() - self._flushed_at >= self._settings.vector.flush_s:

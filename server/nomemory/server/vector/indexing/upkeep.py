@@ -58,16 +58,28 @@ class Upkeep:
     faults: StandingFaults
     work_came: Callable[[], None]
     _failures: int = field(default=0, init=False)
+    _is_lost: bool = field(default=False, init=False)
+    _looked: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    async def look(self) -> None:
+        """Look, before anything is stored, whether the index has nothing: it is new, or was lost.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE, the engine does not answer.
+        """
+        if not self.store.is_shared and await self.in_store_thread(self.store.has_points):
+            self._is_lost = not await self.index.count() and await self.in_store_thread(self.store.begin_empty)
+        self._looked.set()
 
     async def run(self) -> None:
-        """Work until it is cancelled."""
-        is_begun = False
+        """Once it has looked, work until it is cancelled."""
+        await self._looked.wait()
+        if self._is_lost:
+            self._note_damage("the index was gone; it is being built anew")
+            await self._worked_off()
         while True:
             self.index.suspect.clear()
             try:
-                if not is_begun:
-                    await self._begin()
-                    is_begun = True
                 await self._make_whole()
             except Fault as fault:
                 await self._failed(fault)
@@ -76,14 +88,6 @@ class Upkeep:
             self._failures = 0
             await asyncio.sleep(_PAUSE_S)
             await self.index.suspect.wait()
-
-    async def _begin(self) -> None:
-        """Look whether the index has nothing: it is new, or was lost behind the backlog's back."""
-        if self.store.is_shared or not await self.in_store_thread(self.store.has_points):
-            return
-        if not await self.index.count() and await self.in_store_thread(self.store.begin_empty):
-            self._note_damage("the index was gone; it is being built anew")
-            await self._worked_off()
 
     async def _make_whole(self) -> None:
         found = await self._compared()
