@@ -113,7 +113,7 @@ def test_requests_that_do_not_end_hold_little_and_end_at_their_deadline(server: 
         assert run(opened, lambda: all(call.is_over for call in calls), 20)
         assert server.grown_bytes() < 10 * 16 * MIB, "eight are read at once, of 32"
         assert {call.status for call in calls} == {RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED}
-        assert run(opened, lambda: server.grown_bytes() < 8 * 16 * MIB, 20), "the allocator keeps what was read at once at most"
+        assert run(opened, lambda: server.grown_bytes() < 8 * 16 * MIB, 20), "all that was read at once"
 
 
 def test_a_request_that_gave_way_says_when_to_try_again(server: Server) -> None:
