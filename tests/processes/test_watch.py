@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from nomemory.server.processes.connection import PipeConnection
-from nomemory.server.processes.watch import Patience, Vigil, Watch
+from nomemory.server.processes.watch import Patience, Watch, WatchPolicy
 from nomemory.server.standing_faults import MEMORY_EXCEEDED, NOT_ANSWERING
 
 _BEGIN = """
@@ -28,7 +28,7 @@ GREEDY = _BEGIN + "taken = bytearray(300 << 20)\npipe.receive(wait=True)"
 
 
 @asynccontextmanager
-async def watched(program: str, vigil: Vigil) -> AsyncIterator[tuple[asyncio.Task[None], PipeConnection]]:
+async def watched(program: str, policy: WatchPolicy) -> AsyncIterator[tuple[asyncio.Task[None], PipeConnection]]:
     """Run a program that has a pipe, and watch it."""
     ours, theirs = socket.socketpair()
     with theirs:
@@ -36,7 +36,7 @@ async def watched(program: str, vigil: Vigil) -> AsyncIterator[tuple[asyncio.Tas
         process = subprocess.Popen(command, pass_fds=[theirs.fileno()])  # noqa: ASYNC220 - a test's own
     pipe = await PipeConnection().over(ours)
     await asyncio.wait_for(pipe.wait_ready(), 60)
-    watching = asyncio.create_task(Watch("part", process.pid, pipe, process.kill, vigil).run())
+    watching = asyncio.create_task(Watch("part", process.pid, pipe, process.kill, policy).run())
     try:
         yield watching, pipe
     finally:
@@ -46,12 +46,12 @@ async def watched(program: str, vigil: Vigil) -> AsyncIterator[tuple[asyncio.Tas
         process.wait()
 
 
-def vigil(**changed: float) -> Vigil:
-    return Vigil(Patience(**{"interval_s": 0.1, "idle_s": 1.0, "busy_s": 100.0, "memory_max_bytes": 0} | changed))  # type: ignore[arg-type]
+def policy(**changed: float) -> WatchPolicy:
+    return WatchPolicy(Patience(**{"interval_s": 0.1, "idle_s": 1.0, "busy_s": 100.0, "memory_max_bytes": 0} | changed))  # type: ignore[arg-type]
 
 
 async def test_one_that_does_nothing_and_answers_nothing_is_killed() -> None:
-    with_faults = vigil()
+    with_faults = policy()
     async with watched(IDLE, with_faults) as (watching, pipe):
         await asyncio.wait_for(watching, 60)
         await asyncio.wait_for(pipe.wait_closed(), 60)
@@ -59,7 +59,7 @@ async def test_one_that_does_nothing_and_answers_nothing_is_killed() -> None:
 
 
 async def test_one_that_works_may_be_silent_for_longer_and_is_well_when_it_answers() -> None:
-    with_faults = vigil(idle_s=0.5)
+    with_faults = policy(idle_s=0.5)
     async with watched(BUSY, with_faults) as (watching, pipe):
         await asyncio.wait_for(asyncio.shield(pipe.beat()), 60)
         await asyncio.sleep(0.5)
@@ -69,20 +69,20 @@ async def test_one_that_works_may_be_silent_for_longer_and_is_well_when_it_answe
 
 
 async def test_one_that_works_but_is_silent_for_too_long_is_killed() -> None:
-    async with watched(BUSY, vigil(busy_s=0.5)) as (watching, pipe):
+    async with watched(BUSY, policy(busy_s=0.5)) as (watching, pipe):
         await asyncio.wait_for(watching, 60)
         await asyncio.wait_for(pipe.wait_closed(), 60)
 
 
 async def test_one_that_answers_is_left_alone() -> None:
-    async with watched(ANSWERING, vigil(idle_s=0.3)) as (watching, pipe):
+    async with watched(ANSWERING, policy(idle_s=0.3)) as (watching, pipe):
         await asyncio.sleep(1.5)
         assert pipe.is_open
         assert not watching.done()
 
 
 async def test_one_that_takes_too_much_memory_is_ended() -> None:
-    with_faults = vigil(memory_max_bytes=200 << 20)
+    with_faults = policy(memory_max_bytes=200 << 20)
     async with watched(GREEDY, with_faults) as (watching, pipe):
         await asyncio.wait_for(pipe.wait_closed(), 60)
         await asyncio.wait_for(watching, 60)
@@ -90,7 +90,7 @@ async def test_one_that_takes_too_much_memory_is_ended() -> None:
 
 
 async def test_one_with_slack_is_named_before_the_system_refuses_it_memory() -> None:
-    with_faults = vigil(memory_max_bytes=200 << 20, memory_slack=10)
+    with_faults = policy(memory_max_bytes=200 << 20, memory_slack=10)
     async with watched(GREEDY, with_faults) as (watching, pipe):
         await asyncio.wait_for(pipe.wait_closed(), 60)
         await asyncio.wait_for(watching, 60)
@@ -99,7 +99,7 @@ async def test_one_with_slack_is_named_before_the_system_refuses_it_memory() -> 
 
 async def test_where_the_system_does_not_refuse_memory_the_watch_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Watch, "_bound_memory", lambda _self: None)
-    with_faults = vigil(memory_max_bytes=200 << 20)
+    with_faults = policy(memory_max_bytes=200 << 20)
     async with watched(GREEDY, with_faults) as (watching, pipe):
         await asyncio.wait_for(pipe.wait_closed(), 60)
         await asyncio.wait_for(watching, 60)

@@ -33,7 +33,7 @@ class Messages(Result):
 
 
 class Quote(Result):
-    """An exact stretch of a message."""
+    """A part of a message, word for word."""
 
     message_id: str
     quote: str

@@ -45,7 +45,7 @@ class Passages:
 
     Args:
         content: what was said.
-        quotes: stretches of it that a statement quotes.
+        quotes: excerpts of it that a statement quotes.
         question: what was asked.
     """
 
@@ -56,15 +56,15 @@ class Passages:
 
     def within(self, max_tokens: int) -> str:
         """Return the content as it is if it fits, else its best passages that do, in their order, parted by `…`."""
-        shown = self.stretches(max_tokens)
+        shown = self.excerpts(max_tokens)
         if shown == [self._content]:
             return self._content
         last = "" if self._content.endswith(shown[-1]) else _GAP
         first = "" if self._content.startswith(shown[0]) else _GAP
         return (first + _GAP.join(shown) + last).strip()
 
-    def stretches(self, max_tokens: int) -> list[str]:
-        """Return the same as stretches of the content, each verbatim; where it fits, all of it is one."""
+    def excerpts(self, max_tokens: int) -> list[str]:
+        """Return the same as excerpts of the content, each verbatim; where it fits, all of it is one."""
         if self._tokens <= max_tokens:
             return [self._content]
         kept: set[int] = set()
@@ -121,16 +121,16 @@ def _best_first(weights: Sequence[float]) -> Iterable[int]:
 
 
 def _joined(passages: Sequence[str], kept: Iterable[int]) -> list[str]:
-    """Return the kept passages in their order; those that stand side by side are one stretch."""
-    stretches: list[str] = []
+    """Return the kept passages in their order; those that stand side by side are one excerpt."""
+    excerpts: list[str] = []
     last = None
     for place in sorted(kept):
         if place - 1 == last:
-            stretches[-1] += passages[place]
+            excerpts[-1] += passages[place]
         else:
-            stretches.append(passages[place])
+            excerpts.append(passages[place])
         last = place
-    return stretches
+    return excerpts
 
 
 def _terms(text: str) -> Iterator[str]:

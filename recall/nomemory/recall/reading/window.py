@@ -150,5 +150,5 @@ class ContextWindow:
             yield "replies_to", replied_to.content[-_REPLIED_CHARS:]
         passages = self._passages.get(message.message_id) or Passages(message.content, question=self._asked)
         self._passages[message.message_id] = passages  # chosen from again where room is short
-        shown = passages.stretches(most)
+        shown = passages.excerpts(most)
         yield ("text", message.content) if shown == [message.content] else ("parts", list[JsonValue](shown))

@@ -18,7 +18,7 @@ from nomemory.server.composition.recall_host import (
 )
 from nomemory.server.cursor import Cursors
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.hybrid.candidate_pool import Stretches
+from nomemory.server.hybrid.candidate_pool import CandidatePools
 from nomemory.server.hybrid.ranking import Weights
 from nomemory.server.hybrid.search import HybridMessages
 from nomemory.server.identity.factory import checks_credentials
@@ -133,7 +133,7 @@ def _tell_load(scheduler: ReadScheduler, process: str, samples: Samples) -> None
 
 
 def _hybrid(settings: Settings, words: LexicalIndex, log: LogReader, speakers: Speakers) -> HybridMessages:
-    stretches = Stretches(
+    pools = CandidatePools(
         log,
         words,
         speakers,
@@ -144,7 +144,7 @@ def _hybrid(settings: Settings, words: LexicalIndex, log: LogReader, speakers: S
     return HybridMessages(
         words,
         log,
-        stretches,
+        pools,
         weights=Weights().without(settings.hybrid.without.split()),
         candidates_max=settings.hybrid.candidates_max,
         reply_max_bytes=settings.limits.reply_max_bytes,

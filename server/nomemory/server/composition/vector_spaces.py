@@ -22,7 +22,7 @@ from nomemory.server.embedding.wrappers import WatchedEmbedder
 from nomemory.server.log.position import LogPosition
 from nomemory.server.metrics.meters import Meters, Roster
 from nomemory.server.processes.supervisor import Supervisor
-from nomemory.server.processes.watch import Patience, Vigil
+from nomemory.server.processes.watch import Patience, WatchPolicy
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import QDRANT, VECTOR_ENGINE, VECTOR_INDEX, StandingFaults
 from nomemory.server.tracing.traced import traced_embedder, traced_vectors
@@ -107,8 +107,8 @@ class VectorSpaces:
     def _index(
         self, settings: Settings, embedder: Embedder, faults: StandingFaults, stack: AsyncExitStack
     ) -> VectorIndex:
-        vigil = Vigil(Patience.of(settings), faults, self._roster)
-        index = choose_vector_index(settings, self._directory.vectors, embedder, vigil, log_id=self._log_id)
+        policy = WatchPolicy(Patience.of(settings), faults, self._roster)
+        index = choose_vector_index(settings, self._directory.vectors, embedder, policy, log_id=self._log_id)
         stack.push_async_callback(index.close)
         return index
 
@@ -209,8 +209,8 @@ def _made(settings: Settings, known: RememberedModel, faults: StandingFaults, me
         watched.append(WatchedEmbedder(traced_embedder(model, settings)))
         return watched[0]
 
-    vigil = Vigil(Patience.of(settings), faults, meters.roster)
-    embedder = choose_embedder(of_former, vigil, watch, meters)
+    policy = WatchPolicy(Patience.of(settings), faults, meters.roster)
+    embedder = choose_embedder(of_former, policy, watch, meters)
     return FormerModel(of_former, embedder, watched[0])
 
 

@@ -30,7 +30,7 @@ from nomemory.server.metrics import catalog
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.metrics.samples import Samples
 from nomemory.server.processes.supervisor import Supervisor
-from nomemory.server.processes.watch import Patience, Vigil
+from nomemory.server.processes.watch import Patience, WatchPolicy
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.index_status import LEXICAL_JOB, StatusReport
 from nomemory.server.settings import Settings
@@ -79,7 +79,7 @@ class WriterAssembly:
         self._settings = settings
         self._directory = directory
         self._faults = faults
-        self._vigil = Vigil(Patience.of(settings), faults, self._meters.roster)
+        self._policy = WatchPolicy(Patience.of(settings), faults, self._meters.roster)
         self._stack = stack
         self._supervisor = Supervisor()
         self._committed = CommitSignal()
@@ -95,7 +95,7 @@ class WriterAssembly:
         """
         settings = self._settings
         around = partial(traced_embedder, settings=settings)
-        embedder = choose_embedder(settings, self._vigil, around, self._meters)
+        embedder = choose_embedder(settings, self._policy, around, self._meters)
         writer, erasable = self._store.writing(self._committed.announce, self._stack)
         self._sweep(writer)
         log = self._store.reading(self._damage, self._stack)
@@ -167,7 +167,7 @@ class WriterAssembly:
             batch_bytes=self._settings.lexical.batch_bytes,
             wipe_max=self._settings.erasure.batch_max,
         )
-        indexer = LexicalIndexerProcess(work, self._committed.follow(), self._vigil)
+        indexer = LexicalIndexerProcess(work, self._committed.follow(), self._policy)
         self._supervisor.run_within(self._stack, LEXICAL_JOB, indexer.run, indexer.stop)
         return indexer, words
 

@@ -23,7 +23,7 @@ from nomemory.server.embedding.wrappers import CachedEmbedder, MeteredEmbedder, 
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.metrics.meters import Meters
-from nomemory.server.processes.watch import Vigil
+from nomemory.server.processes.watch import WatchPolicy
 from nomemory.server.settings import Settings
 
 
@@ -70,7 +70,7 @@ class EmbedderSettingsError(CannotStartError):
 
 def choose_embedder(
     settings: Settings,
-    vigil: Vigil | None = None,
+    policy: WatchPolicy | None = None,
     around: Callable[[Embedder], Embedder] = lambda within: within,
     meters: Meters | None = None,
 ) -> Embedder:
@@ -80,7 +80,7 @@ def choose_embedder(
 
     Args:
         settings: which.
-        vigil: how processes of its own are watched.
+        policy: how processes of its own are watched.
         around: wraps the model, beneath what is shared and remembered.
         meters: count what it does.
 
@@ -88,14 +88,14 @@ def choose_embedder(
         EmbedderSettingsError: there is no such embedder, or a setting is missing or contradicts the model.
     """
     meters = meters or Meters()
-    model = around(MeteredEmbedder(_embedder(settings, vigil), meters))
+    model = around(MeteredEmbedder(_embedder(settings, policy), meters))
     shared = SharedEmbedder(model, settings.reads.embeddings_max, meters)
     return CachedEmbedder(shared, settings.embedder.cache_max)
 
 
-def _embedder(settings: Settings, vigil: Vigil | None) -> Embedder:
+def _embedder(settings: Settings, policy: WatchPolicy | None) -> Embedder:
     if settings.embedder.kind in _BUILT_IN:
-        return _BUILT_IN[settings.embedder.kind](settings, vigil)
+        return _BUILT_IN[settings.embedder.kind](settings, policy)
     try:
         make = EMBEDDERS.load(settings.embedder.kind)
     except ExtensionError as error:
@@ -103,13 +103,13 @@ def _embedder(settings: Settings, vigil: Vigil | None) -> Embedder:
     return make(settings)
 
 
-def _auto(settings: Settings, vigil: Vigil | None) -> Embedder:
+def _auto(settings: Settings, policy: WatchPolicy | None) -> Embedder:
     if settings.embedder.directory is None and not local_is_available():
-        return _none(settings, vigil)
-    return local_embedder(settings, vigil)
+        return _none(settings, policy)
+    return local_embedder(settings, policy)
 
 
-def local_embedder(settings: Settings, vigil: Vigil | None = None) -> LocalEmbedder:
+def local_embedder(settings: Settings, policy: WatchPolicy | None = None) -> LocalEmbedder:
     """Make the local embedder of the settings.
 
     Raises:
@@ -119,7 +119,7 @@ def local_embedder(settings: Settings, vigil: Vigil | None = None) -> LocalEmbed
     if settings.embedder.dimension not in (0, model.dimension):
         raise EmbedderSettingsError(f"the local embedder's vectors have {model.dimension} numbers: unset the dimension")
     at_once = documents_at_once(settings.embedder.documents_at_once)
-    return LocalEmbedder(settings.embedder.timeout_s, model, settings.embedder.threads, vigil, at_once)
+    return LocalEmbedder(settings.embedder.timeout_s, model, settings.embedder.threads, policy, at_once)
 
 
 def local_model(settings: Settings) -> LocalModel:
@@ -144,11 +144,11 @@ def models_directory(settings: Settings) -> Path:
     return settings.embedder.models or cache_directory()
 
 
-def _none(settings: Settings, _vigil: Vigil | None) -> NoEmbedder:
+def _none(settings: Settings, _policy: WatchPolicy | None) -> NoEmbedder:
     return NoEmbedder(settings.embedder.dimension or _CALLERS_DIMENSION)
 
 
-def _openai(settings: Settings, _vigil: Vigil | None) -> Embedder:
+def _openai(settings: Settings, _policy: WatchPolicy | None) -> Embedder:
     """Import the client only where there is an endpoint: it takes half a second."""
     from nomemory.server.embedding.openai_compatible import OpenAICompatibleEmbedder, connect  # noqa: PLC0415
 
@@ -161,7 +161,7 @@ def _openai(settings: Settings, _vigil: Vigil | None) -> Embedder:
     )
 
 
-_BUILT_IN: Final[Mapping[str, Callable[[Settings, Vigil | None], Embedder]]] = MappingProxyType(
+_BUILT_IN: Final[Mapping[str, Callable[[Settings, WatchPolicy | None], Embedder]]] = MappingProxyType(
     {"auto": _auto, "local": local_embedder, "openai": _openai, "none": _none}
 )
 

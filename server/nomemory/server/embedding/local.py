@@ -13,7 +13,7 @@ from nomemory.server.embedding.protocol import TextRefusedError, unavailable
 from nomemory.server.embedding.vector import UnusableVectorError, Vector, batches, l2_normalise
 from nomemory.server.faults import Fault
 from nomemory.server.processes.launch import Launch, WorkerError, WorkerFailedError, WorkerLostError
-from nomemory.server.processes.watch import Vigil
+from nomemory.server.processes.watch import WatchPolicy
 from nomemory.server.processes.worker import Worker
 
 HOW_TO_GET_AN_EMBEDDER = (
@@ -67,7 +67,7 @@ class LocalEmbedder:
         timeout_s: how long a text may take. A process that takes longer is killed and counts as crashed.
         model: which one; none: that of the package, converted into the user's cache.
         threads: how many threads a text may use, in each of the two processes.
-        vigil: how the processes are watched.
+        policy: how the processes are watched.
         at_once: how many batches of documents are computed at the same time, each with that many threads.
     """
 
@@ -78,16 +78,16 @@ class LocalEmbedder:
         timeout_s: float,
         model: LocalModel | None = None,
         threads: int = 1,
-        vigil: Vigil | None = None,
+        policy: WatchPolicy | None = None,
         at_once: int = 1,
     ) -> None:
-        vigil = vigil or Vigil()
+        policy = policy or WatchPolicy()
         model = model or package_model(cache_directory())
         self.model, self.dimension, self.origin = model.name, model.dimension, model.origin
         queries = (str(0), str(threads), str(1), *model.arguments)
         documents = (str(_DOCUMENTS_NICENESS), str(threads), str(at_once), *model.arguments)
-        self._queries = _worker(queries, timeout_s, "query-embedder", vigil)
-        self._documents = _worker(documents, timeout_s, "document-embedder", vigil)
+        self._queries = _worker(queries, timeout_s, "query-embedder", policy)
+        self._documents = _worker(documents, timeout_s, "document-embedder", policy)
         self._call_chars = _CALL_CHARS * at_once
         self._one_at_a_time = asyncio.Lock()
 
@@ -158,5 +158,5 @@ class LocalEmbedder:
         return [l2_normalise(vector, self.dimension) for vector in vectors]
 
 
-def _worker(arguments: tuple[str, ...], timeout_s: float, part: str, vigil: Vigil) -> Worker:
-    return Worker(Launch("nomemory.server.embedding.local_worker", arguments, _ENVIRONMENT), timeout_s, part, vigil)
+def _worker(arguments: tuple[str, ...], timeout_s: float, part: str, policy: WatchPolicy) -> Worker:
+    return Worker(Launch("nomemory.server.embedding.local_worker", arguments, _ENVIRONMENT), timeout_s, part, policy)

@@ -34,7 +34,7 @@ _READ_BYTES: Final = 16_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class CandidatePool:
     """A timeline to rank, how many messages the user has in all, and what its words are narrowed to."""
 
     timeline: Timeline
@@ -46,13 +46,13 @@ class Stretch:
         """Whether the timeline has all that the words are narrowed to."""
         return len(self.timeline) == self.total
 
-    def before(self, until_us: int | None) -> Stretch:
+    def before(self, until_us: int | None) -> CandidatePool:
         """Return it without the messages said at or after a time."""
         return replace(self, timeline=self.timeline.before(until_us))
 
 
 @dataclass
-class Stretches:
+class CandidatePools:
     """Reads the messages to rank. None was said at or after the end of the filter's range.
 
     Attributes:
@@ -103,7 +103,7 @@ class Stretches:
         asked: ParsedQuestion,
         nearest: Sequence[Sequence[VectorHit]],
         counts: LogCounts,
-    ) -> Stretch:
+    ) -> CandidatePool:
         """Read the messages to rank. Other calls run in between.
 
         Args:
@@ -126,18 +126,18 @@ class Stretches:
         for message in await self._around(logged[:_SURROUNDED], narrowed.until_us):
             known[message.sequence] = message
         await asyncio.sleep(0)
-        return Stretch(timeline(known.values(), read=self._features.read), total, narrowed)
+        return CandidatePool(timeline(known.values(), read=self._features.read), total, narrowed)
 
     async def found(
-        self, user_id: str, stretch: Stretch, terms: Sequence[str], most: int = _COMMON
+        self, user_id: str, pool: CandidatePool, terms: Sequence[str], most: int = _COMMON
     ) -> Mapping[str, Found]:
         """Return the places of terms. One in more than `most` messages may have a count and no places."""
-        if stretch.is_whole and stretch.timeline.is_short:
-            return await read_in(stretch.timeline, terms)
-        postings = await self.words.postings(user_id, terms, stretch.narrowed, most)
-        return found_in(stretch.timeline, dict(zip(terms, postings, strict=True)))
+        if pool.is_whole and pool.timeline.is_short:
+            return await read_in(pool.timeline, terms)
+        postings = await self.words.postings(user_id, terms, pool.narrowed, most)
+        return found_in(pool.timeline, dict(zip(terms, postings, strict=True)))
 
-    async def _whole(self, user_id: str, until_us: int | None, counts: LogCounts) -> Stretch | None:
+    async def _whole(self, user_id: str, until_us: int | None, counts: LogCounts) -> CandidatePool | None:
         """Return all of a user's messages before a time; None if there are too many to rank."""
         if counts.messages > self.timeline_max and (
             until_us is None or await self.words.total(user_id, Filter(until_us=until_us)) > self.timeline_max
@@ -149,7 +149,7 @@ class Stretches:
             return None
         before = whole.before(until_us)
         narrowed = EVERYTHING if len(before) == counts.messages else Filter(until_us=until_us)
-        return Stretch(before, len(before), narrowed)
+        return CandidatePool(before, len(before), narrowed)
 
     async def _all(self, key: Key, known: Timeline | None) -> Timeline | None:
         logged = await _read(self._pages(key))

@@ -131,7 +131,7 @@ def preferred(timeline: Timeline, asked: ParsedQuestion, weights: Weights) -> Ma
 
 
 def in_talk(timeline: Timeline, base: Ranking, weights: Weights) -> Ranking:
-    """Let the talk around a message bear on its rank: the question before it, its stretch, its conversation."""
+    """Let the talk around a message bear on its rank: the question before it, its neighbours, its conversation."""
     base = base.scaled()
     scores = base.scores
     return base.plus(

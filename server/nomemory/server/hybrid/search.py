@@ -13,7 +13,7 @@ import numpy as np
 from nomemory.server.embedding.local_model import PACKAGE_MODEL
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.hybrid.candidate_pool import Stretch, Stretches
+from nomemory.server.hybrid.candidate_pool import CandidatePool, CandidatePools
 from nomemory.server.hybrid.parsed_question import Meaning, ParsedQuestion, ParsedSentence, meaning_of, parsed
 from nomemory.server.hybrid.ranking import Match, Ranking, Weights, in_talk, matched, places_of, preferred
 from nomemory.server.hybrid.relations import LOOKED_AT, HybridHit, Related, Relation, relations
@@ -92,7 +92,7 @@ class HybridMessages:
     Attributes:
         words: the lexical index.
         log: where the messages are.
-        stretches: reads the messages that are ranked.
+        pools: reads the messages that are ranked.
         weights: of the ranking's steps.
         candidates_max: how many messages each of words and meaning proposes.
         reply_max_bytes: where a reply ends early.
@@ -100,7 +100,7 @@ class HybridMessages:
 
     words: LexicalIndex
     log: LogReader
-    stretches: Stretches
+    pools: CandidatePools
     weights: Weights
     candidates_max: int
     reply_max_bytes: int
@@ -114,35 +114,35 @@ class HybridMessages:
         await self.words.refresh()
         counts = await self.log.counts(query.user_id)
         behind = await self._behind(space, query.user_id, counts.sequence)
-        narrowed = await self.stretches.open_ended(query.user_id, query.narrowed)
-        speakers = await self.stretches.speakers(query.user_id, narrowed.until_us, counts)
+        narrowed = await self.pools.open_ended(query.user_id, query.narrowed)
+        speakers = await self.pools.speakers(query.user_id, narrowed.until_us, counts)
         reading = QuestionReading(query.text, _now(query.narrowed))
         asked = parsed(reading, speakers)
         nearest = await self._nearest(space, query, asked, narrowed)
-        read_meanwhile = await self.stretches.read(query.user_id, narrowed, asked, nearest or [], counts)
-        stretch = read_meanwhile.before(query.narrowed.until_us)
-        if not len(stretch.timeline):
+        read_meanwhile = await self.pools.read(query.user_id, narrowed, asked, nearest or [], counts)
+        pool = read_meanwhile.before(query.narrowed.until_us)
+        if not len(pool.timeline):
             return HybridAnswer(
                 [], truncated=False, behind=behind, words_only=nearest is None, sufficiency=0.0, told_apart=False
             )
-        if stretch.timeline.foremost != speakers:  # of many messages, only now is it known who speaks
-            asked = parsed(reading, stretch.timeline.foremost)
-        ranked = await self._ranked(query, stretch, asked, nearest or (None,) * len(asked.sentences))
-        eligible = _eligible(stretch.timeline, ranked, query.narrowed)
-        hits = _best(stretch.timeline, ranked, eligible, query.top_k)
+        if pool.timeline.foremost != speakers:  # of many messages, only now is it known who speaks
+            asked = parsed(reading, pool.timeline.foremost)
+        ranked = await self._ranked(query, pool, asked, nearest or (None,) * len(asked.sentences))
+        eligible = _eligible(pool.timeline, ranked, query.narrowed)
+        hits = _best(pool.timeline, ranked, eligible, query.top_k)
         beside = _explanation if query.explains else nothing_beside
         items = hits[: fitting((hit.message for hit in hits), self.reply_max_bytes, beside)]
-        persons = places_of(asked, stretch.timeline)
-        candidates = _candidates(space, stretch.timeline, ranked, eligible)
+        persons = places_of(asked, pool.timeline)
+        candidates = _candidates(space, pool.timeline, ranked, eligible)
         return HybridAnswer(
             items,
             truncated=len(items) < len(hits),
             behind=behind,
             words_only=nearest is None,
-            sufficiency=sufficiency(candidates, persons, len(stretch.timeline.speakers)),
-            told_apart=told_apart(persons, len(stretch.timeline.speakers)),
+            sufficiency=sufficiency(candidates, persons, len(pool.timeline.speakers)),
+            told_apart=told_apart(persons, len(pool.timeline.speakers)),
             by_words=candidates.cosines is None,
-            relations=await _relations(space, query, stretch.timeline, items) if query.relates else (),
+            relations=await _relations(space, query, pool.timeline, items) if query.relates else (),
         )
 
     async def _behind(self, space: VectorSpace, user_id: str, latest: int) -> bool:
@@ -174,43 +174,43 @@ class HybridMessages:
         return await space.vectors.search(query.user_id, vector, narrowed, self.candidates_max)
 
     async def _ranked(
-        self, query: HybridQuery, stretch: Stretch, asked: ParsedQuestion, nearest: Sequence[list[VectorHit] | None]
+        self, query: HybridQuery, pool: CandidatePool, asked: ParsedQuestion, nearest: Sequence[list[VectorHit] | None]
     ) -> list[_Ranked]:
         ranked = []
         for sentence, hits in zip(asked.sentences, nearest, strict=True):
             await asyncio.sleep(0)  # other calls have their turn
-            ranked.append(await self._rank(query, stretch, asked, sentence, hits))
+            ranked.append(await self._rank(query, pool, asked, sentence, hits))
         return ranked
 
     async def _rank(
         self,
         query: HybridQuery,
-        stretch: Stretch,
+        pool: CandidatePool,
         asked: ParsedQuestion,
         sentence: ParsedSentence,
         hits: list[VectorHit] | None,
     ) -> _Ranked:
-        timeline, weights = stretch.timeline, self.weights
-        found = await self.stretches.found(query.user_id, stretch, sentence.terms)
+        timeline, weights = pool.timeline, self.weights
+        found = await self.pools.found(query.user_id, pool, sentence.terms)
         emphasis = dict.fromkeys(sentence.topic, 1 + weights.topic)
-        words = word_scores(timeline, found, stretch.total, weights.beside, emphasis)
+        words = word_scores(timeline, found, pool.total, weights.beside, emphasis)
         complete = hits is not None and len(hits) < self.candidates_max
-        meaning = None if hits is None else meaning_of(timeline, hits, complete=complete, total=stretch.total)
+        meaning = None if hits is None else meaning_of(timeline, hits, complete=complete, total=pool.total)
         match = Match(None if meaning is None else meaning.nearness, words.scores)
         matching = matched(match, weights)
         ranking = in_talk(timeline, matching.plus(**preferred(timeline, asked, weights)), weights)
         if weights.shared:
-            followed = await self._shared(query.user_id, stretch, ranking, sentence)
+            followed = await self._shared(query.user_id, pool, ranking, sentence)
             ranking = ranking.plus(shared=weights.shared * followed)
         return _Ranked(ranking, matching.scores, words, meaning)
 
-    async def _shared(self, user_id: str, stretch: Stretch, ranking: Ranking, sentence: ParsedSentence) -> Floats:
-        timeline = stretch.timeline
+    async def _shared(self, user_id: str, pool: CandidatePool, ranking: Ranking, sentence: ParsedSentence) -> Floats:
+        timeline = pool.timeline
         known = timeline.bearers.keys() | set(sentence.terms)
         followed = leaders(timeline, ranking.scores, known)
         terms = sorted({term for leader in followed for term in leader.terms})
-        found = await self.stretches.found(user_id, stretch, terms, RARE)
-        return shared(timeline, followed, found, stretch.total)
+        found = await self.pools.found(user_id, pool, terms, RARE)
+        return shared(timeline, followed, found, pool.total)
 
 
 async def _relations(

@@ -1,4 +1,4 @@
-"""The stretch of a user's messages that a ranking looks at, as arrays: who spoke, what follows what, what asks.
+"""The part of a user's messages that a ranking looks at, as arrays: who spoke, what follows what, what asks.
 
 A cache of timelines: a recall asks about one user several times in a row, and a chat asks after each turn.
 """

@@ -8,7 +8,7 @@ from typing import Self
 
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.processes.launch import Launch, WorkerUnavailableError
-from nomemory.server.processes.watch import Vigil, Watch
+from nomemory.server.processes.watch import Watch, WatchPolicy
 
 _START_MAX_S = 120.0
 _EXIT_MAX_S = 20.0
@@ -21,10 +21,10 @@ class ChildProcess:
         pipe: this end of the pipe.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], pipe: PipeConnection, part: str, vigil: Vigil) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], pipe: PipeConnection, part: str, policy: WatchPolicy) -> None:
         self._process = process
         self.pipe = pipe
-        watch = Watch(part, process.pid, pipe, process.kill, vigil)
+        watch = Watch(part, process.pid, pipe, process.kill, policy)
         self._watching = asyncio.create_task(watch.run(), name=f"watch-{part}")
 
     @property
@@ -33,14 +33,14 @@ class ChildProcess:
         return self._process.pid
 
     @classmethod
-    async def start(cls, launch: Launch, part: str, vigil: Vigil) -> Self:
+    async def start(cls, launch: Launch, part: str, policy: WatchPolicy) -> Self:
         """Start a process, watch it from then on, and wait until it is ready.
 
         Raises:
             WorkerUnavailableError: it cannot be started; the text is its own where it said why.
         """
         process, ours = launch.start()
-        child = cls(process, await PipeConnection().over(ours), part, vigil)
+        child = cls(process, await PipeConnection().over(ours), part, policy)
         try:
             await child._wait_ready()
         except BaseException:

@@ -53,7 +53,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Vigil:
+class WatchPolicy:
     """What a process is watched with: how closely, where its faults are noted, and where it is listed."""
 
     patience: Patience = field(default_factory=Patience)
@@ -72,19 +72,19 @@ class Watch:
         process_id: the process.
         pipe: this end of the pipe to it.
         kill: ends it.
-        vigil: how closely, and where faults are noted.
+        policy: how closely, and where faults are noted.
     """
 
     def __init__(
-        self, part: str, process_id: int, pipe: PipeConnection, kill: Callable[[], None], vigil: Vigil
+        self, part: str, process_id: int, pipe: PipeConnection, kill: Callable[[], None], policy: WatchPolicy
     ) -> None:
         self._part = part
         self._process_id = process_id
         self._pipe = pipe
         self._kill = kill
-        self._patience = vigil.patience
-        self._faults = vigil.faults
-        self._roster = vigil.roster
+        self._patience = policy.patience
+        self._faults = policy.faults
+        self._roster = policy.roster
         self._silent_s = self._idle_s = 0.0
         self._seen: Vitals | None = None
 

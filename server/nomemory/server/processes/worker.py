@@ -17,7 +17,7 @@ from nomemory.server.processes.launch import (
     WorkerSlowError,
     WorkerUnavailableError,
 )
-from nomemory.server.processes.watch import Vigil
+from nomemory.server.processes.watch import WatchPolicy
 
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 5.0
 
@@ -30,13 +30,13 @@ class Worker:
         timeout_s: how long it may say nothing while calls wait; then it is killed. The same for a single call, but
             that alone costs only the call.
         part: what it is called in faults.
-        vigil: how it is watched.
+        policy: how it is watched.
     """
 
-    def __init__(self, launch: Launch, timeout_s: float, part: str, vigil: Vigil) -> None:
+    def __init__(self, launch: Launch, timeout_s: float, part: str, policy: WatchPolicy) -> None:
         self._launch = launch
         self._part = part
-        self._vigil = vigil
+        self._policy = policy
         self._timeout_s = timeout_s
         self._child: ChildProcess | None = None
         self._starting: asyncio.Task[ChildProcess] | None = None
@@ -119,7 +119,7 @@ class Worker:
         if self._child is not None:
             await self._child.close()
         await asyncio.sleep(delay_s)
-        self._child = await ChildProcess.start(self._launch, self._part, self._vigil)
+        self._child = await ChildProcess.start(self._launch, self._part, self._policy)
         self._reviving = asyncio.create_task(self._revive(self._child))
         return self._child
 

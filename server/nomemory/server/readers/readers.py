@@ -16,7 +16,7 @@ from nomemory.server.processes.child_process import wait_ended
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.processes.launch import Launch, Started
 from nomemory.server.processes.supervisor import Supervisor
-from nomemory.server.processes.watch import Patience, Vigil, Watch
+from nomemory.server.processes.watch import Patience, Watch, WatchPolicy
 from nomemory.server.readers.calls import Ask, Assignment, GetAssignment, GetSamples, ReplaceSpace, SpaceDescription
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call_lifecycle import fault_of
@@ -133,7 +133,7 @@ class Readers:
         self._tracer = tracer
         memory_max_bytes = settings.workers.memory_bytes
         patience = replace(Patience.of(settings), memory_max_bytes=memory_max_bytes, memory_slack=_MEMORY_SLACK)
-        self._vigil = Vigil(patience, faults, roster)
+        self._policy = WatchPolicy(patience, faults, roster)
         self._numbers = reader_numbers(settings)
         self._started = dict(started)
         self._start_s = settings.workers.start_s
@@ -201,7 +201,7 @@ class Readers:
         self._processes[number] = process
         pipe = await PipeConnection(self._calls.answer, self._calls.describe_error, self._tracer).over(ours)
         self._pipes[number] = pipe
-        watching = asyncio.create_task(Watch(reader_name(number), process.pid, pipe, process.kill, self._vigil).run())
+        watching = asyncio.create_task(Watch(reader_name(number), process.pid, pipe, process.kill, self._policy).run())
         try:
             await self._answer(number, pipe)
         finally:

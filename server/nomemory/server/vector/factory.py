@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.processes.watch import Vigil
+from nomemory.server.processes.watch import WatchPolicy
 from nomemory.server.settings import Settings
 from nomemory.server.vector.collection import Collection, QdrantLayout, collection_of, is_begun
 from nomemory.server.vector.edge.index import EdgeIndex
@@ -15,7 +15,7 @@ from nomemory.server.vector.protocol import VectorIndex
 
 
 def choose_vector_index(
-    settings: Settings, vectors: Path, embedder: Embedder, vigil: Vigil | None = None, *, log_id: str = ""
+    settings: Settings, vectors: Path, embedder: Embedder, policy: WatchPolicy | None = None, *, log_id: str = ""
 ) -> VectorIndex:
     """Make the index for an embedder's vectors. Nothing is started or sent yet.
 
@@ -23,21 +23,21 @@ def choose_vector_index(
         settings: which engine.
         vectors: the directory of all collections.
         embedder: whose vectors.
-        vigil: how a process of its own is watched.
+        policy: how a process of its own is watched.
         log_id: the log that it is filled from. On a server it has to be the only one.
     """
     collection = collection_of(settings, vectors, embedder)
     if settings.vector.qdrant_url is None:
-        return _embedded(settings, collection, embedder.dimension, vigil)
+        return _embedded(settings, collection, embedder.dimension, policy)
     return _on_server(settings.vector.qdrant_url, settings, collection, embedder.dimension, log_id)
 
 
-def _embedded(settings: Settings, collection: Collection, dimension: int, vigil: Vigil | None) -> EdgeShards:
+def _embedded(settings: Settings, collection: Collection, dimension: int, policy: WatchPolicy | None) -> EdgeShards:
     open_shard = partial(
         EdgeIndex,
         dimension=dimension,
         timeout_s=settings.vector.timeout_s,
-        vigil=vigil,
+        policy=policy,
         pack_points=settings.vector.pack_points,
     )
     return EdgeShards(collection.shard, dimension, open_shard, settings.server.free_bytes_min)

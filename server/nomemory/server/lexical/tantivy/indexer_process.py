@@ -8,7 +8,7 @@ from nomemory.server.lexical.tantivy.indexer_calls import FAILURES_BY_NAME, Awai
 from nomemory.server.processes.child_process import ChildProcess
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.processes.launch import Launch
-from nomemory.server.processes.watch import Vigil
+from nomemory.server.processes.watch import WatchPolicy
 from nomemory.server.standing_faults import LEXICAL_INDEXER
 
 _MODULE = "nomemory.server.lexical.tantivy.indexer_worker"
@@ -27,11 +27,11 @@ class LexicalIndexerProcess:
     Args:
         work: what to follow, and in which pieces; it is sent to the process.
         wake: set after each commit to the log.
-        vigil: how the process is watched.
+        policy: how the process is watched.
     """
 
-    def __init__(self, work: Follow, wake: asyncio.Event, vigil: Vigil | None = None) -> None:
-        self._vigil = vigil or Vigil()
+    def __init__(self, work: Follow, wake: asyncio.Event, policy: WatchPolicy | None = None) -> None:
+        self._policy = policy or WatchPolicy()
         self._launch = Launch(_MODULE, (), logs=True)
         self._work = work
         self._wake = wake
@@ -55,7 +55,7 @@ class LexicalIndexerProcess:
         Raises:
             WorkerUnavailableError: the process cannot be started.
         """
-        self._child = child = await ChildProcess.start(self._launch, LEXICAL_INDEXER, self._vigil)
+        self._child = child = await ChildProcess.start(self._launch, LEXICAL_INDEXER, self._policy)
         child.pipe.notify(self._work)
         waking = asyncio.create_task(self._pass_on_wakes(child.pipe))
         try:

@@ -13,7 +13,7 @@ from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Filter
 from nomemory.server.processes.launch import Launch, WorkerError, WorkerSlowError
-from nomemory.server.processes.watch import Vigil
+from nomemory.server.processes.watch import WatchPolicy
 from nomemory.server.processes.worker import Worker
 from nomemory.server.standing_faults import VECTOR_ENGINE
 from nomemory.server.vector.edge.calls import Call, NearestPoints, StoredOfUser, WholePoint, WholeRead
@@ -36,7 +36,7 @@ class EdgeIndex:
         directory: where the shard lives; one process at a time may have it open.
         dimension: how many numbers a vector has.
         timeout_s: how long the engine may be silent before it is killed and started anew.
-        vigil: how its process is watched.
+        policy: how its process is watched.
         part: what its process is called in faults.
         pack_points: how many new points are packed together.
     """
@@ -46,7 +46,7 @@ class EdgeIndex:
         directory: Path,
         dimension: int,
         timeout_s: float,
-        vigil: Vigil | None = None,
+        policy: WatchPolicy | None = None,
         *,
         part: str = VECTOR_ENGINE,
         pack_points: int = _PACK_POINTS,
@@ -54,10 +54,10 @@ class EdgeIndex:
         self._directory = directory
         self._dimension = dimension
         self.suspect = asyncio.Event()
-        vigil = vigil or Vigil()
-        arguments = (directory, dimension, vigil.patience.memory_max_bytes, pack_points)
+        policy = policy or WatchPolicy()
+        arguments = (directory, dimension, policy.patience.memory_max_bytes, pack_points)
         launch = Launch("nomemory.server.vector.edge.worker", tuple(map(str, arguments)))
-        self._worker = Worker(launch, timeout_s, part, vigil)
+        self._worker = Worker(launch, timeout_s, part, policy)
 
     @property
     def process_id(self) -> int | None:
