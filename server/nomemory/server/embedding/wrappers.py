@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from cachetools import LRUCache
 
 from nomemory.server.admission.fair_slots import FairSlots, turn_at, waiting_elsewhere
-from nomemory.server.embedding.protocol import Embedder, is_about_texts
+from nomemory.server.embedding.protocol import Embedder, TextRefusedError, is_about_texts
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.metrics import catalog
@@ -74,11 +74,11 @@ class MeteredEmbedder(EmbedderWrapper):
 
     @contextmanager
     def _counted(self, purpose: str, texts: int) -> Iterator[None]:
-        """Count a call of the model by how it ends. One that is cancelled is not counted."""
+        """Count a call of the model by how it ends, as `Embedder` says. One that is cancelled is not counted."""
         began = time.perf_counter()
         try:
             yield
-        except Exception:
+        except (Fault, TextRefusedError):
             self._note(purpose, began, embedded=0, failed=1)
             raise
         self._note(purpose, began, embedded=texts, failed=0)
