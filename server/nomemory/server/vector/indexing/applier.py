@@ -132,7 +132,6 @@ class DocumentVectors:
 
 
 TEXT_REFUSED, TEXT_BREAKS_EMBEDDER = "TEXT_REFUSED", "TEXT_BREAKS_EMBEDDER"
-_BATCH_POINTS = 32
 _BATCH_S = 0.2
 
 
@@ -140,6 +139,7 @@ _BATCH_S = 0.2
 class Batch:
     """Messages that are ready to be stored together: the number of their parts, or why they can have none."""
 
+    points_max: int
     began_at: float = field(default_factory=time.monotonic)
     points: list[VectorPoint] = field(default_factory=list)
     parts: dict[Pending, int] = field(default_factory=dict)
@@ -160,7 +160,7 @@ class Batch:
     @property
     def is_due(self) -> bool:
         """Return whether it should be stored rather than grow."""
-        return len(self.points) >= _BATCH_POINTS or time.monotonic() - self.began_at >= _BATCH_S
+        return len(self.points) >= self.points_max or time.monotonic() - self.began_at >= _BATCH_S
 
 
 @dataclass
@@ -171,6 +171,7 @@ class Applier:
         index: where to.
         vectors: the vectors of texts.
         call_max: how many texts the embedder is best given at once.
+        batch_points: how many points are best stored at once.
         interrupted: tells whether the batch should end early, because somebody is waiting for another one.
         may_write: tells whether the index may be written to. If not, the batch is given up.
     """
@@ -178,6 +179,7 @@ class Applier:
     index: VectorIndex
     vectors: DocumentVectors
     call_max: int
+    batch_points: int
     interrupted: Callable[[], bool]
     may_write: Callable[[], bool]
     _suspects: Suspects = field(default_factory=Suspects, init=False)
@@ -190,10 +192,10 @@ class Applier:
         Raises:
             Fault: INDEX_UNAVAILABLE; nothing was done.
         """
-        batch = Batch()
+        batch = Batch(self.batch_points)
         fault = await self._fill(batch, work)
         if not self.may_write():
-            return Batch(), fault
+            return Batch(self.batch_points), fault
         await self._store(batch)
         return batch, fault
 

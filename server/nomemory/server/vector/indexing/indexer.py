@@ -39,7 +39,10 @@ _T = TypeVar("_T")
 _POLL_S = 0.5
 _GATHER_S = 0.005
 """How long a change waits: whoever wrote it is answered first, and what comes together is taken in together."""
-_TAKE_MIN = 32
+_BATCH_POINTS = 32
+"""Points that the embedded engine stores at once. With more it is no faster, and searches wait longer behind them."""
+_SENT_POINTS = 256
+"""Points that a Qdrant server is sent at once: a request costs each of its nodes more than the points in it."""
 _LOCAL_TEXTS = 32
 """In a call of the local embedder, for each batch at once, a third of a second.
 
@@ -95,9 +98,12 @@ class VectorIndexer:
         self._hot = HotUsers(settings.vector.hot_user_s)
         at_once = documents_at_once(settings.embedder.documents_at_once)
         call_max = {"openai": settings.embedder.batch_max, "local": _LOCAL_TEXTS * at_once}.get(embedder.kind, 1)
-        self._take_max = max(_TAKE_MIN, call_max)
+        batch_points = _BATCH_POINTS if settings.vector.qdrant_url is None else _SENT_POINTS
+        self._take_max = max(batch_points, call_max)
         self._vectors = DocumentVectors(embedder, call_max, call_max + settings.embedder.parts_max)
-        self._applier = Applier(index, self._vectors, call_max, self._is_interrupted, self._may_write)
+        self._applier = Applier(
+            index, self._vectors, call_max, batch_points, self._is_interrupted, self._may_write
+        )
         self._changed, self._fed, self._stopping = changed, asyncio.Event(), asyncio.Event()
         self._is_overtaken = False
         self._is_dirty, self._flushed_at = False, time.monotonic()
