@@ -101,9 +101,7 @@ class VectorIndexer:
         batch_points = _BATCH_POINTS if settings.vector.qdrant_url is None else _SENT_POINTS
         self._take_max = max(batch_points, call_max)
         self._vectors = DocumentVectors(embedder, call_max, call_max + settings.embedder.parts_max)
-        self._applier = Applier(
-            index, self._vectors, call_max, batch_points, self._is_interrupted, self._may_write
-        )
+        self._applier = Applier(index, self._vectors, call_max, batch_points, self._is_interrupted, self._may_write)
         self._changed, self._fed, self._stopping = changed, asyncio.Event(), asyncio.Event()
         self._is_overtaken = False
         self._is_dirty, self._flushed_at = False, time.monotonic()
