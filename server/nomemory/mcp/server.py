@@ -17,7 +17,7 @@ from nomemory.client.errors import NoMemoryError
 from nomemory.mcp import prompts, resources
 from nomemory.mcp.memory import BoundCaller, Memory, UserNotNamedError
 from nomemory.mcp.tools import TOOLS, Tool, options
-from nomemory.recall.tools.arguments import ToolRefusedError, read_arguments, unknown_arguments
+from nomemory.recall.tools.arguments import ToolRefusedError, argument_names, read_arguments, unknown_arguments
 from nomemory.v1 import error_reason_pb2
 
 Context = ServerRequestContext[Any, Any]
@@ -79,8 +79,8 @@ class MemoryServer:
             return types.CallToolResult(content=[text], is_error=True, meta={REFUSAL: _facts(refused)})
 
     async def _run(self, tool: Tool, caller: BoundCaller, arguments: dict[str, Any]) -> types.CallToolResult:
-        if unknown := sum(1 for _ in unknown_arguments(tool.arguments, arguments)):
-            raise ToolRefusedError(f"{unknown} argument(s) are unknown; the user is bound by the connection")
+        if unknown := list(unknown_arguments(tool.arguments, arguments)):
+            raise ToolRefusedError(tool_results.unknown_arguments(unknown, argument_names(tool.arguments)))
         answer = await tool.run(self._memory, caller, options(read_arguments(tool.arguments, arguments, UTC)))
         result = tool.result.model_validate(answer.result)
         text = types.TextContent(text=answer.text or result.model_dump_json(exclude_defaults=True))
