@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from frameworks.conftest import Noting
 from frameworks.said import CANARY, PEANUTS
 from openai.types.chat import ChatCompletionFunctionToolParam
 from pydantic import TypeAdapter
@@ -87,6 +88,28 @@ def test_remembering_stores_what_was_said(client: Client, user: str) -> None:
     assert outcomes == ["created", "unchanged"]
     assert told(tools, "messages_list")["messages"][0]["said_at"] == "2026-01-05T09:00:00Z"
     assert told(tools, "remember", content="And so did Kim.", role="assistant")["outcome"] == "created"
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("recall", {"question": "Where did I move to?"}),
+        ("search", {"query_text": "Where did I move to?"}),
+        ("lexical_search", {"query_text": "Basel"}),
+        ("messages_list", {}),
+    ],
+)
+def test_what_was_remembered_is_found(noting: Noting, user: str, name: str, asked: dict[str, object]) -> None:
+    tools = MemoryTools(noting, user, may_write=True)
+    tools.run("remember", {"content": "I moved to Basel."})
+    assert "I moved to Basel." in tools.run(name, asked)
+    assert noting.at_least[-1] == noting.tokens[-1] != ""
+
+
+def test_an_argument_that_a_tool_does_not_have_is_named_with_those_that_it_has(client: Client, ann: str) -> None:
+    refused = MemoryTools(client, ann).call("search", {"query_text": "tea", "limit": 3, "x" * 99: 1})
+    unknown = f'unknown argument "limit", "{"x" * 40}"'
+    assert refused == f"not called: {unknown}; it takes query_text, filter, top_k"
 
 
 @pytest.mark.parametrize("name", READS)

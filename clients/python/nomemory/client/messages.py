@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Final, Literal, NotRequired, TypedDict
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -28,6 +28,7 @@ _ROLES: Final[Mapping[str, message_pb2.Role.ValueType]] = MappingProxyType(
         "tool": message_pb2.ROLE_TOOL,
     }
 )
+_OTHER_ROLES: Final = MappingProxyType({"developer": "system", "function": "tool"})
 _ROLE_NAMES: Final = MappingProxyType({number: name for name, number in _ROLES.items()})
 
 
@@ -63,9 +64,9 @@ class NewMessage(TypedDict):
     """A message to write, as a dictionary; the fields are those of `chat_message`."""
 
     user_id: str
-    ts: Moment
     role: RoleName
     content: str
+    ts: NotRequired[Moment | None]
     message_id: NotRequired[str]
     name: NotRequired[str]
     conversation_id: NotRequired[str]
@@ -73,6 +74,9 @@ class NewMessage(TypedDict):
     embedding: NotRequired[Sequence[float]]
     expire_ts: NotRequired[Moment | None]
 
+
+Spoken = Mapping[str, Any]
+"""A message as chat APIs have it, `{"role": "user", "content": "…"}`, with what else of `chat_message` it may have."""
 
 Writable = message_pb2.ChatMessage | NewMessage
 
@@ -90,9 +94,9 @@ def as_message(message: Writable) -> message_pb2.ChatMessage:
 def chat_message(  # noqa: PLR0913 - one argument per field of a message
     *,
     user_id: str,
-    ts: Moment,
     role: RoleName,
     content: str,
+    ts: Moment | None = None,
     message_id: str = "",
     name: str = "",
     conversation_id: str = "",
@@ -104,9 +108,9 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
 
     Args:
         user_id: whose memory it belongs to.
-        ts: when it was said; with a time zone. Finer than microseconds is cut off.
         role: who said it.
         content: what was said.
+        ts: when it was said; with a time zone. Finer than microseconds is cut off. None: now, by the server's clock.
         message_id: unique within the user; empty: the server generates one.
         name: the speaker, where a chat has more than one person.
         conversation_id: what groups messages.
@@ -120,7 +124,7 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
     """
     return message_pb2.ChatMessage(
         message_id=message_id,
-        ts=timestamp("ts", ts),
+        ts=None if ts is None else timestamp("ts", ts),
         user_id=user_id,
         role=role_number(role),
         content=content,
@@ -130,6 +134,26 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
         embedding=embedding,
         expire_ts=None if expire_ts is None else timestamp("expire_ts", expire_ts),
     )
+
+
+def spoken(user_id: str, conversation_id: str, message: Spoken) -> message_pb2.ChatMessage:
+    """Return the message of a user that a chat API's dictionary describes; of content in parts their texts, in lines.
+
+    Raises:
+        ValueError: as `chat_message`, or a part of the content is no text.
+        TypeError: a field is missing, or messages have no such field.
+    """
+    fields = {"conversation_id": conversation_id, **message}
+    if not isinstance(fields.get("content", ""), str):
+        fields["content"] = "\n".join(_text_of(part) for part in fields["content"] or ())
+    fields["role"] = _OTHER_ROLES.get(fields.get("role", ""), fields.get("role", ""))
+    return chat_message(user_id=user_id, **fields)
+
+
+def _text_of(part: Mapping[str, Any]) -> str:
+    if "text" not in part:
+        raise ValueError(f"content has a part of the type {part.get('type')!r}: only text is kept")
+    return str(part["text"])
 
 
 def timestamp(field: str, moment: Moment) -> Timestamp:

@@ -14,10 +14,12 @@ from nomemory.client.messages import (
     Narrowing,
     Reading,
     RoleName,
+    Spoken,
     Turn,
     Writable,
     as_message,
     role_number,
+    spoken,
     timestamp,
 )
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
@@ -187,6 +189,24 @@ def write(
     return ingest_service_pb2.WriteMessagesRequest(
         messages=batch, replace=replace, request_id=request_id or _request_id(batch)
     )
+
+
+def add(
+    user_id: str,
+    messages: str | Iterable[Spoken],
+    *,
+    conversation_id: str = "",
+    replace: bool = False,
+    request_id: str = "",
+) -> ingest_service_pb2.WriteMessagesRequest:
+    """Store what was said just now: a text of the user's, or up to 1,000 messages as chat APIs have them, oldest first.
+
+    A message is `{"role": "user", "content": "…"}`, and may have what `chat_message` takes, such as the `ts` of what
+    was said before. The reply has an id for each in `results`, and the `write_token` with which a read finds them.
+    """
+    said: Iterable[Spoken] = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+    batch = [spoken(user_id, conversation_id, message) for message in said]
+    return write(batch, replace=replace, request_id=request_id)
 
 
 def import_batches(

@@ -115,7 +115,7 @@ def new_message(value: Mapping[str, Any], stored: message_pb2.ChatMessage | None
         content=value["content"],
         role=value.get("role", "user"),
         name=value.get("name", ""),
-        ts=value.get("said_at") or (before.ts.ToDatetime(tzinfo=UTC) if stored else datetime.now(UTC)),
+        ts=value.get("said_at"),
         metadata=before.metadata,
         expire_ts=before.expire_ts.ToDatetime(tzinfo=UTC) if before.HasField("expire_ts") else None,
     )
@@ -165,6 +165,7 @@ class MemoryStore(BaseStore):
         self._client = client
         self._user_id = user_id
         self._namespaces = Namespaces(namespace)
+        self._written = ""
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Carry operations out, one after another.
@@ -214,7 +215,7 @@ class MemoryStore(BaseStore):
         said = new_message(value, stored)
         said.user_id, said.message_id = self._user_id, op.key
         said.conversation_id = self._namespaces.conversation(op.namespace)
-        self._client.write([said], replace=True)
+        self._written = self._client.write([said], replace=True).write_token
 
     def _delete(self, op: PutOp, stored: message_pb2.ChatMessage | None) -> None:
         if self._is_at(stored, op.namespace):
@@ -226,8 +227,8 @@ class MemoryStore(BaseStore):
             options["conversation_id"] = conversation_id
         end = op.offset + op.limit
         if op.query:
-            ranked = self._client.hybrid_search(self._user_id, op.query, top_k=end, **options).items
-            return [self._search_item(one.message, one.score) for one in ranked[op.offset :]]
+            found = self._client.hybrid_search(self._user_id, op.query, top_k=end, at_least=self._written, **options)
+            return [self._search_item(one.message, one.score) for one in found.items[op.offset :]]
         newest = self._client.iter_messages(self._user_id, page_size=min(end, _PAGE), **options)
         return [self._search_item(one, None) for one in islice(newest, op.offset, end)]
 
