@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import click
@@ -13,6 +15,7 @@ from nomemory.server.listen_address import ListenAddressError, http_address, par
 from nomemory.server.processes.reserved_port import reserved
 from nomemory.server.readers.readers import start_readers
 from nomemory.server.settings import Settings
+from nomemory.server.settings.group import PREFIX
 from nomemory.server.standard_error import only_the_log
 
 
@@ -32,12 +35,15 @@ def serve(
     """Run the server until it is told to stop.
 
     Every setting can also be given as an environment variable, NOMEMORY_ and its name in capitals (docs/settings.md);
-    an option overrides it.
+    an option overrides it. Where standard error is a terminal, the log has warnings only, as plain lines; elsewhere it
+    is JSON.
     """
     if recall_only != bool(query_target):
         raise click.UsageError("--recall-only and --query go together.")
     if recall_only and workers is not None:
         raise click.UsageError("A server that only recalls is one process: --workers does not go with --recall-only.")
+    if sys.stderr.isatty() and given["log_level"] is None:
+        given["log_level"] = os.environ.get(f"{PREFIX}LOG_LEVEL", "warning")  # people are told what they have to know
     settings = configured(workers=workers, recall_query_target=query_target, **given)
     with only_the_log(settings.server.log_level):
         if settings.workers.count > 1:

@@ -43,7 +43,7 @@ def catching_up(console: Console) -> Iterator[Callable[[int], None]]:
             nonlocal most, told
             most = max(most, left)
             tell(left, most - left, most)
-            if not console.is_terminal and time.monotonic() - told >= _LINE_S:
+            if left and not console.is_terminal and time.monotonic() - told >= _LINE_S:
                 told = time.monotonic()
                 console.print(f"Indexing: {left:,} to go")
 
