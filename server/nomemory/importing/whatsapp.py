@@ -20,16 +20,12 @@ _FROM_THE_APP: Final = "\u200e"
 """What stands before a text that nobody wrote: a picture left out, a call missed."""
 _EDITED: Final = re.compile(r"\s?\u200e<[^<>]*>$")
 """What the app adds to a text that was changed later."""
-_DELETED: Final = frozenset(
-    {
-        *("this message was deleted", "you deleted this message"),
-        *("diese nachricht wurde gelöscht", "du hast diese nachricht gelöscht"),
-        *("se eliminó este mensaje", "eliminaste este mensaje"),
-        *("ce message a été supprimé", "vous avez supprimé ce message"),
-        *("mensagem apagada", "você apagou esta mensagem"),
-        *("questo messaggio è stato eliminato", "hai eliminato questo messaggio"),
-        *("此消息已删除", "您已删除此消息", "此訊息已刪除", "您已刪除此訊息"),
-    }
+_DELETED: Final = re.compile(
+    "this message was deleted|you deleted this message|diese nachricht wurde gelöscht|du hast diese nachricht gelöscht"
+    "|se eliminó este mensaje|eliminaste este mensaje|ce message a été supprimé|vous avez supprimé ce message"
+    "|mensagem apagada|você apagou esta mensagem|questo messaggio è stato eliminato|hai eliminato questo messaggio"
+    "|此消息已删除|您已删除此消息|此訊息已刪除|您已刪除此訊息",
+    re.IGNORECASE,
 )
 """Android marks with nothing but words what somebody took back; the other languages of the app are not known here."""
 _HEADER: Final = re.compile(
@@ -199,4 +195,4 @@ def _was_not_written(text: str) -> bool:
     """Return whether the app wrote a text: it is marked, stands between angle brackets, or says that one is gone."""
     bare = text.strip()
     is_marked = bare.startswith(_FROM_THE_APP) or (bare.startswith("<") and bare.endswith(">"))
-    return is_marked or bare.rstrip(".。").lower() in _DELETED
+    return is_marked or _DELETED.fullmatch(bare.rstrip(".。")) is not None

@@ -17,7 +17,7 @@ from nomemory.client.errors import NoMemoryError
 from nomemory.mcp import prompts, resources
 from nomemory.mcp.memory import BoundCaller, Memory, UserNotNamedError
 from nomemory.mcp.tools import TOOLS, Tool, options
-from nomemory.recall.tools.arguments import ToolRefusedError, argument_names, read_arguments, unknown_arguments
+from nomemory.recall.tools.arguments import ToolRefusedError, read_arguments, unknown_arguments
 from nomemory.v1 import error_reason_pb2
 
 Context = ServerRequestContext[Any, Any]
@@ -80,7 +80,7 @@ class MemoryServer:
 
     async def _run(self, tool: Tool, caller: BoundCaller, arguments: dict[str, Any]) -> types.CallToolResult:
         if unknown := list(unknown_arguments(tool.arguments, arguments)):
-            raise ToolRefusedError(tool_results.unknown_arguments(unknown, argument_names(tool.arguments)))
+            raise ToolRefusedError(tool_results.unknown_arguments(unknown, tool.arguments.model_fields))
         answer = await tool.run(self._memory, caller, options(read_arguments(tool.arguments, arguments, UTC)))
         result = tool.result.model_validate(answer.result)
         text = types.TextContent(text=answer.text or result.model_dump_json(exclude_defaults=True))

@@ -192,12 +192,7 @@ def write(
 
 
 def add(
-    user_id: str,
-    messages: str | Iterable[Spoken],
-    *,
-    conversation_id: str = "",
-    replace: bool = False,
-    request_id: str = "",
+    user_id: str, messages: str | Iterable[Spoken], *, conversation_id: str = "", request_id: str = ""
 ) -> ingest_service_pb2.WriteMessagesRequest:
     """Store what was said just now: a text of the user's, or up to 1,000 messages as chat APIs have them, oldest first.
 
@@ -205,8 +200,7 @@ def add(
     was said before. The reply has an id for each in `results`, and the `write_token` with which a read finds them.
     """
     said: Iterable[Spoken] = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
-    batch = [spoken(user_id, conversation_id, message) for message in said]
-    return write(batch, replace=replace, request_id=request_id)
+    return write([spoken(user_id, conversation_id, message) for message in said], request_id=request_id)
 
 
 def import_batches(

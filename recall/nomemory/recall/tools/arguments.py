@@ -222,12 +222,3 @@ def unknown_arguments(model: type[BaseModel], given: Mapping[str, JsonValue], pa
             yield f"{path}{name}"
         elif isinstance(value, dict) and isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from unknown_arguments(field.annotation, value, f"{path}{name}.")
-
-
-def argument_names(model: type[BaseModel], path: str = "") -> Iterator[str]:
-    """Return the arguments that a tool has, those within others as `outer.inner`."""
-    for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from argument_names(field.annotation, f"{path}{name}.")
-        else:
-            yield f"{path}{name}"
