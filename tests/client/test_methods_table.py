@@ -11,7 +11,8 @@ import pytest
 from nomemory.client import AsyncClient, Client
 
 PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
-ROWS = dict(re.findall(r"^\| `(\w+)\(([^)]*)\)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+TABLE = re.findall(r"^\| (`\w+\(.*?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+ROWS = dict(re.findall(r"`(\w+)\(([^)]*)\)`", "".join(TABLE)))
 
 
 @pytest.mark.parametrize("client", [Client, AsyncClient])
