@@ -61,7 +61,8 @@ def said_on_a_terminal(tmp_path: Path, *options: str) -> list[str]:
         while b"Its data" not in said:
             said += os.read(ours, 1 << 16)
         with Client(address_in(said.decode().partition("NoMemory serves ")[2])) as client:
-            assert client.status().log.messages == 0
+            client.add("ann", "I moved to Basel.")
+            assert client.status().log.messages == 1
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     with suppress(OSError):  # how Linux says that a terminal is at its end

@@ -69,6 +69,9 @@ def test_what_is_added_has_the_form_of_chat_apis() -> None:
     ]
     assert not request.messages[0].HasField("ts"), "the server knows when it came"
     assert request.request_id, "a retry stores it once"
+    assert list(requests.add("ann", {"role": "user", "content": "你好"}).messages) == list(
+        requests.add("ann", "你好").messages
+    )
     assert list(requests.add("ann", "你好").messages) == [chat_message(user_id="ann", role="user", content="你好")]
 
 

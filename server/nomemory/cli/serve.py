@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -17,6 +19,9 @@ from nomemory.server.readers.readers import start_readers
 from nomemory.server.settings import Settings
 from nomemory.server.settings.group import PREFIX
 from nomemory.server.standard_error import only_the_log
+
+_FOR_PEOPLE: Final[Mapping[str, str | bool]] = {"log_level": "warning", "audit": False}
+"""The settings on a terminal, which is no record of what was done."""
 
 
 @click.command("serve")
@@ -35,15 +40,15 @@ def serve(
     """Run the server until it is told to stop.
 
     Every setting can also be given as an environment variable, NOMEMORY_ and its name in capitals (docs/settings.md);
-    an option overrides it. Where standard error is a terminal, the log has warnings only, as plain lines; elsewhere it
-    is JSON.
+    an option overrides it. Where standard error is a terminal, there are warnings in plain lines, and no audit;
+    elsewhere the log is JSON.
     """
     if recall_only != bool(query_target):
         raise click.UsageError("--recall-only and --query go together.")
     if recall_only and workers is not None:
         raise click.UsageError("A server that only recalls is one process: --workers does not go with --recall-only.")
-    if sys.stderr.isatty() and given["log_level"] is None:
-        given["log_level"] = os.environ.get(f"{PREFIX}LOG_LEVEL", "warning")  # people are told what they have to know
+    if sys.stderr.isatty():
+        given |= {name: quiet for name, quiet in _FOR_PEOPLE.items() if _is_unsaid(name, given)}
     settings = configured(workers=workers, recall_query_target=query_target, **given)
     with only_the_log(settings.server.log_level):
         if settings.workers.count > 1:
@@ -53,6 +58,10 @@ def serve(
             from nomemory.cli import startup  # noqa: PLC0415 - the engines load only in the process that serves
 
         startup.run(settings, readers)
+
+
+def _is_unsaid(name: str, given: Mapping[str, object]) -> bool:
+    return given.get(name) is None and f"{PREFIX}{name.upper()}" not in os.environ
 
 
 def _refuse_what_is_taken(settings: Settings) -> None:

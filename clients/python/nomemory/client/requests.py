@@ -192,14 +192,16 @@ def write(
 
 
 def add(
-    user_id: str, messages: str | Iterable[Spoken], *, conversation_id: str = "", request_id: str = ""
+    user_id: str, messages: str | Spoken | Iterable[Spoken], *, conversation_id: str = "", request_id: str = ""
 ) -> ingest_service_pb2.WriteMessagesRequest:
-    """Store what was said just now: a text of the user's, or up to 1,000 messages as chat APIs have them, oldest first.
+    """Store what was said just now: a text of the user's, a message, or up to 1,000 as chat APIs have them.
 
-    A message is `{"role": "user", "content": "…"}`, and may have what `chat_message` takes, such as the `ts` of what
-    was said before. The reply has an id for each in `results`, and the `write_token` with which a read finds them.
+    They stand oldest first. A message is `{"role": "user", "content": "…"}`, and may have what `chat_message` takes,
+    such as the `ts` of what was said before. The reply has an id for each in `results`, and the `write_token` with
+    which a read finds them.
     """
-    said: Iterable[Spoken] = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+    one: object = {"role": "user", "content": messages} if isinstance(messages, str) else messages
+    said: Iterable[Any] = [one] if isinstance(one, Mapping) else messages
     return write([spoken(user_id, conversation_id, message) for message in said], request_id=request_id)
 
 
