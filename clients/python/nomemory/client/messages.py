@@ -81,14 +81,24 @@ Spoken = Mapping[str, Any]
 Writable = message_pb2.ChatMessage | NewMessage
 
 
-def as_message(message: Writable) -> message_pb2.ChatMessage:
+def as_message(message: Writable | Spoken, **common: Any) -> message_pb2.ChatMessage:  # noqa: ANN401 - of its fields
     """Return the message that a dictionary describes. A message is returned as it is.
 
+    Args:
+        message: the fields of `chat_message`, or what a chat API has: of content in parts the texts, in lines.
+        common: fields that it shares with others, and does not have itself.
+
     Raises:
-        ValueError: as `chat_message`.
-        TypeError: a field is missing, or there is no such field.
+        ValueError: as `chat_message`, or a part of the content is no text.
+        TypeError: a field is missing, is given twice, or there is no such field.
     """
-    return message if isinstance(message, message_pb2.ChatMessage) else chat_message(**message)
+    if isinstance(message, message_pb2.ChatMessage):
+        return message
+    fields: dict[str, Any] = {**message}
+    if not isinstance(fields.get("content", ""), str):
+        fields["content"] = "\n".join(_text_of(part) for part in fields["content"] or ())
+    fields["role"] = _OTHER_ROLES.get(fields.get("role", ""), fields.get("role", ""))
+    return chat_message(**common, **fields)
 
 
 def chat_message(  # noqa: PLR0913 - one argument per field of a message
@@ -134,20 +144,6 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
         embedding=embedding,
         expire_ts=None if expire_ts is None else timestamp("expire_ts", expire_ts),
     )
-
-
-def spoken(user_id: str, conversation_id: str, message: Spoken) -> message_pb2.ChatMessage:
-    """Return the message of a user that a chat API's dictionary describes; of content in parts their texts, in lines.
-
-    Raises:
-        ValueError: as `chat_message`, or a part of the content is no text.
-        TypeError: a field is missing, or messages have no such field.
-    """
-    fields = {"conversation_id": conversation_id, **message}
-    if not isinstance(fields.get("content", ""), str):
-        fields["content"] = "\n".join(_text_of(part) for part in fields["content"] or ())
-    fields["role"] = _OTHER_ROLES.get(fields.get("role", ""), fields.get("role", ""))
-    return chat_message(user_id=user_id, **fields)
 
 
 def _text_of(part: Mapping[str, Any]) -> str:

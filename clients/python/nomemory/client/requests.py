@@ -19,7 +19,6 @@ from nomemory.client.messages import (
     Writable,
     as_message,
     role_number,
-    spoken,
     timestamp,
 )
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
@@ -202,7 +201,8 @@ def add(
     """
     one: object = {"role": "user", "content": messages} if isinstance(messages, str) else messages
     said: Iterable[Any] = [one] if isinstance(one, Mapping) else messages
-    return write([spoken(user_id, conversation_id, message) for message in said], request_id=request_id)
+    batch = [as_message({"conversation_id": conversation_id, **each}, user_id=user_id) for each in said]
+    return write(batch, request_id=request_id)
 
 
 def import_batches(
