@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from langgraph.store.base import (
 
 from nomemory.client import Client, chat_message, tool_results
 from nomemory.client.messages import Narrowing
+from nomemory.frameworks.tools import LastWrite
 from nomemory.v1 import message_pb2
 
 Namespace = tuple[str, ...]
@@ -165,7 +167,7 @@ class MemoryStore(BaseStore):
         self._client = client
         self._user_id = user_id
         self._namespaces = Namespaces(namespace)
-        self._written = ""
+        self._written = LastWrite()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Carry operations out, one after another.
@@ -215,7 +217,7 @@ class MemoryStore(BaseStore):
         said = new_message(value, stored)
         said.user_id, said.message_id = self._user_id, op.key
         said.conversation_id = self._namespaces.conversation(op.namespace)
-        self._written = self._client.write([said], replace=True).write_token
+        self._written.token = self._client.write([said], replace=True).write_token
 
     def _delete(self, op: PutOp, stored: message_pb2.ChatMessage | None) -> None:
         if self._is_at(stored, op.namespace):
@@ -227,7 +229,8 @@ class MemoryStore(BaseStore):
             options["conversation_id"] = conversation_id
         end = op.offset + op.limit
         if op.query:
-            found = self._client.hybrid_search(self._user_id, op.query, top_k=end, at_least=self._written, **options)
+            search = partial(self._client.hybrid_search, self._user_id, op.query, top_k=end, **options)
+            found = self._written.found_by(lambda token: search(at_least=token))
             return [self._search_item(one.message, one.score) for one in found.items[op.offset :]]
         newest = self._client.iter_messages(self._user_id, page_size=min(end, _PAGE), **options)
         return [self._search_item(one, None) for one in islice(newest, op.offset, end)]

@@ -8,12 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from nomemory.client import PROMPT_MESSAGES, Client, NoMemoryError, as_prompt, tool_results
+from nomemory.v1 import error_reason_pb2
 
 Json = Mapping[str, Any]
+Answer = TypeVar("Answer")
+_INDEX_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_BEHIND)
 _KINDS: Final[Mapping[str, tuple[str, type | tuple[type, ...]]]] = {
     "object": ("an object", Mapping),
     "array": ("a list", list),
@@ -93,6 +97,23 @@ def _instant(value: str, name: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
+class LastWrite:
+    """What an adapter has stored last, so that its reads find it. `token` is the write's."""
+
+    def __init__(self) -> None:
+        self.token = ""
+
+    def found_by(self, read: Callable[[str], Answer]) -> Answer:
+        """Return what a read answers that gets the token. If the indexes are that far behind, do not wait again."""
+        try:
+            return read(self.token)
+        except NoMemoryError as error:
+            if error.reason != _INDEX_BEHIND:
+                raise
+            self.token = ""
+            return read("")
+
+
 DEFINITIONS: Final = Path(__file__).with_name("tools.json")
 """The definitions as OpenAI's Chat Completions API takes them. Generated from the tools of `nomemory mcp`."""
 
@@ -116,7 +137,7 @@ class MemoryTools:
     def __init__(self, client: Client, user_id: str, *, may_write: bool = False) -> None:
         self._client = client
         self._user_id = user_id
-        self._written = ""
+        self._written = LastWrite()
         offered = {*_READS, _REMEMBER} if may_write else _READS.keys()
         tools = json.loads(DEFINITIONS.read_text(encoding="utf-8"))
         self._definitions = {one["function"]["name"]: one for one in tools if one["function"]["name"] in offered}
@@ -162,10 +183,12 @@ class MemoryTools:
         if name == _REMEMBER:
             message = {"role": "user", "ts": given.pop("said_at", None), **given}
             written = self._client.add(self._user_id, [message])
-            self._written = written.write_token
+            self._written.token = written.write_token
             return tool_results.remembered(written)
-        waiting = {} if name == _NEIGHBORS else {"at_least": self._written}
-        return _READS[name](self._client, self._user_id, {**given, **waiting})
+        read = partial(_READS[name], self._client, self._user_id)
+        if name == _NEIGHBORS:
+            return read(given)
+        return self._written.found_by(lambda token: read({**given, "at_least": token}))
 
 
 def _flat(given: Given) -> Given:
