@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 
 import openai
 
-from nomemory.client import PROMPT_MESSAGES, Client, NewMessage, RoleName, as_prompt
+from nomemory.client import PROMPT_MESSAGES, Client, as_prompt
 from nomemory.v1 import recall_service_pb2 as pb
 from nomemory.v1.message_pb2 import ROLE_USER
 
@@ -33,18 +32,14 @@ def answer(question: str, found: pb.RecallResponse) -> str:
     return reply.choices[0].message.content or ""
 
 
-def spoken(user: str, role: RoleName, content: str) -> NewMessage:
-    """Return what was said just now, as a message to keep."""
-    return {"user_id": user, "role": role, "content": content, "ts": datetime.now(UTC), "conversation_id": "tutorial"}
-
-
 def chat(client: Client, user: str, lines: Iterable[str]) -> Iterator[str]:
     """Answer each line with what is remembered, and remember both."""
     token = ""
     for line in lines:
         found = client.recall(line, user_id=user, at_least=token, evidence_messages=PROMPT_MESSAGES)
         reply = answer(line, found)
-        token = client.write([spoken(user, "user", line), spoken(user, "assistant", reply)]).write_token
+        said = [{"role": "user", "content": line}, {"role": "assistant", "content": reply}]
+        token = client.add(user, said, conversation_id="tutorial").write_token
         yield reply
 
 

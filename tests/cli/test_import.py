@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import tracemalloc
 from collections.abc import Callable
@@ -12,11 +13,14 @@ import pytest
 from cli.command_line import Run
 from click.testing import Result
 from client.scripted import Scripted
+from rich.console import Console
 
 from nomemory.client.sync import Client
-from nomemory.importing.draft import Record, Refused
+from nomemory.importing.draft import Place, Record, Refused
 from nomemory.importing.files import Source
 from nomemory.importing.json_stream import records
+from nomemory.importing.progress import catching_up
+from nomemory.importing.upload import OTHER_REASONS, Upload, wait_until_indexed
 from nomemory.server.faults import Fault, Reason
 from nomemory.v1 import ingest_service_pb2, message_pb2
 from served import Server
@@ -217,6 +221,32 @@ def test_what_list_writes_can_be_imported_again(import_: Import, run: Run, serve
     assert stored(server, f"{user}-2") == stored(server, user)
 
 
+def test_the_terminal_says_how_many_were_rejected_why_and_where(import_: Import, user: str) -> None:
+    said = {"user_id": user, "ts": "2024-05-01T08:30:00Z", "role": "user", "content": "hi"}
+    bad: list[dict[str, str]] = [{**said, "ts": ""}, said, {**said, "ts": ""}, {**said, "content": " "}]
+    text = "".join(json.dumps(one) + "\n" for one in bad) + "{no\n{nor this\n"
+    Path("bad.jsonl").write_text(text, encoding="utf-8")
+    lines = import_("bad.jsonl").stdout.splitlines()
+    assert lines[1:] == [
+        "  1 created, 5 rejected",
+        "  2 × ts: is not a time in RFC 3339, like 2024-05-01T08:30:00Z (first at line 1)",
+        "  2 × is not JSON: Expecting property name enclosed in double quotes (first at line 5)",
+        "  1 × content: must not be blank (first at line 4)",
+        "  The rejects and their reasons: bad.jsonl.rejects.jsonl",
+    ]
+
+
+def test_reasons_without_end_are_counted_together() -> None:
+    upload = Upload(lambda _: ingest_service_pb2.ImportMessagesResponse(), lambda *_: None)
+    refused = [Refused(Place("line", number), "", (f"reason {number}",)) for number in range(1, 31)]
+    assert list(upload.run(refused))
+    assert (len(upload.wrong), upload.wrong[OTHER_REASONS].count, upload.wrong[OTHER_REASONS].first.number) == (
+        21,
+        10,
+        21,
+    )
+
+
 def test_a_dry_run_stores_nothing(import_: Import, server: Server, user: str) -> None:
     result = import_(copied("broken.jsonl"), "--user", user, "--dry-run", "--json")
     assert json.loads(result.stdout)["sent"] == 2
@@ -243,6 +273,23 @@ def test_waiting_looks_until_the_slower_index_is_there(run: Run, script: Scripte
     script.will("GetIndexStatus", behind(4), behind(2), behind(0))
     assert run("import", "-", "--wait", "--target", script.target, stdin=line(1, "ann")).exit_code == 0
     assert len(script.asked) == 4
+
+
+def test_who_waits_long_looks_seldom_and_says_so_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, pauses, told = 0.0, list[float](), io.StringIO()
+
+    def sleep(pause_s: float) -> None:
+        nonlocal now
+        now += pause_s
+        pauses.append(pause_s)
+
+    monkeypatch.setattr("time.sleep", sleep)
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    with catching_up(Console(file=told)) as tell:
+        assert wait_until_indexed(lambda: behind(0 if now > 60 else 4), 600, tell)
+    assert len(pauses) < 40, "the server logs each look"
+    assert pauses[-1] == 2
+    assert 3 < told.getvalue().count("Indexing: 4 to go\n") < 7
 
 
 def test_waiting_gives_up_after_its_time(run: Run, script: Scripted) -> None:

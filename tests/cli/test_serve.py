@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -47,6 +48,43 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
             assert client.status().log.messages == 0
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
+
+
+def said_on_a_terminal(tmp_path: Path, *options: str) -> list[str]:
+    """Serve on a terminal, call the server once and stop it; return the lines that stood there."""
+    ours, theirs = pty.openpty()
+    command = [*SERVE, "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0", *options]
+    environment = {name: value for name, value in os.environ.items() if name != "NOMEMORY_LOG_LEVEL"}
+    with subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        said = b""
+        while b"Its data" not in said:
+            said += os.read(ours, 1 << 16)
+        with Client(address_in(said.decode().partition("NoMemory serves ")[2])) as client:
+            client.add("ann", "I moved to Basel.")
+            assert client.status().log.messages == 1
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    with suppress(OSError):  # how Linux says that a terminal is at its end
+        while more := os.read(ours, 1 << 16):
+            said += more
+    os.close(ours)
+    return said.decode().splitlines()
+
+
+def test_on_a_terminal_it_speaks_to_people(tmp_path: Path) -> None:
+    serves, http, inspector, data = said_on_a_terminal(tmp_path, "--http", "127.0.0.1:0", "--inspect")
+    assert serves.startswith("NoMemory serves 127.0.0.1:")
+    assert serves.endswith("Stop it with Ctrl-C.")
+    assert http.startswith("HTTP at http://127.0.0.1:")
+    assert inspector.startswith("The inspector at http://127.0.0.1:")
+    assert data == f"Its data is in {tmp_path / 'data'}"
+
+
+def test_who_asks_for_the_log_on_a_terminal_gets_lines_for_people(tmp_path: Path) -> None:
+    lines = said_on_a_terminal(tmp_path, "--log-level", "info")
+    assert any(line.startswith("info: rpc (method GetIndexStatus, request_id ") for line in lines)
+    assert not any("{" in line for line in lines)
 
 
 @pytest.mark.parametrize(

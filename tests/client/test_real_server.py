@@ -54,6 +54,26 @@ def test_what_there_is_can_be_counted_listed_and_exported(vector_server: Server,
         assert [message.message_id for message in oldest] == [f"m{number}" for number in range(7)]
 
 
+def test_what_was_just_said_is_added_in_one_call_and_found(vector_server: Server, user: str) -> None:
+    talk = [{"role": "user", "content": "I never eat spicy food."}, {"role": "assistant", "content": "Noted."}]
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    with Client(vector_server.target) as client:
+        added = client.add(user, talk)
+        found = client.lexical_search(user, "spicy", at_least=added.write_token).items
+        listed = list(client.iter_messages(user, oldest_first=True))
+    assert [one.message_id for one in listed] == [one.message_id for one in added.results]
+    assert [one.content for one in listed] == [one["content"] for one in talk]
+    assert [one.content for one in found] == ["I never eat spicy food."]
+    assert all(before < one.ts.ToDatetime(tzinfo=UTC) < datetime.now(UTC) for one in listed)
+
+
+async def test_it_is_one_call_for_asyncio_too(vector_server: Server, user: str) -> None:
+    async with AsyncClient(vector_server.target) as client:
+        added = await client.add(user, "I never eat spicy food.")
+        found = await client.lexical_search(user, "spicy", at_least=added.write_token)
+    assert [one.message_id for one in found.items] == [added.results[0].message_id]
+
+
 async def test_the_same_holds_for_asyncio(vector_server: Server, user: str) -> None:
     async with AsyncClient(vector_server.target) as client:
         imported = await client.import_messages(said(user, number) for number in range(1_500))

@@ -53,6 +53,44 @@ def test_a_dictionary_is_a_message_too() -> None:
     assert list(batch.messages) == [said()]
 
 
+def test_what_is_added_has_the_form_of_chat_apis() -> None:
+    parts = [{"type": "text", "text": "Be"}, {"type": "input_text", "text": "brief."}]
+    request = requests.add(
+        "ann",
+        [
+            {"role": "developer", "content": parts},
+            {"role": "user", "content": "你好", "ts": NOON, "message_id": "m", "conversation_id": "other"},
+        ],
+        conversation_id="c1",
+    )
+    assert list(request.messages) == [
+        chat_message(user_id="ann", role="system", content="Be\nbrief.", conversation_id="c1"),
+        chat_message(user_id="ann", role="user", content="你好", ts=NOON, message_id="m", conversation_id="other"),
+    ]
+    assert not request.messages[0].HasField("ts"), "the server knows when it came"
+    assert request.request_id, "a retry stores it once"
+    assert list(requests.add("ann", {"role": "user", "content": "你好"}).messages) == list(
+        requests.add("ann", "你好").messages
+    )
+    assert list(requests.add("ann", "你好").messages) == [chat_message(user_id="ann", role="user", content="你好")]
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        ({"role": "poet", "content": "hi"}, "role must be one of user"),
+        ({"content": "hi"}, "role must be one of user"),
+        ({"role": "user"}, "content"),
+        ({"role": "assistant", "content": None, "tool_calls": []}, "tool_calls"),
+        ({"role": "user", "content": [{"type": "image_url"}]}, "image_url"),
+        ({"role": "user", "content": "hi", "user_id": "bob"}, "user_id"),
+    ],
+)
+def test_what_cannot_be_added_is_named(message: dict[str, Any], why: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=why):
+        requests.add("ann", [message])
+
+
 def test_a_field_that_there_is_not_is_refused() -> None:
     misspelt: Any = {"user_id": "ann", "ts": NOON, "role": "user", "content": "hi", "conversationId": "c"}
     with pytest.raises(TypeError, match="conversationId"):

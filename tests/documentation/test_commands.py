@@ -14,7 +14,7 @@ from nomemory.cli.main import nomemory
 
 OF_OTHERS = {
     *("buf", "cd", "claude", "curl", "docker", "echo", "grpcurl", "helm", "java", "kubectl"),
-    *("llama-server", "ollama", "openssl", "printf", "sudo", "vllm"),
+    *("llama-server", "ollama", "openssl", "printf", "sed", "sudo", "vllm"),
 }
 VARIABLES = {
     *(ROOT / "tests" / "settings_variables.txt").read_text(encoding="utf-8").split(),
@@ -55,7 +55,7 @@ def check_pip(words: Sequence[str]) -> None:
 
 def check(command: Command) -> None:
     """Fail if a command names what does not exist."""
-    program, words = command.program, command.words[1:]
+    program, words = command.program.removeprefix("token=$("), command.words[1:]
     assert set(command.variables) <= VARIABLES
     assert set(re.findall(r"\bNOMEMORY_[A-Z_]+", " ".join(words))) <= VARIABLES
     if program == "nomemory":

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from frameworks.said import CANARY, PEANUTS
+from google.protobuf.message import Message
 
 from nomemory.client import Client, chat_message
+from nomemory.client.calls import Metadata, Reply, Unary
 from nomemory.v1.message_pb2 import ChatMessage
 from served import Server
 
@@ -16,6 +18,28 @@ from served import Server
 def client(server: Server) -> Iterator[Client]:
     """A client of a real server."""
     with Client(server.target) as client:
+        yield client
+
+
+class Noting(Client):
+    """A client that notes the write tokens which it got, and those that it sent."""
+
+    def __init__(self, target: str) -> None:
+        super().__init__(target)
+        self.tokens: list[str] = []
+        self.at_least: list[str] = []
+
+    def _unary(self, call: Unary[..., Reply], request: Message, metadata: Metadata) -> Reply:
+        reply = super()._unary(call, request, metadata)
+        self.tokens += filter(None, [getattr(reply, "write_token", "")])
+        self.at_least.append(getattr(request, "at_least", ""))
+        return reply
+
+
+@pytest.fixture
+def noting(server: Server) -> Iterator[Noting]:
+    """The same, which notes write tokens."""
+    with Noting(server.target) as client:
         yield client
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from frameworks.conftest import Noting
 from frameworks.said import CANARY, PEANUTS
 
 from nomemory.client import Client, NoMemoryError, chat_message
@@ -45,6 +46,13 @@ def test_an_item_is_where_its_namespace_says(client: Client, ann: str) -> None:
     assert store.get(ROOT, "c1") is None
     assert store.get(TRIP, "gone") is None
     assert store.get(ROOT, "b0") is None  # another user's
+
+
+def test_what_was_put_is_found(noting: Noting, user: str) -> None:
+    store = MemoryStore(noting, user)
+    store.put(ROOT, "m1", {"content": "I moved to Basel."})
+    assert [one.key for one in store.search(ROOT, query="Where did I move to?")] == ["m1"]
+    assert noting.at_least[-1] == noting.tokens[-1] != ""
 
 
 async def test_putting_stores_changes_and_deletes_a_message(client: Client, user: str) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from client.scripted import scripted_server
+from frameworks.conftest import Noting
 from frameworks.said import CANARY, PEANUTS
 from openai.types.chat import ChatCompletionFunctionToolParam
 from pydantic import TypeAdapter
@@ -16,6 +18,9 @@ from pydantic import TypeAdapter
 from nomemory.client import Client
 from nomemory.frameworks.tools import MemoryTools, ToolCallError
 from nomemory.mcp.tools import TOOLS
+from nomemory.server.faults import Fault, Reason
+from nomemory.v1 import ingest_service_pb2 as ingest
+from nomemory.v1 import query_service_pb2 as query
 
 ROOT = Path(__file__).parents[2]
 READS = [name for name, tool in TOOLS.items() if not tool.writes]
@@ -87,6 +92,42 @@ def test_remembering_stores_what_was_said(client: Client, user: str) -> None:
     assert outcomes == ["created", "unchanged"]
     assert told(tools, "messages_list")["messages"][0]["said_at"] == "2026-01-05T09:00:00Z"
     assert told(tools, "remember", content="And so did Kim.", role="assistant")["outcome"] == "created"
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("recall", {"question": "Where did I move to?"}),
+        ("search", {"query_text": "Where did I move to?"}),
+        ("lexical_search", {"query_text": "Basel"}),
+        ("messages_list", {}),
+    ],
+)
+def test_what_was_remembered_is_found(noting: Noting, user: str, name: str, asked: dict[str, object]) -> None:
+    tools = MemoryTools(noting, user, may_write=True)
+    tools.run("remember", {"content": "I moved to Basel."})
+    assert "I moved to Basel." in tools.run(name, asked)
+    assert noting.at_least[-1] == noting.tokens[-1] != ""
+
+
+def test_a_search_that_would_wait_in_vain_finds_what_there_is() -> None:
+    late = Fault(Reason.ERROR_REASON_INDEX_BEHIND, "the vector index has not applied this write yet")
+    written = ingest.WriteMessagesResponse(results=[ingest.WriteResult()])
+    written.write_token = "w_1"  # noqa: S105 - not a secret
+    with scripted_server() as script, Client(script.target) as client:
+        script.will("WriteMessages", written)
+        script.will("HybridSearch", late, query.HybridSearchResponse())
+        tools = MemoryTools(client, "ann", may_write=True)
+        tools.run("remember", {"content": "I moved to Basel."})
+        for _ in range(2):
+            assert tools.run("search", {"query_text": "Where did I move to?"}) == '{"messages": []}'
+    assert [getattr(one, "at_least", None) for one in script.asked] == [None, "w_1", "", ""]
+
+
+def test_an_argument_that_a_tool_does_not_have_is_named_with_those_that_it_has(client: Client, ann: str) -> None:
+    refused = MemoryTools(client, ann).call("search", {"query_text": "tea", "limit": 3, "x" * 99: 1})
+    unknown = f'unknown argument "limit", "{"x" * 40}"'
+    assert refused == f"not called: {unknown}; it takes query_text, filter, top_k"
 
 
 @pytest.mark.parametrize("name", READS)

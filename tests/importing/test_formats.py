@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -43,6 +45,60 @@ def refusals(items: list[Parsed]) -> list[tuple[int, str, tuple[str, ...]]]:
 
 def ids(items: list[Parsed]) -> list[str]:
     return [item.message.message_id for item in items if isinstance(item, Accepted)]
+
+
+def archived(path: Path, **members: str) -> str:
+    """Make an archive as services deliver it: with pictures, a page to look at, and the talk."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("file-1.png", b"\x89PNG")
+        archive.writestr("shared_conversations.json", "[]")
+        for name, text in members.items():
+            archive.writestr(name, text)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "member"),
+    [
+        ("conversations.json", "conversations.json"),
+        ("claude.json", "data-2026-01-05/conversations.json"),
+        ("_chat.txt", "_chat.txt"),
+        ("WhatsApp Chat with Ann.txt", "WhatsApp Chat with Ann.txt"),
+    ],
+)
+def test_an_export_is_read_from_its_archive(tmp_path: Path, name: str, member: str) -> None:
+    in_shanghai = Given(user="ann", zone=ZoneInfo("Asia/Shanghai"))
+    stem = Path(name).stem
+    archive = archived(tmp_path / f"{stem}.zip", **{member: (IMPORTS / name).read_text(encoding="utf-8")})
+    assert accepted(parsed(archive, in_shanghai)) == accepted(parsed(name, in_shanghai)) != []
+    assert sorted(tmp_path.iterdir()) == [Path(archive)], "nothing is unpacked beside it"
+
+
+def test_an_export_in_several_files_is_read_in_their_order(tmp_path: Path) -> None:
+    first, second, third = json.loads((IMPORTS / "conversations.json").read_text(encoding="utf-8"))[:3]
+    parts = {
+        "conversations-001.json": json.dumps([second, third]),
+        "conversations-000.json": json.dumps([first]) + "\n",
+        "../../conversations-002.json": "[] ?",
+    }
+    found = parsed(archived(tmp_path / "export.zip", **parts), ANN)
+    assert accepted(found) == accepted(parsed("conversations.json", ANN))
+    assert refusals(found)[-1][2] == ("is neither an object nor an array",)
+
+
+def test_an_archive_without_talk_or_too_large_is_refused(tmp_path: Path) -> None:
+    bomb = archived(tmp_path / "bomb.zip", **{"conversations.json": "[" + " " * (1 << 24) + "]"})
+    harmless = archived(tmp_path / "other.zip", **{"notes.txt": "hi"})
+    damaged = Path(archived(tmp_path / "damaged.zip", **{"conversations.json": json.dumps(["x" * 999])}))
+    raw = bytearray(damaged.read_bytes())
+    raw[raw.index(b"conversations.json", raw.index(b"shared") + 30) + 20] ^= 0xFF
+    damaged.write_bytes(raw)
+    torn = tmp_path / "torn.zip"
+    torn.write_bytes(raw[:100])
+    for archive in (bomb, harmless, str(damaged), str(torn)):
+        assert refusals(parsed(archive, ANN)) == [
+            (1, "", ("is a zip archive without conversations that can be read: unpack it",))
+        ]
 
 
 @pytest.mark.parametrize(

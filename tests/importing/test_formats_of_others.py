@@ -103,6 +103,24 @@ def test_a_chat_of_whatsapp_has_messages_of_several_lines() -> None:
     assert sum(isinstance(item, Skipped) for item in items) == 2
 
 
+def test_what_whatsapp_says_itself_is_no_speech(tmp_path: Path) -> None:
+    said = [
+        "This message was deleted",
+        "Eliminaste este mensaje.",
+        "此消息已删除",
+        "<Medien ausgeschlossen>",
+        "\u200eHai eliminato questo messaggio.",
+        "\u200eIMG-1.jpg (file attached)",
+        "I said: this message was deleted",
+        "I moved to Basel. \u200e<This message was edited>",
+        "1 < 2 > 0",
+    ]
+    chat = tmp_path / "chat.txt"
+    chat.write_text("".join(f"24/12/2023, 20:05 - Ann: {text}\n" for text in said), encoding="utf-8")
+    contents = [one["content"] for one in accepted(parsed(str(chat), SHANGHAI))]
+    assert contents == ["I said: this message was deleted", "I moved to Basel.", "1 < 2 > 0"]
+
+
 def test_a_chinese_phones_chat_is_read_too() -> None:
     items = parsed("_chat.txt", SHANGHAI)
     assert [(one["name"], one["content"], one["ts"]) for one in accepted(items)] == [

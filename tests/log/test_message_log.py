@@ -187,6 +187,7 @@ messages = st.lists(
         metadata=entries,
         embedding=st.none(),
         expire_us=st.sampled_from([None, None, LONG_AGO, LATER]),
+        is_undated=st.just(False),  # noqa: FBT003 - the value itself
     ),
     max_size=40,
     unique_by=lambda message: (message.user_id, message.message_id),

@@ -99,6 +99,16 @@ async def test_remembering_is_once_for_an_id_and_searchable(guarded: Guarded, co
     assert listed.structured_content["messages"][0]["said_at"] == "2024-05-01T08:00:00Z"
 
 
+async def test_an_argument_that_a_tool_does_not_have_is_named_with_those_that_it_has(
+    guarded: Guarded, connect: Connect
+) -> None:
+    async with connect(guarded.reader, "ann") as client:
+        refused = await client.call_tool("messages_list", {"limit": 3})
+        within = await client.call_tool("search", {"query_text": "tea", "filter": {"user": "bob"}})
+    assert said(refused) == 'not called: unknown argument "limit"; it takes since, until, role, page_size, cursor'
+    assert said(within).startswith('not called: unknown argument "filter.user"; it takes query_text, filter, top_k')
+
+
 async def test_no_argument_names_another_user(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.service, "ann") as client:
         for tool in READS[1:]:

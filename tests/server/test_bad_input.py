@@ -33,7 +33,7 @@ WRITES = {
     "too many messages": (i.WriteMessagesRequest(messages=[said("u", "a", "x")] * 1001), ["messages"]),
     "everything missing": (
         i.WriteMessagesRequest(messages=[m.ChatMessage()]),
-        ["messages[0].ts", "messages[0].user_id", "messages[0].role", "messages[0].content"],
+        ["messages[0].user_id", "messages[0].role", "messages[0].content"],
     ),
     "blank ids": (
         i.WriteMessagesRequest(messages=[said("  ", "\t", "x", conversation_id=" ")]),

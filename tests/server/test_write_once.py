@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,45 @@ def test_a_request_id_reused_for_something_else_is_refused(vector_server: Server
     with pytest.raises(grpc.RpcError) as error:
         write(vector_server, said(user, "", "two"), request_id="r-1")
     assert refusal(error.value).reason == "MESSAGE_CONFLICT"
+
+
+def undated(user: str, message_id: str, content: str, **fields: object) -> m.ChatMessage:
+    message = said(user, message_id, content, **fields)  # type: ignore[arg-type]
+    message.ClearField("ts")
+    return message
+
+
+def test_a_message_without_a_time_was_said_when_it_came(vector_server: Server, user: str) -> None:
+    before = time.time()
+    write(vector_server, undated(user, "z", "one"), undated(user, "", "two"), said(user, "a", "old", ts=7))
+    write(vector_server, undated(user, "a2", "three"))
+    stored = everything(vector_server, user)[::-1]
+    assert [one.content for one in stored] == ["old", "one", "two", "three"], "the order in which they were given"
+    assert all(before - 1 < one.ts.ToMicroseconds() / 1e6 < time.time() + 1 for one in stored[1:])
+
+
+def test_sending_a_message_without_a_time_again_changes_nothing(vector_server: Server, user: str) -> None:
+    batch = [undated(user, "a", "one"), undated(user, "", "two"), undated(user, "a", "one")]
+    first = write(vector_server, *batch, request_id="r-1")
+    stored = everything(vector_server, user)
+    again = write(vector_server, *batch, request_id="r-1")
+    assert [result.outcome for result in first.results] == [CREATED, CREATED, UNCHANGED]
+    assert [result.outcome for result in again.results] == [UNCHANGED] * 3
+    imported = vector_server.ingest.ImportMessages(iter([i.ImportMessagesRequest(messages=batch, request_id="r-1")]))
+    assert (imported.unchanged, imported.rejected) == (3, 0)
+    assert everything(vector_server, user) == stored
+
+
+def test_a_message_with_a_time_is_the_same_without_it_unless_it_says_something_else(
+    vector_server: Server, user: str
+) -> None:
+    write(vector_server, said(user, "a", "one", ts=7))
+    assert write(vector_server, undated(user, "a", "one")).results[0].outcome == UNCHANGED
+    with pytest.raises(grpc.RpcError) as error:
+        write(vector_server, undated(user, "a", "two"))
+    assert refusal(error.value).fields == ["messages[0].message_id"]
+    assert write(vector_server, undated(user, "a", "two"), replace=True).results[0].outcome == REPLACED
+    assert [(one.content, one.ts.seconds) for one in everything(vector_server, user)] == [("two", 7)]
 
 
 def test_the_same_id_with_other_content_is_refused_unless_replaced(vector_server: Server, user: str) -> None:

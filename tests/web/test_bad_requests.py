@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from web.served import Web
 
 JSON = {"content-type": "application/json"}
+NO_ROLE = "is no Role: there are user (ROLE_USER), assistant (ROLE_ASSISTANT), system (ROLE_SYSTEM), tool (ROLE_TOOL)"
 GOOD = {"user_id": "u", "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": "x"}
 
 
@@ -44,7 +45,7 @@ def test_all_violations_of_a_body_are_named_at_once(web: Web) -> None:
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_ARGUMENT")
     assert reason(answer) == "INVALID_FIELD"
     assert violations(answer) == {
-        "messages[0].role": "is no Role",
+        "messages[0].role": NO_ROLE,
         "messages[0].mood": "is no field of ChatMessage",
         "messages[1].ts": "must be a time such as 2026-03-01T08:00:00Z",
         "messages[1].metadata": "must be a string",
@@ -61,7 +62,7 @@ def test_all_violations_of_a_query_are_named_at_once(web: Web) -> None:
     assert violations(answer) == {
         "pageSize": "is given twice",
         "page_size": "must be a whole number",
-        "filter.role": "is no Role",
+        "filter.role": NO_ROLE,
         "filter.time_range.since": "must be a time such as 2026-03-01T08:00:00Z",
         "filter": "is a message: name its fields",
         "user_id": "differs from the path",

@@ -170,3 +170,15 @@ def test_the_lines_of_an_export_are_what_an_import_takes(web: Web, user: str) ->
         "/v1/messages:import", content=lines.content, headers={"content-type": "application/x-ndjson"}
     )
     assert done.json()["unchanged"] == "2"
+
+
+def test_a_request_says_user_for_role_user(web: Web, user: str) -> None:
+    said = [{"role": "user", "content": "I moved to Basel."}, {"role": "assistant", "content": "Noted."}]
+    written = web.client.post("/v1/messages", json={"messages": [{"userId": user, **one} for one in said]}).json()
+    at_least = {"atLeast": written["writeToken"]}
+    listed = web.client.get(f"/v1/users/{user}/messages", params={"filter.role": "user", "order": "oldest_first"})
+    assert [one["role"] for one in listed.json()["items"]] == ["ROLE_USER"], "answers have the whole name"
+    for role in ("user", "ROLE_USER"):
+        asked = {"userId": user, "queryText": "Basel OR noted", "filter": {"role": role}, **at_least}
+        found = web.client.post("/v1/messages/lexical_search", json=asked).json()
+        assert [one["content"] for one in found["items"]] == ["I moved to Basel."]

@@ -89,7 +89,9 @@ def test_schemas_are_those_of_json(document: dict[str, Any]) -> None:
     message = schemas["ChatMessage"]["properties"]
     assert message["ts"]["format"] == "date-time"
     assert message["metadata"]["additionalProperties"] == {"type": "string"}
-    assert "ROLE_USER" in schemas["Role"]["enum"]
+    assert {"ROLE_USER", "user"} <= {*schemas["Role"]["enum"]}
+    assert {"LIST_ORDER_OLDEST_FIRST", "oldest_first"} <= {*schemas["ListOrder"]["enum"]}
+    assert "supported" not in schemas["Verdict"]["enum"], "nobody asks for a verdict"
     recall = document["paths"]["/v1/recall"]["post"]
     assert {"$ref": "#/components/parameters/x-user-id"} in recall["parameters"]
     stream = document["paths"]["/v1/recall:stream"]["post"]["responses"]["200"]["content"]

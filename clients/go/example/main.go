@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	nomemory "github.com/nomemory/nomemory/clients/go"
 	"github.com/nomemory/nomemory/clients/go/nomemoryv1"
 )
@@ -23,8 +21,7 @@ func main() {
 
 	written, err := memory.WriteMessages(ctx, &nomemoryv1.WriteMessagesRequest{
 		Messages: []*nomemoryv1.ChatMessage{{
-			UserId: "ann", Ts: timestamppb.Now(), Role: nomemoryv1.Role_ROLE_USER,
-			Content: "I never eat spicy food.",
+			UserId: "ann", Role: nomemoryv1.Role_ROLE_USER, Content: "I never eat spicy food.",
 		}},
 	})
 	var refused *nomemory.Error

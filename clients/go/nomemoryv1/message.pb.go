@@ -92,7 +92,9 @@ type ChatMessage struct {
 	// Empty in a write: the server generates one (`m_` and 26 characters of a ULID). Generated ids of one user grow, within
 	// a batch and from batch to batch, so messages of one `ts` stand in the order in which they were given.
 	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// ts is when it was said, never when it was imported. Required. Kept in microseconds; finer parts are cut off.
+	// ts is when it was said. Kept in microseconds; finer parts are cut off. Unset in a write: when it came to the server, by
+	// the server's clock, in the order of the batch; or the `ts` of the message that has this `message_id` already, so that
+	// sending it again changes nothing. What was said before must say when: never write old messages without it.
 	Ts *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=ts,proto3" json:"ts,omitempty"`
 	// user_id is whose memory the message belongs to. Required. At most 128 characters, no control characters.
 	UserId string `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`

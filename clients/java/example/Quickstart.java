@@ -1,16 +1,13 @@
 // Writes a message, searches for it, and recalls.
-import static io.nomemory.client.Instants.timestamp;
-
 import io.nomemory.client.NoMemoryClient;
 import io.nomemory.client.NoMemoryException;
 import io.nomemory.v1.*;
-import java.time.Instant;
 
 public class Quickstart {
   public static void main(String[] args) {
     try (var memory = NoMemoryClient.connect("127.0.0.1:7700")) {
       var message = ChatMessage.newBuilder()
-          .setUserId("ann").setTs(timestamp(Instant.now())).setRole(Role.ROLE_USER)
+          .setUserId("ann").setRole(Role.ROLE_USER)
           .setContent("I never eat spicy food.");
       var written = memory.writeMessages(WriteMessagesRequest.newBuilder().addMessages(message).build());
 

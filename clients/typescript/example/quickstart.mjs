@@ -1,5 +1,4 @@
 // Writes a message, searches for it, and recalls: node example/quickstart.mjs
-import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { NoMemoryError, Role, Verdict } from "@nomemory/client";
 import { connect } from "@nomemory/client/node";
 
@@ -7,7 +6,7 @@ const memory = connect("127.0.0.1:7700");
 
 const { writeToken } = await memory
   .writeMessages({
-    messages: [{ userId: "ann", ts: timestampNow(), role: Role.USER, content: "I never eat spicy food." }],
+    messages: [{ userId: "ann", role: Role.USER, content: "I never eat spicy food." }],
   })
   .catch((error) => {
     console.error(error instanceof NoMemoryError ? error.violations : error);

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from nomemory.cli.output import Count, Diagnosis, Exported
 from nomemory.cli.terminal import counted, one_line
+from nomemory.importing.draft import Place
 from nomemory.importing.upload import Summary
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, server_service_pb2
 
@@ -29,6 +30,7 @@ _LIMITS: Final = {
     "caller_reads": ("Expensive reads of one caller", "read"),
 }
 """What people call the limits of a server, and what each counts."""
+_REASONS_SHOWN: Final = 5
 _MOMENT: Final = "%Y-%m-%d %H:%M:%S"
 _STATES: Final = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
 
@@ -109,8 +111,15 @@ def summary(done: Summary) -> Iterator[Text]:
     if done.ignored:
         fields = ", ".join(f"{one_line(name)} ({number:,})" for name, number in sorted(done.ignored.items()))
         yield Text(f"  Fields without a place in a message: {fields}", style="yellow")
+    most = sorted(done.wrong.items(), key=lambda one: -one[1].count)
+    for reason, wrong in most[:_REASONS_SHOWN]:
+        yield Text(f"  {wrong.count:,} × {one_line(reason)} (first at {_place(wrong.first)})", style="red")
     if done.rejects:
         yield Text(f"  The rejects and their reasons: {one_line(str(done.rejects))}", style="red")
+
+
+def _place(place: Place) -> str:
+    return one_line(f"{place.unit} {place.number}{place.within and f', {place.within}'}")
 
 
 def diagnosis(found: Diagnosis) -> Iterable[Table]:

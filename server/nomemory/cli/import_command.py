@@ -115,7 +115,8 @@ def import_(  # noqa: PLR0913 - a parameter for each option
             _run(upload, items, source)
         refused = rejects.path if rejects.path.exists() else None
         ignored = dict(upload.ignored)
-        output.show(Summary(file, found.name, found.title, upload.tally, dry_run, ignored, refused, upload.write_token))
+        told = (upload.tally, dry_run, ignored, refused, upload.write_token, upload.wrong)
+        output.show(Summary(file, found.name, found.title, *told))
         rejected += upload.tally.rejected
     late = wait and not dry_run and not _caught_up(client, timeout)
     if late:

@@ -55,11 +55,7 @@ def lexical_record(hit: LexicalHit) -> Json:
     """Return a hit: the message, its score and, if asked for, its highlight."""
     record = {**message_record(hit.message), "score": round(hit.score, 6)}
     if hit.highlight is not None:
-        record["highlight"] = {
-            "spans": [whole_record(span) for span in hit.highlight.spans],
-            "snippet": whole_record(hit.highlight.snippet),
-            "snippet_text": hit.highlight.snippet_text,
-        }
+        record["highlight"] = whole_record(hit.highlight)
     return record
 
 

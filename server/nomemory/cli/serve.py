@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -13,7 +17,11 @@ from nomemory.server.listen_address import ListenAddressError, http_address, par
 from nomemory.server.processes.reserved_port import reserved
 from nomemory.server.readers.readers import start_readers
 from nomemory.server.settings import Settings
+from nomemory.server.settings.group import PREFIX
 from nomemory.server.standard_error import only_the_log
+
+_FOR_PEOPLE: Final[Mapping[str, str | bool]] = {"log_level": "warning", "audit": False}
+"""The settings on a terminal, which is no record of what was done."""
 
 
 @click.command("serve")
@@ -32,12 +40,15 @@ def serve(
     """Run the server until it is told to stop.
 
     Every setting can also be given as an environment variable, NOMEMORY_ and its name in capitals (docs/settings.md);
-    an option overrides it.
+    an option overrides it. Where standard error is a terminal, there are warnings in plain lines, and no audit;
+    elsewhere the log is JSON.
     """
     if recall_only != bool(query_target):
         raise click.UsageError("--recall-only and --query go together.")
     if recall_only and workers is not None:
         raise click.UsageError("A server that only recalls is one process: --workers does not go with --recall-only.")
+    if sys.stderr.isatty():
+        given |= {name: quiet for name, quiet in _FOR_PEOPLE.items() if _is_unsaid(name, given)}
     settings = configured(workers=workers, recall_query_target=query_target, **given)
     with only_the_log(settings.server.log_level):
         if settings.workers.count > 1:
@@ -47,6 +58,10 @@ def serve(
             from nomemory.cli import startup  # noqa: PLC0415 - the engines load only in the process that serves
 
         startup.run(settings, readers)
+
+
+def _is_unsaid(name: str, given: Mapping[str, object]) -> bool:
+    return given.get(name) is None and f"{PREFIX}{name.upper()}" not in os.environ
 
 
 def _refuse_what_is_taken(settings: Settings) -> None:

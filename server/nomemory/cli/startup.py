@@ -47,3 +47,5 @@ def _announce(settings: Settings, addresses: Addresses) -> None:
             click.echo(f"The inspector at {scheme}://{addresses.http}{INSPECTOR}")
     if addresses.metrics:
         click.echo(f"Metrics at {scheme}://{addresses.metrics}/metrics")
+    if not settings.recall.query_target:
+        click.echo(f"Its data is in {settings.server.data.resolve()}")

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from nomemory.importing.draft import Draft, Parsed, Record
-from nomemory.importing.fields import NON_TEXT, Fields, Importer, drafted, read_content, title_metadata
+from nomemory.importing.fields import NON_TEXT, Fields, Importer, all_drafted, read_content, title_metadata
 
 _SPEAKERS: Final = {"human": "user"}
 
@@ -31,9 +31,8 @@ class Claude(Importer):
         """Return the messages of a conversation, in order."""
         conversation = Fields(record.value)
         conversation_id, about = conversation.text("uuid"), title_metadata(conversation.text("name"))
-        for number, message in enumerate(record.value["chat_messages"], 1):
-            part = record.part(f"{conversation_id}, message {number}", message)
-            yield drafted(part, partial(self._draft, conversation_id, about))
+        draft = partial(self._draft, conversation_id, about)
+        return all_drafted(record, record.value["chat_messages"], f"{conversation_id}, message", draft)
 
     def _draft(self, conversation_id: str, about: Mapping[str, str], fields: Fields) -> Draft | None:
         text, left_out = _said(fields.value)

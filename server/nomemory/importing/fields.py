@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -181,6 +181,13 @@ class Importer(ABC):
             yield Refused(record.place, record.original, (self.required,))
         else:
             yield from self.messages(record)
+
+
+def all_drafted(
+    record: Record, values: Iterable[object], within: str, draft: Callable[[Fields], Draft | None]
+) -> Iterator[Parsed]:
+    """Return what becomes of each message of a record, in order; each is known by `within` and its number."""
+    return (drafted(record.part(f"{within} {number}", value), draft) for number, value in enumerate(values, 1))
 
 
 def drafted(record: Record, draft: Callable[[Fields], Draft | None]) -> Parsed:

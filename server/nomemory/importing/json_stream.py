@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final, NoReturn
 
 from nomemory.importing.draft import Place, Record, Refused
-from nomemory.importing.files import VALUE_MAX, Bytes, Source
+from nomemory.importing.files import VALUE_MAX, ZIP, Bytes, Source
 
 _SHOWN: Final = 1000
 """How much of a broken or long value is shown."""
@@ -24,7 +24,6 @@ _OPENS: Final = (b"[", b"{")
 _NO_SEPARATOR: Final = re.compile(rb"[^\s,]")
 _SPACE: Final = b" \t\r\n"
 _BLANK: Final = _SPACE + codecs.BOM_UTF8
-_ZIP: Final = b"PK\x03\x04"
 
 
 def records(source: Source) -> Iterator[Record | Refused]:
@@ -33,8 +32,8 @@ def records(source: Source) -> Iterator[Record | Refused]:
     Why not ijson: its compiled parser puts `?` in place of half a surrogate pair, where nothing that was said may be
     altered in silence, and its memory grows with the square of the nesting. Its Python parser is 15 times slower.
     """
-    if source.head.startswith(_ZIP):
-        yield Refused(Place("item", 1), "", ("is a zip archive: unpack it and import the JSON file in it",))
+    if source.head.startswith(ZIP):
+        yield Refused(Place("item", 1), "", ("is a zip archive without conversations that can be read: unpack it",))
     elif _is_lines(source):
         yield from _lines(source)
     else:
@@ -57,15 +56,19 @@ def _lines(source: Source) -> Iterator[Record | Refused]:
 
 
 def _items(source: Source) -> Iterator[Record | Refused]:
-    """Part the values by their brackets: those in an array that is the whole file, else those of the file itself."""
+    """Part the values by their brackets: those in the arrays that are the whole file, else those of the file itself."""
     content = source.content
     opening = _OPENING.match(content)
     begin = ended = opening.end() if opening else 0
     depth = floor = len(opening[1]) if opening else 0
+    was_array = bool(floor)
     places = (Place("item", number) for number in itertools.count(1))
     for token in _UP_TO_A_BRACKET.finditer(content, begin):
         at = token.start(1)
-        if token[1] in _OPENS:
+        if token[1] == b"[" and was_array and not floor:
+            yield from _strange(content, ended, at, places)
+            depth, floor, ended = 1, 1, at + 1
+        elif token[1] in _OPENS:
             if depth == floor:
                 begin = at
                 yield from _strange(content, ended, at, places)

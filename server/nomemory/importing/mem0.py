@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nomemory.importing.draft import Draft, Parsed, Record
-from nomemory.importing.fields import Fields, Importer, drafted
+from nomemory.importing.fields import Fields, Importer, all_drafted, drafted
 
 
 class Mem0(Importer):
@@ -28,11 +28,9 @@ class Mem0(Importer):
     def messages(self, record: Record) -> Iterator[Parsed]:
         """Return the memories of a record."""
         memories = record.value.get("results") if isinstance(record.value, dict) else None
-        if not isinstance(memories, list):
-            yield drafted(record, self._draft)
-            return
-        for number, memory in enumerate(memories, 1):
-            yield drafted(record.part(f"memory {number}", memory), self._draft)
+        if isinstance(memories, list):
+            return all_drafted(record, memories, "memory", self._draft)
+        return iter([drafted(record, self._draft)])
 
     def _draft(self, fields: Fields) -> Draft:
         return Draft(

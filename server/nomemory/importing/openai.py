@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from nomemory.importing.draft import Draft, Given, Parsed, Record, derived_id, metadata_text
-from nomemory.importing.fields import Fields, Importer, drafted, read_content
+from nomemory.importing.fields import Fields, Importer, all_drafted, drafted, read_content
 
 _TIMES: Final = ("created_at", "created")
 _CALLS: Final = ("tool_calls", "function_call")
@@ -40,11 +40,9 @@ class OpenAI(Importer):
     def messages(self, record: Record) -> Iterator[Parsed]:
         """Return the messages of a conversation, or the one message that stands by itself."""
         if not isinstance(record.value, dict) or not isinstance(record.value.get("messages"), list):
-            yield drafted(record, partial(self._draft, self._loose))
-            return
+            return iter([drafted(record, partial(self._draft, self._loose))])
         conversation = _Conversation(record.value.get("conversation_id") or record.value.get("id"))
-        for number, message in enumerate(record.value["messages"], 1):
-            yield drafted(record.part(f"message {number}", message), partial(self._draft, conversation))
+        return all_drafted(record, record.value["messages"], "message", partial(self._draft, conversation))
 
     def _draft(self, conversation: _Conversation, fields: Fields) -> Draft:
         text, others = read_content(fields.value.get("content"))

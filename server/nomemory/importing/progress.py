@@ -1,12 +1,15 @@
-"""Progress on a terminal. Where standard error is none, nothing is shown."""
+"""Progress on a terminal."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+_LINE_S = 10.0
 
 
 @contextmanager
@@ -29,13 +32,19 @@ def progress(console: Console, label: str, noun: str) -> Iterator[Callable[[int,
 
 @contextmanager
 def catching_up(console: Console) -> Iterator[Callable[[int], None]]:
-    """Show how many messages the indexes still lack; the value is to be called with their number."""
+    """Show how many messages the indexes still lack; the value is to be called with their number.
+
+    Where there is no terminal, that is a line every ten seconds.
+    """
     with progress(console, "Indexing", "to go") as tell:
-        most = 1
+        most, told = 1, time.monotonic()
 
         def tell_left(left: int) -> None:
-            nonlocal most
+            nonlocal most, told
             most = max(most, left)
             tell(left, most - left, most)
+            if left and not console.is_terminal and time.monotonic() - told >= _LINE_S:
+                told = time.monotonic()
+                console.print(f"Indexing: {left:,} to go")
 
         yield tell_left

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from nomemory.client.requests import BATCH_BYTES
-from nomemory.importing.draft import Accepted, Parsed, Refused, Skipped
+from nomemory.importing.draft import Accepted, Parsed, Place, Refused, Skipped
 from nomemory.v1 import ingest_service_pb2, message_pb2
 
 STREAM_MESSAGES: Final = 1_000
@@ -20,7 +20,10 @@ STREAM_MESSAGES: Final = 1_000
 _IN_BATCH: Final = re.compile(r"^messages\[\d+\]\.?")
 Refuse = Callable[[Accepted | Refused, tuple[str, ...]], None]
 Send = Callable[[Sequence[message_pb2.ChatMessage]], ingest_service_pb2.ImportMessagesResponse]
-_POLL_S: Final = 0.25
+_REASONS: Final = 20
+OTHER_REASONS: Final = "other reasons"
+_POLL_S: Final = 0.1
+_POLL_MAX_S: Final = 2.0
 Status = ingest_service_pb2.GetIndexStatusResponse
 
 
@@ -36,12 +39,21 @@ class Tally:
     skipped: int = 0
 
 
+@dataclass(slots=True)
+class Wrong:
+    """Where the first of what was refused for a reason stands, and how much was."""
+
+    first: Place
+    count: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The outcome of importing one file.
 
     `ignored` counts, per field, the messages that had it without a place for it. `rejects` is the file of rejects,
-    None if there were none. `write_token` is for reads that must see the import.
+    None if there were none, and `wrong` tells of each reason for them. `write_token` is for reads that must see the
+    import.
     """
 
     source: str
@@ -52,12 +64,13 @@ class Summary:
     ignored: Mapping[str, int] = field(default_factory=dict)
     rejects: Path | None = None
     write_token: str = ""
+    wrong: Mapping[str, Wrong] = field(default_factory=dict)
 
 
 class Upload:
     """Sends messages in streams of at most 1,000 and writes down what is refused, here or by the server.
 
-    After a run `tally` and `ignored` are complete; if `send` raised, they cover what was stored before.
+    After a run `tally`, `ignored` and `wrong` are complete; if `send` raised, they cover what was stored before.
 
     Args:
         send: stores one stream.
@@ -69,6 +82,7 @@ class Upload:
         self._refuse = refuse
         self.tally = Tally()
         self.ignored: Counter[str] = Counter()
+        self.wrong: dict[str, Wrong] = {}
         self.write_token = ""
 
     def run(self, items: Iterable[Parsed]) -> Iterator[Tally]:
@@ -91,15 +105,22 @@ class Upload:
         return size <= BATCH_BYTES
 
     def _reject(self, item: Accepted | Refused, reasons: tuple[str, ...]) -> None:
-        self._refuse(item, reasons)
+        self._write_down(item, reasons)
         self.tally.rejected += 1
+
+    def _write_down(self, item: Accepted | Refused, reasons: tuple[str, ...]) -> None:
+        """Write a reject down, and count it under its reasons; after the first 20 of them under `other reasons`."""
+        self._refuse(item, reasons)
+        for reason in (one.partition(": line ")[0] for one in reasons):  # without the place within broken JSON
+            counted = reason if reason in self.wrong or len(self.wrong) < _REASONS else OTHER_REASONS
+            self.wrong.setdefault(counted, Wrong(item.place)).count += 1
 
     def _store(self, accepted: Sequence[Accepted]) -> None:
         if not accepted:
             return
         reply = self._send([item.message for item in accepted])
         for rejection in reply.rejections:
-            self._refuse(accepted[rejection.index], _reasons(rejection))
+            self._write_down(accepted[rejection.index], _reasons(rejection))
         self.tally.sent += len(accepted)
         self.tally.created += reply.created
         self.tally.unchanged += reply.unchanged
@@ -127,12 +148,13 @@ def wait_until_indexed(ask: Callable[[], Status], timeout_s: float, tell: Callab
     """
     give_up = time.monotonic() + timeout_s
     status = ask()
-    sequence = status.log.sequence
+    sequence, pause_s = status.log.sequence, _POLL_S
     while _is_behind(status, sequence):
         tell(_pending(status))
         if time.monotonic() >= give_up:
             return False
-        time.sleep(_POLL_S)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _POLL_MAX_S)  # the server logs each look
         status = ask()
     tell(0)
     return True

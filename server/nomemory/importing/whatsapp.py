@@ -18,6 +18,16 @@ _MARKS: Final = str.maketrans({"\u200e": "", "\u200f": "", "\u202a": "", "\u202c
 """What phones put between the characters: marks of direction, and spaces of other widths."""
 _FROM_THE_APP: Final = "\u200e"
 """What stands before a text that nobody wrote: a picture left out, a call missed."""
+_EDITED: Final = re.compile(r"\s?\u200e<[^<>]*>$")
+"""What the app adds to a text that was changed later."""
+_DELETED: Final = re.compile(
+    "this message was deleted|you deleted this message|diese nachricht wurde gelöscht|du hast diese nachricht gelöscht"
+    "|se eliminó este mensaje|eliminaste este mensaje|ce message a été supprimé|vous avez supprimé ce message"
+    "|mensagem apagada|você apagou esta mensagem|questo messaggio è stato eliminato|hai eliminato questo messaggio"
+    "|此消息已删除|您已删除此消息|此訊息已刪除|您已刪除此訊息",
+    re.IGNORECASE,
+)
+"""Android marks with nothing but words what somebody took back; the other languages of the app are not known here."""
 _HEADER: Final = re.compile(
     r"\[?(?P<a>\d{1,4})[/.\-](?P<b>\d{1,2})[/.\-](?P<c>\d{1,4}),?\s{1,3}"
     r"(?P<early>上午|下午)?\s?(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?\s?(?P<late>[AaPp]\.?\s?[Mm]\.?)?"
@@ -93,7 +103,7 @@ class WhatsApp(Importer):
             user_id=self.user,
             ts=ts,
             role="user",
-            content=text.strip(),
+            content=_EDITED.sub("", text.strip()),
             name=sender.strip().translate(_MARKS),
             conversation_id=record.value.chat,
             position=str(record.place.number),
@@ -182,6 +192,7 @@ def _date(message: _Message, order: tuple[int, int, int]) -> datetime:
 
 
 def _was_not_written(text: str) -> bool:
-    """Return whether the app wrote a text: it is marked, or stands between angle brackets."""
+    """Return whether the app wrote a text: it is marked, stands between angle brackets, or says that one is gone."""
     bare = text.strip()
-    return bare.startswith(_FROM_THE_APP) or (bare.startswith("<") and bare.endswith(">"))
+    is_marked = bare.startswith(_FROM_THE_APP) or (bare.startswith("<") and bare.endswith(">"))
+    return is_marked or _DELETED.fullmatch(bare.rstrip(".。")) is not None

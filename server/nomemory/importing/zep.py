@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from nomemory.importing.draft import Draft, Parsed, Record, Refused
-from nomemory.importing.fields import Fields, Importer, drafted
+from nomemory.importing.fields import Fields, Importer, all_drafted
 
 _OF_ZEP: Final = frozenset({"role_type", "processed"})
 """Fields that its messages have and those of OpenAI's chats do not."""
@@ -39,9 +39,8 @@ class Zep(Importer):
         thread = Fields(record.value)
         user = self.user or thread.text("user_id")
         thread_id = thread.text("thread_id") or thread.text("session_id")
-        for number, message in enumerate(record.value["messages"], 1):
-            part = record.part(f"{thread_id or 'thread'}, message {number}", message)
-            yield drafted(part, partial(_draft, user, thread_id))
+        within = f"{thread_id or 'thread'}, message"
+        yield from all_drafted(record, record.value["messages"], within, partial(_draft, user, thread_id))
 
 
 def _draft(user: str, thread_id: str, fields: Fields) -> Draft:

@@ -79,8 +79,8 @@ class MemoryServer:
             return types.CallToolResult(content=[text], is_error=True, meta={REFUSAL: _facts(refused)})
 
     async def _run(self, tool: Tool, caller: BoundCaller, arguments: dict[str, Any]) -> types.CallToolResult:
-        if unknown := sum(1 for _ in unknown_arguments(tool.arguments, arguments)):
-            raise ToolRefusedError(f"{unknown} argument(s) are unknown; the user is bound by the connection")
+        if unknown := list(unknown_arguments(tool.arguments, arguments)):
+            raise ToolRefusedError(tool_results.unknown_arguments(unknown, tool.arguments.model_fields))
         answer = await tool.run(self._memory, caller, options(read_arguments(tool.arguments, arguments, UTC)))
         result = tool.result.model_validate(answer.result)
         text = types.TextContent(text=answer.text or result.model_dump_json(exclude_defaults=True))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Annotated, Any, Final
 
@@ -149,8 +148,7 @@ async def _neighbors(memory: Memory, caller: BoundCaller, given: Given) -> Answe
 
 
 async def _remember(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
-    said_at = given.pop("said_at", None) or datetime.now(UTC)
-    request = requests.write([chat_message(user_id=caller.user_id, ts=said_at, **given)])
+    request = requests.write([chat_message(user_id=caller.user_id, ts=given.pop("said_at", None), **given)])
     return Answer(tool_results.remembered(await memory.call(memory.ingest.WriteMessages, request, caller.metadata)))
 
 

@@ -1,4 +1,6 @@
-"""Logs: one JSON object a line, on standard error. Above `debug` they never hold content, keys or query text.
+"""Logs: one JSON object a line, on standard error; on a terminal a line for people.
+
+Above `debug` they never hold content, keys or query text.
 
 What the interpreter and libraries report in Python becomes such lines, too: warnings, log records, errors that nobody
 caught. Their words may quote a message: kinds and places are logged, and with the level `debug` the rest.
@@ -39,20 +41,29 @@ def configure_logs(level: str, worker: int | None = None) -> None:
     """
     _process_fields.clear()
     _process_fields.update({} if worker is None else {"worker": worker})
+    stream = log_stream()
     structlog.configure(
         processors=[
             _say_where_from,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(orjson.dumps),
+            _line_for_people if stream.isatty() else structlog.processors.JSONRenderer(orjson.dumps),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.BytesLoggerFactory(file=log_stream()),
+        logger_factory=structlog.BytesLoggerFactory(file=stream),
         cache_logger_on_first_use=True,
     )
     if log_descriptor() is not None:
         _log_interpreter_messages()
+
+
+def _line_for_people(_logger: WrappedLogger, _method: str, event: EventDict) -> bytes:
+    said, level = str(event.pop("event")), str(event.pop("level"))
+    del event["timestamp"]
+    facts = ", ".join(f"{name} {value}" for name, value in event.items())
+    line = f"{level}: {said}{facts and f' ({facts})'}"
+    return "".join(one if one.isprintable() or one == "\n" else "?" for one in line).encode(errors="replace")
 
 
 def _say_where_from(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

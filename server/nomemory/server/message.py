@@ -55,7 +55,7 @@ class Message(NamedTuple):
 
     `message_id` is empty where the log is to make one. `ts_us` is microseconds since the Unix epoch, as is `expire_us`,
     the moment from which the message is gone; None: it stays. `embedding` is the caller's own vector as little-endian
-    float32 bytes, or None.
+    float32 bytes, or None. `is_undated`: `ts_us` is when it arrived, for want of a time of its own.
     """
 
     user_id: str
@@ -68,6 +68,7 @@ class Message(NamedTuple):
     metadata: Mapping[str, str] = _NO_METADATA
     embedding: bytes | None = None
     expire_us: int | None = None
+    is_undated: bool = False
 
 
 class LoggedMessage(NamedTuple):

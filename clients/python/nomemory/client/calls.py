@@ -121,6 +121,7 @@ class Paged(Generic[Options, Reply, Item]):
 class BaseClient(ABC):
     """What the two clients share. It takes the options that `nomemory.client.Client` describes."""
 
+    add = Unary(f"{_INGEST}/WriteMessages", requests.add, ingest.WriteMessagesResponse)
     write = Unary(f"{_INGEST}/WriteMessages", requests.write, ingest.WriteMessagesResponse)
     delete = Unary(f"{_INGEST}/DeleteMessages", requests.delete, ingest.DeleteMessagesResponse)
     delete_matching = Unary(f"{_INGEST}/DeleteMessages", requests.delete_matching, ingest.DeleteMessagesResponse)

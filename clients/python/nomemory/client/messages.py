@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Final, Literal, NotRequired, TypedDict
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -28,6 +28,7 @@ _ROLES: Final[Mapping[str, message_pb2.Role.ValueType]] = MappingProxyType(
         "tool": message_pb2.ROLE_TOOL,
     }
 )
+_OTHER_ROLES: Final = MappingProxyType({"developer": "system", "function": "tool"})
 _ROLE_NAMES: Final = MappingProxyType({number: name for name, number in _ROLES.items()})
 
 
@@ -63,9 +64,9 @@ class NewMessage(TypedDict):
     """A message to write, as a dictionary; the fields are those of `chat_message`."""
 
     user_id: str
-    ts: Moment
     role: RoleName
     content: str
+    ts: NotRequired[Moment | None]
     message_id: NotRequired[str]
     name: NotRequired[str]
     conversation_id: NotRequired[str]
@@ -74,25 +75,38 @@ class NewMessage(TypedDict):
     expire_ts: NotRequired[Moment | None]
 
 
+Spoken = Mapping[str, Any]
+"""A message as chat APIs have it, `{"role": "user", "content": "…"}`, with what else of `chat_message` it may have."""
+
 Writable = message_pb2.ChatMessage | NewMessage
 
 
-def as_message(message: Writable) -> message_pb2.ChatMessage:
+def as_message(message: Writable | Spoken, **common: Any) -> message_pb2.ChatMessage:  # noqa: ANN401 - of its fields
     """Return the message that a dictionary describes. A message is returned as it is.
 
+    Args:
+        message: the fields of `chat_message`, or what a chat API has: of content in parts the texts, in lines.
+        common: fields that it shares with others, and does not have itself.
+
     Raises:
-        ValueError: as `chat_message`.
-        TypeError: a field is missing, or there is no such field.
+        ValueError: as `chat_message`, or a part of the content is no text.
+        TypeError: a field is missing, is given twice, or there is no such field.
     """
-    return message if isinstance(message, message_pb2.ChatMessage) else chat_message(**message)
+    if isinstance(message, message_pb2.ChatMessage):
+        return message
+    fields: dict[str, Any] = {**message}
+    if not isinstance(fields.get("content", ""), str):
+        fields["content"] = "\n".join(_text_of(part) for part in fields["content"] or ())
+    fields["role"] = _OTHER_ROLES.get(fields.get("role", ""), fields.get("role", ""))
+    return chat_message(**common, **fields)
 
 
 def chat_message(  # noqa: PLR0913 - one argument per field of a message
     *,
     user_id: str,
-    ts: Moment,
     role: RoleName,
     content: str,
+    ts: Moment | None = None,
     message_id: str = "",
     name: str = "",
     conversation_id: str = "",
@@ -104,9 +118,9 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
 
     Args:
         user_id: whose memory it belongs to.
-        ts: when it was said; with a time zone. Finer than microseconds is cut off.
         role: who said it.
         content: what was said.
+        ts: when it was said; with a time zone. Finer than microseconds is cut off. None: now, by the server's clock.
         message_id: unique within the user; empty: the server generates one.
         name: the speaker, where a chat has more than one person.
         conversation_id: what groups messages.
@@ -120,7 +134,7 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
     """
     return message_pb2.ChatMessage(
         message_id=message_id,
-        ts=timestamp("ts", ts),
+        ts=None if ts is None else timestamp("ts", ts),
         user_id=user_id,
         role=role_number(role),
         content=content,
@@ -130,6 +144,12 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
         embedding=embedding,
         expire_ts=None if expire_ts is None else timestamp("expire_ts", expire_ts),
     )
+
+
+def _text_of(part: Mapping[str, Any]) -> str:
+    if "text" not in part:
+        raise ValueError(f"content has a part of the type {part.get('type')!r}: only text is kept")
+    return str(part["text"])
 
 
 def timestamp(field: str, moment: Moment) -> Timestamp:

@@ -14,6 +14,7 @@ from nomemory.client.messages import (
     Narrowing,
     Reading,
     RoleName,
+    Spoken,
     Turn,
     Writable,
     as_message,
@@ -187,6 +188,21 @@ def write(
     return ingest_service_pb2.WriteMessagesRequest(
         messages=batch, replace=replace, request_id=request_id or _request_id(batch)
     )
+
+
+def add(
+    user_id: str, messages: str | Spoken | Iterable[Spoken], *, conversation_id: str = "", request_id: str = ""
+) -> ingest_service_pb2.WriteMessagesRequest:
+    """Store what was said just now: a text of the user's, a message, or up to 1,000 as chat APIs have them.
+
+    They stand oldest first. A message is `{"role": "user", "content": "…"}`, and may have what `chat_message` takes,
+    such as the `ts` of what was said before. The reply has an id for each in `results`, and the `write_token` with
+    which a read finds them.
+    """
+    one: object = {"role": "user", "content": messages} if isinstance(messages, str) else messages
+    said: Iterable[Any] = [one] if isinstance(one, Mapping) else messages
+    batch = [as_message({"conversation_id": conversation_id, **each}, user_id=user_id) for each in said]
+    return write(batch, request_id=request_id)
 
 
 def import_batches(

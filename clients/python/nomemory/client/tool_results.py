@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import UTC
+from itertools import islice
 from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -16,6 +18,10 @@ from nomemory.v1 import query_service_pb2 as query
 from nomemory.v1 import recall_service_pb2 as recall
 
 Json = dict[str, Any]
+
+_NAMES: Final = 5
+_NAME_CHARS: Final = 40
+"""How many unknown arguments are named, and how much of each: a model may make up any."""
 
 CONTENT_CHARS: Final = 4_000
 """What is shown of a message."""
@@ -84,6 +90,12 @@ def refusal(error: NoMemoryError) -> str:
     violations = "".join(f"; {one.field}: {one.description}" for one in error.violations)
     again = "" if error.retry_after is None else f"; try again after {error.retry_after:g} s"
     return f"{error.code.name}: {error.message}{violations}{again}"
+
+
+def unknown_arguments(unknown: Iterable[str], known: Iterable[str]) -> str:
+    """Say for a model which arguments a tool does not have, and which it has. The user is never one of them."""
+    shown = ", ".join(json.dumps(one[:_NAME_CHARS]) for one in islice(unknown, _NAMES))
+    return f"unknown argument {shown}; it takes {', '.join(known)}"
 
 
 def _said(given: message_pb2.ChatMessage, content: str, truncated: bool, score: float | None) -> Json:  # noqa: FBT001 - beside the content that it is of

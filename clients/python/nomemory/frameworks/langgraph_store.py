@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from langgraph.store.base import (
 
 from nomemory.client import Client, chat_message, tool_results
 from nomemory.client.messages import Narrowing
+from nomemory.frameworks.tools import LastWrite
 from nomemory.v1 import message_pb2
 
 Namespace = tuple[str, ...]
@@ -115,7 +117,7 @@ def new_message(value: Mapping[str, Any], stored: message_pb2.ChatMessage | None
         content=value["content"],
         role=value.get("role", "user"),
         name=value.get("name", ""),
-        ts=value.get("said_at") or (before.ts.ToDatetime(tzinfo=UTC) if stored else datetime.now(UTC)),
+        ts=value.get("said_at"),
         metadata=before.metadata,
         expire_ts=before.expire_ts.ToDatetime(tzinfo=UTC) if before.HasField("expire_ts") else None,
     )
@@ -165,6 +167,7 @@ class MemoryStore(BaseStore):
         self._client = client
         self._user_id = user_id
         self._namespaces = Namespaces(namespace)
+        self._written = LastWrite()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Carry operations out, one after another.
@@ -214,7 +217,7 @@ class MemoryStore(BaseStore):
         said = new_message(value, stored)
         said.user_id, said.message_id = self._user_id, op.key
         said.conversation_id = self._namespaces.conversation(op.namespace)
-        self._client.write([said], replace=True)
+        self._written.token = self._client.write([said], replace=True).write_token
 
     def _delete(self, op: PutOp, stored: message_pb2.ChatMessage | None) -> None:
         if self._is_at(stored, op.namespace):
@@ -226,8 +229,9 @@ class MemoryStore(BaseStore):
             options["conversation_id"] = conversation_id
         end = op.offset + op.limit
         if op.query:
-            ranked = self._client.hybrid_search(self._user_id, op.query, top_k=end, **options).items
-            return [self._search_item(one.message, one.score) for one in ranked[op.offset :]]
+            search = partial(self._client.hybrid_search, self._user_id, op.query, top_k=end, **options)
+            found = self._written.found_by(lambda token: search(at_least=token))
+            return [self._search_item(one.message, one.score) for one in found.items[op.offset :]]
         newest = self._client.iter_messages(self._user_id, page_size=min(end, _PAGE), **options)
         return [self._search_item(one, None) for one in islice(newest, op.offset, end)]
 

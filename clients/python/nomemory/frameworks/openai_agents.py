@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, cast
@@ -112,7 +111,6 @@ def _message(item: TResponseInputItem, user_id: str, conversation_id: str) -> Ne
     said: NewMessage = {
         "user_id": user_id,
         "conversation_id": conversation_id,
-        "ts": datetime.now(UTC),
         "role": "tool",
         "content": "",
     }

@@ -8,12 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from nomemory.client import PROMPT_MESSAGES, Client, NoMemoryError, as_prompt, chat_message, tool_results
+from nomemory.client import PROMPT_MESSAGES, Client, NoMemoryError, as_prompt, tool_results
+from nomemory.v1 import error_reason_pb2
 
 Json = Mapping[str, Any]
+Answer = TypeVar("Answer")
+_INDEX_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_BEHIND)
 _KINDS: Final[Mapping[str, tuple[str, type | tuple[type, ...]]]] = {
     "object": ("an object", Mapping),
     "array": ("a list", list),
@@ -67,8 +71,8 @@ def _check_kind(schema: Json, value: object, name: str) -> None:
 
 def _read_object(schema: Json, value: Json) -> dict[str, Any]:
     given = {name: one for name, one in value.items() if one is not None}
-    if unknown := given.keys() - schema["properties"].keys():
-        raise ToolCallError(f"not called: {len(unknown)} argument(s) are unknown; the user is bound beforehand")
+    if unknown := sorted(given.keys() - schema["properties"].keys()):
+        raise ToolCallError(f"not called: {tool_results.unknown_arguments(unknown, schema['properties'])}")
     for name in schema["required"]:
         if name not in given:
             raise ToolCallError(f"not called: {name} is required")
@@ -93,15 +97,36 @@ def _instant(value: str, name: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
+class LastWrite:
+    """What an adapter has stored last, so that its reads find it. `token` is the write's."""
+
+    def __init__(self) -> None:
+        self.token = ""
+
+    def found_by(self, read: Callable[[str], Answer]) -> Answer:
+        """Return what a read answers that gets the token. If the indexes are that far behind, do not wait again."""
+        try:
+            return read(self.token)
+        except NoMemoryError as error:
+            if error.reason != _INDEX_BEHIND:
+                raise
+            self.token = ""
+            return read("")
+
+
 DEFINITIONS: Final = Path(__file__).with_name("tools.json")
 """The definitions as OpenAI's Chat Completions API takes them. Generated from the tools of `nomemory mcp`."""
 
 
+_REMEMBER: Final = "remember"
+_NEIGHBORS: Final = "neighbors"
 Given = dict[str, Any]
 
 
 class MemoryTools:
     """The tools of one user's memory. No argument that a model gives can name another user.
+
+    What one of them has stored, the others find.
 
     Args:
         client: makes the calls, from any thread; the caller closes it.
@@ -112,9 +137,10 @@ class MemoryTools:
     def __init__(self, client: Client, user_id: str, *, may_write: bool = False) -> None:
         self._client = client
         self._user_id = user_id
-        self._runs = {**_READS, **_WRITES} if may_write else _READS
+        self._written = LastWrite()
+        offered = {*_READS, _REMEMBER} if may_write else _READS.keys()
         tools = json.loads(DEFINITIONS.read_text(encoding="utf-8"))
-        self._definitions = {one["function"]["name"]: one for one in tools if one["function"]["name"] in self._runs}
+        self._definitions = {one["function"]["name"]: one for one in tools if one["function"]["name"] in offered}
 
     @property
     def definitions(self) -> list[dict[str, Any]]:
@@ -142,16 +168,27 @@ class MemoryTools:
         Raises:
             ToolCallError: it was not done; the text says why.
         """
-        if name not in self._runs:
+        if name not in self._definitions:
             raise ToolCallError("not called: there is no such tool")
         given = read_arguments(self._definitions[name]["function"]["parameters"], arguments)
         try:
-            answer = self._runs[name](self._client, self._user_id, _flat(given))
+            answer = self._run(name, _flat(given))
         except NoMemoryError as error:
             raise ToolCallError(tool_results.refusal(error)) from error
         except ValueError as error:
             raise ToolCallError(f"not called: {error}") from error
         return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+
+    def _run(self, name: str, given: Given) -> Json | str:
+        if name == _REMEMBER:
+            message = {"role": "user", "ts": given.pop("said_at", None), **given}
+            written = self._client.add(self._user_id, [message])
+            self._written.token = written.write_token
+            return tool_results.remembered(written)
+        read = partial(_READS[name], self._client, self._user_id)
+        if name == _NEIGHBORS:
+            return read(given)
+        return self._written.found_by(lambda token: read({**given, "at_least": token}))
 
 
 def _flat(given: Given) -> Given:
@@ -187,12 +224,6 @@ def _neighbors(client: Client, user_id: str, given: Given) -> Json:
     return tool_results.around(client.neighbors(user_id, **given))
 
 
-def _remember(client: Client, user_id: str, given: Given) -> Json:
-    said_at = given.pop("said_at", None) or datetime.now(UTC)
-    role = given.pop("role", "user")
-    return tool_results.remembered(client.write([chat_message(user_id=user_id, ts=said_at, role=role, **given)]))
-
-
 _Run = Callable[[Client, str, Given], Json | str]
 _READS: Final[Mapping[str, _Run]] = {
     "recall": _recall,
@@ -200,6 +231,5 @@ _READS: Final[Mapping[str, _Run]] = {
     "lexical_search": _lexical_search,
     "semantic_search": _semantic_search,
     "messages_list": _messages_list,
-    "neighbors": _neighbors,
+    _NEIGHBORS: _neighbors,
 }
-_WRITES: Final[Mapping[str, _Run]] = {"remember": _remember}

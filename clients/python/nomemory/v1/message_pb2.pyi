@@ -111,7 +111,10 @@ class ChatMessage(_message.Message):
     """conversation_id groups messages. Optional. At most 128 characters, no control characters."""
     @_builtins.property
     def ts(self) -> _timestamp_pb2.Timestamp:
-        """ts is when it was said, never when it was imported. Required. Kept in microseconds; finer parts are cut off."""
+        """ts is when it was said. Kept in microseconds; finer parts are cut off. Unset in a write: when it came to the server, by
+        the server's clock, in the order of the batch; or the `ts` of the message that has this `message_id` already, so that
+        sending it again changes nothing. What was said before must say when: never write old messages without it.
+        """
 
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:

@@ -74,11 +74,6 @@ class Retrieved:
         """Who spoke: the name if there is one, else the role."""
         return self.name or self.role.value
 
-    @property
-    def person(self) -> str:
-        """Name who spoke, if that is known; a tool is nobody, even if it has a name."""
-        return "" if self.role is Role.TOOL else self.name
-
 
 @dataclass(frozen=True, slots=True)
 class Evidence:

@@ -253,13 +253,14 @@ class CommitPlan:
 
     def _placed(self, batch: _Batch, message: Message, on_conflict: OnConflict) -> Outcome:
         key = (message.user_id, message.message_id)
-        encoded, existing = wire.encode(message), self._existing.get(key)
+        existing = self._existing.get(key)
         present: tuple[bytes, bytes | None] | None = None
         if key in batch.stores:
             former, former_wire = batch.stores[key]
-            present = former_wire, former.embedding
+            present, message = (former_wire, former.embedding), _dated(message, former.ts_us)
         elif existing is not None:
-            present = existing.wire, existing.embedding
+            present, message = (existing.wire, existing.embedding), _dated(message, existing.ts_us)
+        encoded = wire.encode(message)
         if present == (encoded, message.embedding):
             batch.covering = max(batch.covering, existing.sequence if existing else 0)
             return Outcome.UNCHANGED
@@ -292,6 +293,11 @@ class CommitPlan:
     def _next(self) -> int:
         self.sequence = next(self._numbers)
         return self.sequence
+
+
+def _dated(message: Message, ts_us: int) -> Message:
+    """Return a message with the time of the one that has its id, if it brought none: so a retry changes nothing."""
+    return message._replace(ts_us=ts_us) if message.is_undated else message
 
 
 def entries_of(message: Message) -> Iterator[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
@@ -50,8 +51,9 @@ async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dim
     """
     with checking(settings) as check:
         _check_batch(check, request)
+        arrived_us = _now_us()
         messages = [
-            _message(check, f"messages[{position}].", chat, dimension)
+            _message(check, f"messages[{position}].", chat, dimension, arrived_us + position)
             async for position, chat in _in_turns(request.messages[: settings.limits.write_batch_max])
         ]
         return Batch(messages, OnConflict.REPLACE if request.replace else OnConflict.REFUSE, request.request_id)
@@ -66,9 +68,10 @@ async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, d
     with checking(settings) as check:
         _check_batch(check, request)
     batch = Batch([], OnConflict.REPLACE if request.replace else OnConflict.SKIP, request.request_id)
+    arrived_us = _now_us()
     async for position, chat in _in_turns(request.messages):
         alone = Checker(settings)
-        message = _message(alone, "", chat, dimension)
+        message = _message(alone, "", chat, dimension, arrived_us + position)
         if alone.violations:
             shown_id = chat.message_id[: settings.limits.id_max_chars]
             reason = Reason.ERROR_REASON_INVALID_FIELD
@@ -132,10 +135,14 @@ def _matching(check: Checker, request: pb.DeleteMessagesRequest) -> Filter:
     return narrowed
 
 
-def _message(check: Checker, at: str, chat: message_pb2.ChatMessage, dimension: int) -> Message:
-    if not chat.HasField("ts"):
-        check.refuse(f"{at}ts", "must be set")
-    ts_us = check.timestamp(f"{at}ts", chat.ts)
+def _now_us() -> int:
+    return time.time_ns() // 1_000
+
+
+def _message(check: Checker, at: str, chat: message_pb2.ChatMessage, dimension: int, arrived_us: int) -> Message:
+    """Check a message. One without a time has that at which it arrived: a microsecond for each keeps their order."""
+    is_undated = not chat.HasField("ts")
+    ts_us = arrived_us if is_undated else check.timestamp(f"{at}ts", chat.ts)
     return Message(
         user_id=check.user(f"{at}user_id", chat.user_id),
         message_id=check.identifier(f"{at}message_id", chat.message_id, required=False),
@@ -147,6 +154,7 @@ def _message(check: Checker, at: str, chat: message_pb2.ChatMessage, dimension: 
         metadata=check.metadata(f"{at}metadata", chat.metadata, most=check.settings.limits.metadata_max_entries),
         embedding=check.vector(f"{at}embedding", chat.embedding, dimension) if chat.embedding else None,
         expire_us=_expire_us(check, f"{at}expire_ts", chat, ts_us),
+        is_undated=is_undated,
     )
 
 

@@ -4,7 +4,7 @@ A request of a method comes out of the path, the query and the body of an HTTP r
 One that comes from two is refused unless both say the same, so that no reader of a request, in front of the server or
 in it, takes another value than the server does.
 
-A query is read as the object that JSON would have in its place: `filter.role=ROLE_USER&filter.metadata[topic]=food`.
+A query is read as the object that JSON would have in its place: `filter.role=user&filter.metadata[topic]=food`.
 """
 
 from __future__ import annotations

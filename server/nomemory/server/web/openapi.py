@@ -16,11 +16,13 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from nomemory.server import __version__
 from nomemory.server.identity.access import Need
 from nomemory.server.web.bindings import Binding, path_of
-from nomemory.server.web.values import inner, is_map, json_type, value_of
+from nomemory.server.web.values import inner, is_map, json_type, short_names, value_of
 
 Json = dict[str, Any]
 _JSON: Final = "application/json"
 _LINES: Final = "application/x-ndjson"
+_ASKED: Final = frozenset({"Role", "ListOrder"})
+"""The enums that are in requests, which may say `user` for `ROLE_USER`."""
 _COMMENTS: Final = Path(__file__).with_name("comments.json")
 
 
@@ -74,7 +76,7 @@ class Schemas:
             about = " ".join([described(enum.full_name).get("description", ""), *told]).strip()
             self.found[enum.name] = {
                 "type": "string",
-                "enum": [value.name for value in enum.values],
+                "enum": [*(value.name for value in enum.values), *(short_names(enum) if enum.name in _ASKED else ())],
                 "description": about,
             }
         return {"$ref": f"#/components/schemas/{enum.name}"}
@@ -128,7 +130,8 @@ def document(bindings: Sequence[Binding], needs: Mapping[str, Need]) -> Json:
             "title": "NoMemory",
             "version": __version__,
             "description": "A memory for chat assistants that can be checked. 64-bit numbers are strings; fields go by "
-            "lowerCamelCase, and in requests by their names in the contract, too.",
+            "lowerCamelCase, and in requests by their names in the contract, too. Requests may say `user` for "
+            "`ROLE_USER`; answers never do.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],

@@ -142,17 +142,26 @@ def _write_float(value: float) -> object:
     return np.float32(value)  # it has fewer digits than Python would write
 
 
+def short_names(of: EnumDescriptor) -> dict[str, str]:
+    """Return the values of an enum but its first, UNSPECIFIED: `user` for `ROLE_USER`. A request may say either."""
+    prefix = of.values[0].name.removesuffix("UNSPECIFIED")
+    return {value.name.removeprefix(prefix).lower(): value.name for value in of.values[1:]}
+
+
 @cache
 def _enum(of: EnumDescriptor) -> JsonType:
-    numbers = {value.name: value.number for value in of.values}
     names = {value.number: value.name for value in of.values}
+    short = short_names(of)
+    numbers = {name: number for number, name in names.items()}
+    numbers |= {one: numbers[name] for one, name in short.items()}
+    known = ", ".join(f"{one} ({name})" for one, name in short.items())
 
     def read(value: Json) -> int:
         try:
             # An unknown number is for the service to refuse, as over gRPC.
             return numbers[value] if type(value) is str and value in numbers else _read_int32(value)
         except UnfitError:
-            raise UnfitError(f"is no {of.name}") from None
+            raise UnfitError(f"is no {of.name}: there are {known}") from None
 
     return JsonType(read, lambda number: names.get(number, number))
 

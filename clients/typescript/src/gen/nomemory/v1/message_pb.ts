@@ -31,7 +31,9 @@ export type ChatMessage = Message<"nomemory.v1.ChatMessage"> & {
   messageId: string;
 
   /**
-   * ts is when it was said, never when it was imported. Required. Kept in microseconds; finer parts are cut off.
+   * ts is when it was said. Kept in microseconds; finer parts are cut off. Unset in a write: when it came to the server, by
+   * the server's clock, in the order of the batch; or the `ts` of the message that has this `message_id` already, so that
+   * sending it again changes nothing. What was said before must say when: never write old messages without it.
    *
    * @generated from field: google.protobuf.Timestamp ts = 2;
    */

@@ -1,0 +1,29 @@
+"""The table of methods in docs/clients.md is that of the classes."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from nomemory.client import AsyncClient, Client
+
+PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
+TABLE = re.findall(r"^\| (`\w+\(.*?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+ROWS = dict(re.findall(r"`(\w+)\(([^)]*)\)`", "".join(TABLE)))
+
+
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+def test_it_has_every_method_and_no_other(client: type[Client | AsyncClient]) -> None:
+    assert ROWS.keys() == {name for name in dir(client) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("name", "named"), ROWS.items())
+def test_its_arguments_are_those_of_the_method(name: str, named: str) -> None:
+    with Client("127.0.0.1:1") as client:
+        takes = inspect.signature(getattr(client, name)).parameters.values()
+    required = [one.name for one in takes if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
+    said = [one for one in named.split(", ") if one]
+    assert set(required) <= set(said) <= {one.name for one in takes}
