@@ -30,15 +30,17 @@ from nomemory.recall.model.memory_view import (
     Synthesis,
     Verdict,
 )
+from nomemory.recall.model.note import Note, NoteKind, note
 from nomemory.recall.model.question import Question
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """A verdict, and in words why."""
+    """A verdict, why, and the probability that was enough; None: it did not decide."""
 
     verdict: Verdict
-    reason: str
+    reason: Note
+    enough: float | None = None
 
 
 def own_verdict(said: Verdict | None, *, cited: bool, contradictory: bool) -> Verdict | None:
@@ -69,15 +71,14 @@ def decide(
         named: whether speakers have names.
     """
     if not cited:
-        return Ruling(Verdict.INSUFFICIENT, "no statement could be cited")
+        return Ruling(Verdict.INSUFFICIENT, note(NoteKind.NOTHING_CITED))
     if contradictory:
-        return Ruling(Verdict.CONFLICTING, "what was said contradicts itself")
+        return Ruling(Verdict.CONFLICTING, note(NoteKind.CONTRADICTORY))
     if sufficiency is None:
-        return Ruling(Verdict.SUPPORTED, "how likely it is that the quotes answer was not asked")
-    figure = f"an estimate of {sufficiency.probability:.2f}, where {rule.least(sufficiency, named=named):.2f} is enough"
-    if not rule.is_met(sufficiency, named=named):
-        return Ruling(Verdict.INSUFFICIENT, f"the quotes probably do not answer: {figure}")
-    return Ruling(Verdict.SUPPORTED, f"the quotes probably answer: {figure}")
+        return Ruling(Verdict.SUPPORTED, note(NoteKind.NOT_ESTIMATED))
+    estimate, enough = sufficiency.probability, rule.least(sufficiency, named=named)
+    verdict, does = (Verdict.SUPPORTED, "") if estimate >= enough else (Verdict.INSUFFICIENT, "do not ")
+    return Ruling(verdict, note(NoteKind.ESTIMATED, does=does, estimate=estimate, enough=enough), enough)
 
 
 NEAR: Final = 2.25
@@ -164,23 +165,23 @@ def conclude(question: Question, draft: Draft, findings: Findings, rule: EnoughR
     verdict = own_verdict(draft.verdict, cited=bool(view.statements()), contradictory=bool(claimed))
     if verdict is not None:
         return _as_drafted(view, verdict, claimed, findings, notes)
-    misfit = () if draft.verdict is None else (f"the verdict {draft.verdict.value} did not fit: the rules decided",)
+    misfit = () if draft.verdict is None else (note(NoteKind.VERDICT_MISFIT, verdict=draft.verdict.value),)
     return _by_rules(question, draft, findings, rule, misfit)
 
 
 def _as_drafted(
-    view: MemoryView, verdict: Verdict, claimed: Sequence[TextPair], findings: Findings, notes: tuple[str, ...]
+    view: MemoryView, verdict: Verdict, claimed: Sequence[TextPair], findings: Findings, notes: tuple[Note, ...]
 ) -> Synthesis:
     sides = {text for pair in claimed for text in pair.texts}
     against = {citation.message_id for one in view.statements() if one.text in sides for citation in one.citations}
     view = _marked(view, findings, against)
     stated = {one.text: one for one in view.statements()}
     conflicts = tuple(Conflict(stated[pair.earlier], stated[pair.later]) for pair in claimed)
-    return Synthesis(view, verdict, conflicts, (*notes, "the verdict is the model's"))
+    return Synthesis(view, verdict, conflicts, (*notes, note(NoteKind.VERDICT_OF_MODEL)))
 
 
 def _by_rules(
-    question: Question, draft: Draft, findings: Findings, rule: EnoughRule, misfit: tuple[str, ...]
+    question: Question, draft: Draft, findings: Findings, rule: EnoughRule, misfit: tuple[Note, ...]
 ) -> Synthesis:
     """Show both sides of each contradiction that the rules find, and decide by how likely the log is to answer."""
     named = is_named(findings.retrieval)
@@ -196,7 +197,7 @@ def _by_rules(
         contradictory=bool(conflicts),
         named=named,
     )
-    return Synthesis(view, ruling.verdict, conflicts, (*notes, *misfit, ruling.reason))
+    return Synthesis(view, ruling.verdict, conflicts, (*notes, *misfit, ruling.reason), ruling.enough)
 
 
 def _sides(pairs: Iterable[Pair], drafts: Sequence[DraftStatement]) -> list[DraftStatement]:

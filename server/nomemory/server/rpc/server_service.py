@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from nomemory.recall.skills.loader import SkillLibrary
 from nomemory.server.admission.scheduler import ReadScheduler
 from nomemory.server.identity.access import FOR_EVERYBODY
+from nomemory.server.identity.caller import Scope
 from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.vector.space import ServingSpace
 from nomemory.v1 import server_service_pb2 as pb
@@ -20,11 +22,13 @@ class ServerService:
         info: what is the same for every caller, as long as the server runs.
         scheduler: knows what is in hand; None where no reads are served.
         spaces: what is searched by meaning; None where that is another server's.
+        skills: what recalls can be steered by; None where there are none.
     """
 
     info: pb.GetServerInfoResponse
     scheduler: ReadScheduler | None = None
     spaces: ServingSpace | None = None
+    skills: SkillLibrary | None = None
     full_name: str = "nomemory.v1.ServerService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
@@ -39,6 +43,8 @@ class ServerService:
             reads=self._load() if call.namespace is None else None,
         )
         described.MergeFrom(self.info)
+        if self.skills is not None and Scope.RECALL in caller.scopes:
+            described.skills.extend(self.skills.names())
         if self.spaces is not None:
             embedder = self.spaces.now.embedder
             described.embedding_model = embedder.model if embedder.kind != "none" else ""
