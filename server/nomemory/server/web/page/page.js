@@ -90,7 +90,7 @@ function operation(api, path, verb, described) {
     form.append(body);
   }
   const output = element("pre", { hidden: true });
-  form.append(element("button", { textContent: "Send" }), output);
+  form.append(element("button", { className: "go", textContent: "Send" }), output);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     output.hidden = false;
