@@ -61,12 +61,15 @@ def test_every_file_is_served_with_the_policy(inspected: Inspected) -> None:
         assert "set-cookie" not in answer.headers
 
 
-def test_one_look_is_served_for_the_inspector_and_the_page_that_tries_the_calls(inspected: Inspected) -> None:
+def test_inspector_site_and_the_page_that_tries_the_calls_have_one_look(inspected: Inspected) -> None:
     for name in ("tokens.css", "elements.css", "mark.svg"):
         assert httpx.get(inspected.url + name).content == httpx.get(f"{inspected.server.http}/{name}").content
         for page in (inspected.url, f"{inspected.server.http}/"):
             assert f'href="{name}"' in httpx.get(page).text
-    own = [file.read_text("utf-8") for file in FOLDER.parent.rglob("*.css") if file.name != "tokens.css"]
+    website = Path(__file__).parents[2] / "website"
+    assert "[tokens.css, style.css]" in (website / "mkdocs.yml").read_text("utf-8")
+    styles = [file for folder in (FOLDER.parent, website) for file in folder.rglob("*.css")]
+    own = [file.read_text("utf-8") for file in styles if file.name != "tokens.css"]
     assert not [
         style for style in own if re.search(r"#[0-9a-fA-F]{3,8}\b(?!\[)(?=[;,) ])", style)
     ]  # colours are in one file
