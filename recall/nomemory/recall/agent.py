@@ -11,7 +11,7 @@ from nomemory.recall.grounding.citations import verify
 from nomemory.recall.grounding.conclusion import conclude
 from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.budget import Budget, Reading, StopReason
-from nomemory.recall.model.evidence import EnoughRule, Evidence, Findings
+from nomemory.recall.model.evidence import DEFAULT_RULE, EnoughRule, Evidence, Findings
 from nomemory.recall.model.memory_view import Draft, Synthesis, Verdict
 from nomemory.recall.model.note import Note, NoteKind, note
 from nomemory.recall.model.question import Question
@@ -26,7 +26,6 @@ from nomemory.recall.tools.bound_tools import BoundTools
 
 _KEPT_FOR_FALLBACK_S: Final = 2.0
 """Seconds of the search time that are reserved for the rules, in case a planner hangs."""
-_DEFAULT_RULE: Final = EnoughRule()
 _UNANSWERED: Final = frozenset({Verdict.INSUFFICIENT, Verdict.PENDING})
 
 
@@ -50,7 +49,7 @@ class RecallAgent:
         planner: Planner | None,
         model: ChatModel | None,
         budget: Budget,
-        rule: EnoughRule = _DEFAULT_RULE,
+        rule: EnoughRule = DEFAULT_RULE,
     ) -> None:
         self._tools = tools
         self._model = model
@@ -111,9 +110,7 @@ class RecallAgent:
             if self._fallback_planner is None:
                 return None
         self._answered_by = f"{self._planner.name}→{self._fallback_planner.name}"
-        self._notes.append(
-            note(NoteKind.PLANNER_FAILED, planner=self._planner.name, fallback=self._fallback_planner.name)
-        )
+        self._notes.append(note(NoteKind.PLANNER_FAILED, one=self._planner.name, other=self._fallback_planner.name))
         self._planner, self._fallback_planner = self._fallback_planner, None
         return await self._plan(search, iteration)
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from nomemory.recall.grounding.citations import verify
 from nomemory.recall.grounding.contradictions import Pair, attribution, contradictions, is_named
-from nomemory.recall.model.evidence import EnoughRule, Findings, Relation, Retrieval, Sufficiency
+from nomemory.recall.model.evidence import DEFAULT_RULE, EnoughRule, Findings, Relation, Retrieval, Sufficiency
 from nomemory.recall.model.memory_view import (
     Attribution,
     Conflict,
@@ -100,32 +100,23 @@ def superseded(relations: Iterable[Relation], cited: Collection[str]) -> dict[st
     return {one.earlier: one.later for one in alike if one.earlier in cited and one.later in cited}
 
 
-@dataclass(frozen=True, slots=True)
-class TextPair:
-    """Two statements, by their texts; no two of a view have the same."""
-
-    earlier: str
-    later: str
-
-    @property
-    def texts(self) -> frozenset[str]:
-        """Return both."""
-        return frozenset({self.earlier, self.later})
+Texts = tuple[str, str]
+"""The earlier and the later of two statements, by their texts; no two of a view have the same."""
 
 
-def surviving(claimed: Iterable[DraftConflict], view: MemoryView, retrieval: Retrieval) -> tuple[TextPair, ...]:
+def surviving(claimed: Iterable[DraftConflict], view: MemoryView, retrieval: Retrieval) -> tuple[Texts, ...]:
     """Return the conflicts between two statements of the view that rest on different messages, each pair once."""
     pairs = (_checked(one, view.statements(), retrieval) for one in claimed)
-    return tuple({pair.texts: pair for pair in pairs if pair}.values())
+    return tuple({frozenset(pair): pair for pair in pairs if pair}.values())
 
 
-def _checked(claimed: DraftConflict, statements: tuple[Statement, ...], retrieval: Retrieval) -> TextPair | None:
+def _checked(claimed: DraftConflict, statements: tuple[Statement, ...], retrieval: Retrieval) -> Texts | None:
     one = _citing(claimed.one, statements, retrieval)
     other = _citing(claimed.other, statements, retrieval)
     if one is None or other is None or _sources(one) == _sources(other):
         return None
     earlier, later = sorted((one, other), key=_first_said)
-    return TextPair(earlier.text, later.text)
+    return earlier.text, later.text
 
 
 def _citing(claimed: DraftCitation, statements: tuple[Statement, ...], retrieval: Retrieval) -> Statement | None:
@@ -151,10 +142,7 @@ def _first_said(statement: Statement) -> tuple[float, str]:
     return min((citation.ts.timestamp(), citation.message_id) for citation in statement.citations)
 
 
-_DEFAULT_RULE: Final = EnoughRule()
-
-
-def conclude(question: Question, draft: Draft, findings: Findings, rule: EnoughRule = _DEFAULT_RULE) -> Synthesis:
+def conclude(question: Question, draft: Draft, findings: Findings, rule: EnoughRule = DEFAULT_RULE) -> Synthesis:
     """Verify a draft, mark what was superseded and by whom it was said, and decide the verdict.
 
     A verdict and conflicts of the draft's own stand where they fit what could be verified; else the rules decide. The
@@ -170,13 +158,13 @@ def conclude(question: Question, draft: Draft, findings: Findings, rule: EnoughR
 
 
 def _as_drafted(
-    view: MemoryView, verdict: Verdict, claimed: Sequence[TextPair], findings: Findings, notes: tuple[Note, ...]
+    view: MemoryView, verdict: Verdict, claimed: Sequence[Texts], findings: Findings, notes: tuple[Note, ...]
 ) -> Synthesis:
-    sides = {text for pair in claimed for text in pair.texts}
+    sides = {text for pair in claimed for text in pair}
     against = {citation.message_id for one in view.statements() if one.text in sides for citation in one.citations}
     view = _marked(view, findings, against)
     stated = {one.text: one for one in view.statements()}
-    conflicts = tuple(Conflict(stated[pair.earlier], stated[pair.later]) for pair in claimed)
+    conflicts = tuple(Conflict(stated[earlier], stated[later]) for earlier, later in claimed)
     return Synthesis(view, verdict, conflicts, (*notes, note(NoteKind.VERDICT_OF_MODEL)))
 
 
@@ -190,13 +178,8 @@ def _by_rules(
     view, notes = verify([*draft.statements, *_sides(pairs, draft.statements)], findings.retrieval)
     view = _marked(view, findings, {one.message_id for pair in pairs for one in pair})
     conflicts = tuple(_conflicts(view, pairs))
-    ruling = decide(
-        findings.sufficiency,
-        rule,
-        cited=bool(view.statements()),
-        contradictory=bool(conflicts),
-        named=named,
-    )
+    cited, contradictory = bool(view.statements()), bool(conflicts)
+    ruling = decide(findings.sufficiency, rule, cited=cited, contradictory=contradictory, named=named)
     return Synthesis(view, ruling.verdict, conflicts, (*notes, *misfit, ruling.reason), ruling.enough)
 
 

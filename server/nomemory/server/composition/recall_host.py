@@ -104,14 +104,9 @@ def recall_service(
         OSError: the audit file cannot be written.
     """
     answered_by = choose_planner(settings, stack)
-    enough = EnoughRule(
-        settings.recall.sufficiency,
-        settings.recall.sufficiency_named,
-        settings.recall.sufficiency_unnamed,
-        settings.recall.sufficiency_words_only,
-        settings.recall.quoted,
-    )
-    host = RecallHost(stub, metadata, answered_by, enough)
+    recall = settings.recall
+    points = (recall.sufficiency, recall.sufficiency_named, recall.sufficiency_unnamed, recall.sufficiency_words_only)
+    host = RecallHost(stub, metadata, answered_by, EnoughRule(*points, recall.quoted))
     return RecallService(host.ask, skill_library(settings), host_budget(settings), settings, spaces, meters or Meters())
 
 

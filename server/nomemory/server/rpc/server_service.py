@@ -41,10 +41,9 @@ class ServerService:
         described = pb.GetServerInfoResponse(
             caller=pb.CallerInfo(user_id=caller.user_id or "", scopes=sorted(caller.scopes)),
             reads=self._load() if call.namespace is None else None,
+            skills=self.skills.names() if self.skills and Scope.RECALL in caller.scopes else (),
         )
         described.MergeFrom(self.info)
-        if self.skills is not None and Scope.RECALL in caller.scopes:
-            described.skills.extend(self.skills.names())
         if self.spaces is not None:
             embedder = self.spaces.now.embedder
             described.embedding_model = embedder.model if embedder.kind != "none" else ""
