@@ -183,7 +183,7 @@ def _server_service(
         ),
         scheduler,
         spaces,
-        skill_library(settings) if RECALL in services else None,
+        skill_library(settings).names if RECALL in services else tuple,
     )
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from nomemory.recall.skills.loader import SkillLibrary
 from nomemory.server.admission.scheduler import ReadScheduler
 from nomemory.server.identity.access import FOR_EVERYBODY
 from nomemory.server.identity.caller import Scope
@@ -22,13 +21,13 @@ class ServerService:
         info: what is the same for every caller, as long as the server runs.
         scheduler: knows what is in hand; None where no reads are served.
         spaces: what is searched by meaning; None where that is another server's.
-        skills: what recalls can be steered by; None where there are none.
+        skills: return the names of what recalls can be steered by.
     """
 
     info: pb.GetServerInfoResponse
     scheduler: ReadScheduler | None = None
     spaces: ServingSpace | None = None
-    skills: SkillLibrary | None = None
+    skills: Callable[[], Iterable[str]] = tuple
     full_name: str = "nomemory.v1.ServerService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
@@ -41,7 +40,7 @@ class ServerService:
         described = pb.GetServerInfoResponse(
             caller=pb.CallerInfo(user_id=caller.user_id or "", scopes=sorted(caller.scopes)),
             reads=self._load() if call.namespace is None else None,
-            skills=self.skills.names() if self.skills and Scope.RECALL in caller.scopes else (),
+            skills=self.skills() if Scope.RECALL in caller.scopes else (),
         )
         described.MergeFrom(self.info)
         if self.spaces is not None:
