@@ -90,6 +90,11 @@ def test_it_fits_a_narrow_screen(inspected: Inspected, browser: Browser) -> None
     page.until("document.querySelector('#talk').checkVisibility() && !document.querySelector('.card').hidden")
     page.click("#language")
     assert page.value(WIDE) == []
+    left, edge = page.value(
+        """(day => { day.textContent = '2025年11月23日'; return [day, day.closest('.row')].map(
+        one => one.getBoundingClientRect().left) })(document.querySelector('#line [aria-selected=true] .day'))"""
+    )
+    assert left >= edge
 
 
 def test_what_a_finger_meets_on_a_phone_is_44_pixels_high_and_so_is_the_head(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from google.protobuf.json_format import MessageToJson
-from inspector.inspected import ASKED, KOCHI, Inspected, recalled, write_sample
+from inspector.inspected import ASKED, KOCHI, ROOT, Inspected, recalled, write_sample
 from web.chromium import MISSING, PROGRAM
 from web.served import settings_of
 
@@ -155,13 +155,32 @@ def test_what_the_server_notes_is_said_in_the_pages_language(inspected: Inspecte
     limits = r.RecallLimits(sufficiency=0.5, enough=0.2, notes=["In English."])
     limits.coded_notes.add(code=r.NoteCode.Value(code), count=2)
     answer = MessageToJson(r.RecallResponse(verdict=r.VERDICT_SUPPORTED, limits=limits))
-    page = browser.page(inspected.url)
+    page = inspected.page(browser, "sam")
     page.click("#language")
     said = page.value(
         f"import('/inspect/verdict.js').then(({{verdict}}) => verdict({{result: {answer}, tookMs: 1}}).textContent)"
     )
-    assert ("In English" in said) is (code == "NOTE_CODE_SKILL")  # an entry of the skill, as it stands there
-    assert "note." not in said
+    # an entry of a skill is named as it stands there
+    assert re.findall(r"[A-Za-z_.]{3,}", said) == (["English."] if code == "NOTE_CODE_SKILL" else [])
+
+
+def test_faults_are_said_in_the_pages_language(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam")
+    page.click("#language")
+    kinds = re.findall(r"`([A-Z]+_[A-Z]+|UNREACHABLE)`", text_of("ServerFault"))
+    assert len(kinds) == 5
+    for kind in kinds:
+        said = page.value(
+            "import('/inspect/server_state.js').then(({faultsCard}) => "
+            f"faultsCard([{{part: 'qdrant', kind: '{kind}'}}]).textContent)"
+        )
+        assert re.fullmatch(r"qdrant: [^A-Za-z_]+", said), said
+
+
+def text_of(message: str) -> str:
+    """Return what the contract says of a message, its fields and their comments."""
+    contract = (ROOT / "proto" / "nomemory" / "v1" / "ingest_service.proto").read_text("utf-8")
+    return contract.partition(f"message {message} {{")[2].partition("\n}")[0].replace("\n  // ", " ")
 
 
 def drawn(page: Page, answer: r.RecallResponse) -> dict[str, list[list[str]]]:
