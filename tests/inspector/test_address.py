@@ -63,3 +63,11 @@ def test_an_address_without_a_user_shows_nobody_and_lets_one_be_chosen(inspected
     page.value("history.back()")
     looks_at(page, "sam")
     assert not page.value("document.querySelector('dialog.choose').open")
+
+
+def test_it_keeps_no_question_and_takes_a_new_token(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam")
+    page.value("location.hash = '#user=lin&question=secret'")
+    looks_at(page, "lin")
+    page.value("location.hash = '#token=anew'")
+    page.until("sessionStorage.getItem('nomemory-inspect-token') === 'anew' && location.hash === ''")

@@ -1,5 +1,6 @@
 // The page's address says whose talk is looked at, and nothing else: `#user=…`.
-const inAddress = () => new URLSearchParams(location.hash.slice(1)).get("user") ?? "";
+const said = () => new URLSearchParams(location.hash.slice(1));
+const inAddress = () => said().get("user") ?? "";
 
 // Write a user into the address: as a place to come back to, or, `isSame`, in place of what it says now.
 function note(user, { isSame = false } = {}) {
@@ -13,6 +14,7 @@ export const address = {
     return inAddress();
   },
   note,
-  // Tell of each other user that the address says, by hand or by Back.
-  onChange: (listener) => addEventListener("hashchange", () => listener(inAddress())),
+  // Tell of each other user that the address says, by hand or by Back. A new token is taken by a new page.
+  onChange: (listener) =>
+    addEventListener("hashchange", () => (said().has("token") ? location.reload() : listener(inAddress()))),
 };

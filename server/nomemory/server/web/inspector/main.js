@@ -40,15 +40,16 @@ async function show(message, spans) {
 // Look at a user: all panes do at once, so none asks about another one than the address says.
 function look(chosen) {
   user = chosen;
-  address.note(user, { isSame: Boolean(own) });
+  address.note(user);
   byId("user").replaceChildren(element("span", user ? { text: user } : { word: "users.choose" }));
   if (user) users.close();
   for (const part of [talk, recall, comparison, state]) part.of(user);
 }
 
 async function follow(asked) {
-  if ((own || asked) !== user) look(own || asked);
-  else if (own) address.note(own, { isSame: true });
+  const wanted = own || asked;
+  address.note(wanted, { isSame: true });
+  if (wanted !== user) look(wanted);
   if (!user) await users.open();
 }
 
@@ -58,7 +59,9 @@ async function begin() {
     own = caller?.userId ?? "";
     byId("user").disabled = Boolean(own);
     for (const { form } of [recall, comparison]) form.offer(skills);
-    look(own || address.user);
+    const first = own || address.user;
+    address.note(first, { isSame: true });
+    look(first);
     if (!user) await users.open();
   } catch (error) {
     failed(error);
