@@ -34,8 +34,9 @@ def sample() -> Iterator[Inspected]:
 def recall(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
     """Show a recall in English, in the light."""
     page = recalled(inspected.page(browser, "sam", KOCHI))
-    page.click(".statement .place")
+    page.click(".superseded .place")
     page.until("document.querySelectorAll('.ticks i').length")
+    page.value("document.querySelector('#recall').scrollTo(0, 0)")
     yield "recall", page
     page.press("Escape")
     page.value("document.querySelector('.found-messages h3').scrollIntoView()")

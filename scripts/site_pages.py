@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+LOOK = ROOT / "server" / "nomemory" / "server" / "web" / "look"
+"""Colours and type, which the site has in common with the server's own pages."""
 FIRST = ["README.md", "README.zh.md", "SECURITY.md"]
 LANDING = {"README.md": "website/landing.md"}
 """What stands in a page's place. The README's table is the site's navigation, so the site needs no README."""
@@ -97,7 +99,8 @@ def main(folder: Path) -> None:
         file = folder / "pages" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
-    shutil.copy(ROOT / "website" / "style.css", folder / "pages")
+    for part in (ROOT / "website" / "style.css", LOOK / "tokens.css", LOOK / "mark.svg"):
+        shutil.copy(part, folder / "pages")
     shutil.copy(ROOT / "website" / "mkdocs.yml", folder)
 
 

@@ -79,7 +79,7 @@ def test_markup_in_every_field_is_text_everywhere(attacked: Inspected, browser: 
     recalled(page)
     assert attack("content") in page.text(".found-messages")
     assert attack("question") in page.text(".steps")
-    for opened in (".steps summary", ".score summary", ".statement .place", "#tab-compare", "#tab-state"):
+    for opened in (".step", ".score summary", ".statement .place", "#tab-compare", "#tab-state"):
         page.click(opened)
     unharmed(page)
 
@@ -89,7 +89,11 @@ def test_markup_in_the_name_of_a_skill_and_in_an_address_is_text(attacked: Inspe
     page.until("document.querySelector('.extent').textContent === 'No messages'")
     assert page.text("#user").startswith(attack("hash"))
     page.click("#recall .ask summary")
-    page.write("#recall .ask input[type=text]", attack("skill")[:64])
+    page.value(
+        f"import('/inspect/element.js').then(({{byId}}) => {{ const option = document.createElement('option');"
+        f" option.text = {json.dumps(attack('skill')[:64])}; byId('recall').querySelector('select')"
+        ".append(option); option.selected = true; })"
+    )
     page.click("#recall .go")
     page.until("document.querySelector('.verdict.failed')")
     unharmed(page)
@@ -178,7 +182,10 @@ def test_a_users_token_shows_that_user_alone(guarded: tuple[Inspected, str], bro
     page = entered(inspected, browser, token("ann"))
     page.until(f"{ROWS}.length === 1")
     assert page.value("document.querySelector('#user').disabled")
+    assert page.text(".extent").startswith("1 message, ")
     page.value(f"location.hash = '#user=bob'; window.token = {json.dumps(token('ann'))}")
+    page.until("location.hash === '#user=ann'")
+    assert page.text("#user") == "ann"
     refused = page.value(
         """Promise.all(['contract', 'credential'].map(name => import(`/inspect/${name}.js`)))
         .then(([contract, {credential}]) => { credential.type(token); return Promise.all([

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(400)]
 ROOT = Path(__file__).parents[2]
-PIECES = """[...document.querySelectorAll('section > .evidence-list > li:first-child .plus i')].map(piece => {
+PIECES = """[...document.querySelector('section > .evidence-list > li').querySelectorAll('.plus i')].map(piece => {
   const {x, y, width, height} = piece.getBoundingClientRect();
-  return [Math.floor(x + width / 2), Math.floor(y + height / 2), getComputedStyle(piece).backgroundColor] })"""
+  return [Math.floor(x + width / 2), Math.floor(y + 2), getComputedStyle(piece).backgroundColor] })"""
 COLOURS = """(async (png, places) => {
   const image = await createImageBitmap(await (await fetch(`data:image/png;base64,${png}`)).blob());
   const canvas = new OffscreenCanvas(image.width, image.height).getContext('2d');

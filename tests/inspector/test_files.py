@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from inspector.inspected import Inspected
 
 FOLDER = Path(pages.__file__).with_name("inspector")
-FILES = sorted(file.relative_to(FOLDER).as_posix() for file in FOLDER.rglob("*") if file.is_file())
+LOOK = FOLDER.with_name("look")
+FILES = sorted(file.relative_to(one).as_posix() for one in (FOLDER, LOOK) for file in one.rglob("*") if file.is_file())
 SCRIPTS = [file for file in FILES if file.endswith(".js")]
 READING = {
     "QueryService/ListUsers", "QueryService/ListMessages", "QueryService/CountMessages", "QueryService/LexicalSearch",
@@ -30,7 +31,7 @@ READING = {
 
 
 def text(name: str) -> str:
-    return (FOLDER / name).read_text("utf-8")
+    return ((LOOK if (LOOK / name).exists() else FOLDER) / name).read_text("utf-8")
 
 
 def test_it_is_off_by_default() -> None:
@@ -58,6 +59,20 @@ def test_every_file_is_served_with_the_policy(inspected: Inspected) -> None:
         assert answer.headers["cross-origin-resource-policy"] == "same-origin"
         assert answer.headers["x-frame-options"] == "DENY"
         assert "set-cookie" not in answer.headers
+
+
+def test_inspector_site_and_the_page_that_tries_the_calls_have_one_look(inspected: Inspected) -> None:
+    for name in ("tokens.css", "elements.css", "mark.svg"):
+        assert httpx.get(inspected.url + name).content == httpx.get(f"{inspected.server.http}/{name}").content
+        for page in (inspected.url, f"{inspected.server.http}/"):
+            assert f'href="{name}"' in httpx.get(page).text
+    website = Path(__file__).parents[2] / "website"
+    assert "[tokens.css, style.css]" in (website / "mkdocs.yml").read_text("utf-8")
+    styles = [file for folder in (FOLDER.parent, website) for file in folder.rglob("*.css")]
+    own = [file.read_text("utf-8") for file in styles if file.name != "tokens.css"]
+    assert not [
+        style for style in own if re.search(r"#[0-9a-fA-F]{3,8}\b(?!\[)(?=[;,) ])", style)
+    ]  # colours are in one file
 
 
 def test_nothing_else_of_the_machine_is_served(inspected: Inspected) -> None:
@@ -104,7 +119,7 @@ def test_it_calls_what_reads_and_nothing_else() -> None:
 
 
 def words(language: str) -> set[str]:
-    return set(re.findall(r'^  "?([\w.]+)"?: "', text(f"words/{language}.js"), re.MULTILINE))
+    return set(re.findall(r'^  "?([\w.]+)"?: ["{]', text(f"words/{language}.js"), re.MULTILINE))
 
 
 def test_both_languages_have_the_same_words_and_every_word_is_there() -> None:

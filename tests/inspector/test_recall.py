@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from google.protobuf.json_format import MessageToJson
-from inspector.inspected import ASKED, KOCHI, recalled
+from inspector.inspected import ASKED, KOCHI, ROOT, Inspected, recalled, write_sample
 from web.chromium import MISSING, PROGRAM
+from web.served import settings_of
 
 from nomemory.v1 import recall_service_pb2 as r
+from served import started
 
 if TYPE_CHECKING:
-    from inspector.inspected import Inspected
     from web.devtools import Browser, Page
 
 pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(180)]
@@ -62,6 +63,52 @@ def test_each_score_is_a_bar_of_its_components(sam: Page) -> None:
     assert sum(pieces) / max(widths) == pytest.approx(1, abs=0.1)
 
 
+def test_its_colours_have_names_where_they_stand_and_are_explained(sam: Page) -> None:
+    names = sam.value(
+        """[...document.querySelectorAll('.bar-of-score')[0].querySelectorAll('i')].filter(one => one.clientWidth > 90)
+        .map(one => [one.innerText, one.className, one.title])"""
+    )
+    assert names
+    for name, colour, title in names:
+        assert colour == f"c-{name}"
+        assert title.startswith(f"{name} ")
+    sam.click(".legend summary")
+    used = sam.value("document.querySelectorAll('.legend summary i').length")
+    assert sam.value("[...document.querySelectorAll('.legend dd')].filter(one => one.innerText).length") == used
+    sam.click(".legend summary")
+
+
+def test_how_likely_it_is_stands_there_once_as_a_meter_with_its_threshold(sam: Page) -> None:
+    shown = sam.text("#recall .verdict")
+    likely = sam.value("document.querySelector('.gauge').getAttribute('aria-valuenow')")
+    assert re.findall(r"(\d+) %", shown) == [likely, "75"]
+    assert not re.search(r"0\.\d|1\.00", shown)
+    filled, tick, whole = sam.value(
+        """[document.querySelector('.gauge i').getBoundingClientRect().right, document.querySelector('.gauge b')
+        .getBoundingClientRect().x + 1, document.querySelector('.gauge').getBoundingClientRect().toJSON()]"""
+    )
+    assert (filled - whole["x"]) / whole["width"] == pytest.approx(int(likely) / 100, abs=0.02)
+    assert (tick - whole["x"]) / whole["width"] == pytest.approx(0.75, abs=0.02)
+
+
+def test_a_line_parts_what_is_quoted_from_what_is_only_near(sam: Page) -> None:
+    quoted, near = sam.value(
+        """[...document.querySelectorAll('.found-messages > section > .evidence-list')].map(
+        list => [...list.children].map(one => one.dataset.message))"""
+    )
+    cited = sam.value("[...document.querySelectorAll('.view .by span')].map(one => one.textContent)")
+    assert set(quoted) == set(cited)
+    assert near
+    assert not set(near) & set(cited)
+    line = "document.querySelector('.found-messages h4.near')"
+    assert sam.value(f"getComputedStyle({line}).borderTopWidth") == "2px"
+    assert sam.value(f"{line}.previousElementSibling.children.length") == len(quoted)
+    ranks = sam.value(
+        "[...document.querySelectorAll('section > .evidence-list .rank')].map(one => Number(one.textContent))"
+    )
+    assert ranks == list(range(1, len(ranks) + 1))
+
+
 def test_its_figures_can_be_read(sam: Page) -> None:
     sam.click(".score summary")
     sam.until("document.querySelector('.figures')?.innerText.includes('the score in the ranking')")
@@ -103,6 +150,39 @@ def test_what_contradicts_stands_side_by_side(sam: Page) -> None:
     assert shown["conflict"] == [["Said first (perhaps a contradiction)", "never"], ["Said later", "always"]]
 
 
+@pytest.mark.parametrize("code", [code for code in r.NoteCode.keys() if code != "NOTE_CODE_UNSPECIFIED"])  # noqa: SIM118
+def test_what_the_server_notes_is_said_in_the_pages_language(inspected: Inspected, browser: Browser, code: str) -> None:
+    limits = r.RecallLimits(sufficiency=0.5, enough=0.2, notes=["In English."])
+    limits.coded_notes.add(code=r.NoteCode.Value(code), count=2)
+    answer = MessageToJson(r.RecallResponse(verdict=r.VERDICT_SUPPORTED, limits=limits))
+    page = inspected.page(browser, "sam")
+    page.click("#language")
+    said = page.value(
+        f"import('/inspect/verdict.js').then(({{verdict}}) => verdict({{result: {answer}, tookMs: 1}}).textContent)"
+    )
+    # an entry of a skill is named as it stands there
+    assert re.findall(r"[A-Za-z_.]{3,}", said) == (["English."] if code == "NOTE_CODE_SKILL" else [])
+
+
+def test_faults_are_said_in_the_pages_language(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam")
+    page.click("#language")
+    kinds = re.findall(r"`([A-Z]+_[A-Z]+|UNREACHABLE)`", text_of("ServerFault"))
+    assert len(kinds) == 5
+    for kind in kinds:
+        said = page.value(
+            "import('/inspect/server_state.js').then(({faultsCard}) => "
+            f"faultsCard([{{part: 'qdrant', kind: '{kind}'}}]).textContent)"
+        )
+        assert re.fullmatch(r"qdrant: [^A-Za-z_]+", said), said
+
+
+def text_of(message: str) -> str:
+    """Return what the contract says of a message, its fields and their comments."""
+    contract = (ROOT / "proto" / "nomemory" / "v1" / "ingest_service.proto").read_text("utf-8")
+    return contract.partition(f"message {message} {{")[2].partition("\n}")[0].replace("\n  // ", " ")
+
+
 def drawn(page: Page, answer: r.RecallResponse) -> dict[str, list[list[str]]]:
     """Return what the page makes of the pairs in an answer."""
     return dict(
@@ -120,11 +200,44 @@ def drawn(page: Page, answer: r.RecallResponse) -> dict[str, list[list[str]]]:
 def test_what_cannot_be_asked_is_said(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam", "Anything?")
     page.click("#recall .ask summary")
-    page.write("#recall .ask input[type=text]", "no-such-skill")
+    page.value("document.querySelector('#recall select option').value = 'no-such-skill'")
     page.click("#recall .go")
     page.until("document.querySelector('.verdict.failed')")
     assert "there is no skill `no-such-skill`" in page.text(".verdict.failed")
     assert "ERROR_REASON_SKILL_NOT_FOUND" in page.text(".verdict.failed")
+
+
+def test_a_sample_question_is_asked_with_a_click(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam")
+    assert page.value("document.querySelectorAll('.samples .sample').length") == 3
+    question = page.text(".samples .sample")
+    page.click(".samples .sample")
+    page.until(ASKED)
+    assert page.text(".steps q") == question
+    assert page.value("document.querySelector('#question').value") == question
+    assert not page.value("document.querySelector('.empty').checkVisibility()")
+
+
+def test_skills_are_chosen_from_those_that_the_server_names(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("skills")
+    (folder / "tea").mkdir()
+    (folder / "tea" / "SKILL.md").write_text("---\nname: tea\ndescription: Finds tea.\n---\nFinds tea.\n", "utf-8")
+    with started(settings_of(tmp_path_factory.mktemp("data"), inspect=True, recall_skills=str(folder))) as server:
+        write_sample(server)
+        page = Inspected(server).page(browser, "sam", KOCHI)
+        offered = "[...document.querySelector('#recall select').options].map(one => one.text)"
+        assert page.value(offered) == ["nomemory-recall-default", "tea"]
+        page.value("document.querySelector('#recall select').value = 'tea'")
+        recalled(page)
+        assert "tea" in page.text("#recall .facts").split()
+        page.click("#tab-compare")
+        page.write("#compared", KOCHI)
+        page.press("Enter")
+        page.until("document.querySelector('.sum').textContent")
+        titles = page.value("[...document.querySelectorAll('.column h3')].map(one => one.textContent)")
+        assert titles[:1] + titles[2:3] == ["nomemory-recall-default", "tea"]
 
 
 def test_two_skills_are_compared(inspected: Inspected, browser: Browser) -> None:

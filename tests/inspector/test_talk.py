@@ -124,3 +124,13 @@ def test_what_goes_wrong_is_shown(inspected: Inspected, browser: Browser) -> Non
     assert page.text("#notice") == "That did not work: the server does not answer"
     page.click("#tab-state")
     page.until("document.querySelector('#state .verdict.failed')?.innerText.includes('does not answer')")
+
+
+def test_one_is_one_and_more_are_many(sam: Page) -> None:
+    said = """(async () => { const {speak, word} = await import('/inspect/language.js'); const found = [];
+      for (const language of ['en', 'zh']) {
+        speak(language);
+        for (const n of [0, 1, 2]) found.push(word('step.hits', {n}));
+      }
+      speak('en'); return found })()"""
+    assert sam.value(said) == ["0 messages", "1 message", "2 messages", "0 条消息", "1 条消息", "2 条消息"]

@@ -16,6 +16,7 @@ from nomemory.client.errors import NoMemoryError
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1 import recall_service_pb2 as r
 from talk import said
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ def test_it_reaches_the_ranking_only_and_says_what_was_searched_without_it(clien
     assert all("query_embedding" not in step.arguments for step in ranked.trace)
     without = client.recall(QUESTION, user_id=teller, include_trace=True)
     assert without.limits.notes[0] == WITHOUT_MEANING
+    assert without.limits.coded_notes[0].code == r.NOTE_CODE_MEANING_INCOMPLETE
+    assert len(without.limits.coded_notes) == len(without.limits.notes)
 
 
 def test_a_stream_shows_the_step(client: Client, teller: str) -> None:

@@ -133,6 +133,16 @@ def test_a_chat_model_is_a_feature_where_it_plans(
         assert ("recall_model" in told(server).features) == is_told
 
 
+def test_it_names_the_skills_of_recalls_as_they_are_now(start: Start, own_settings: Settings, tmp_path: Path) -> None:
+    with start(own_settings.with_changes(recall_skills=str(tmp_path))) as server:
+        assert list(told(server).skills) == ["nomemory-recall-default"]
+        for name in ("tea", "Not a skill", "no-file"):
+            (tmp_path / name).mkdir()
+        for name in ("tea", "Not a skill"):
+            (tmp_path / name / "SKILL.md").write_text("---\nname: tea\n---\n", encoding="utf-8")
+        assert list(told(server).skills) == ["nomemory-recall-default", "tea"]
+
+
 def test_every_worker_tells_the_same(tmp_path: Path) -> None:
     with fleet(tmp_path, 2) as several:
         answers = [ServerServiceStub(c).GetServerInfo(s.GetServerInfoRequest()) for c in several.channels().values()]
@@ -167,8 +177,11 @@ def test_whoever_is_let_in_may_ask_and_nobody_else(start: Start, own_settings: S
         callers = [(answer.caller.user_id, list(answer.caller.scopes)) for answer in answers]
         services = [("", [scope]) for scope in ("query", "ingest", "recall", "admin")]
         assert callers == [*services, ("ann", ["query", "recall"]), ("ann", [])]
+        may_recall = ["recall" in scopes for _, scopes in callers]
+        assert [list(answer.skills) == ["nomemory-recall-default"] for answer in answers] == may_recall
         for answer in answers:
             answer.ClearField("caller")
+            answer.ClearField("skills")
         assert all(answer == answers[0] for answer in answers)
         assert "authentication" in answers[0].features
         for metadata in ((), bearer("nm_not_a_key"), bearer(token("ann", aud="elsewhere"))):

@@ -82,6 +82,115 @@ func (Attribution) EnumDescriptor() ([]byte, []int) {
 	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{0}
 }
 
+// NoteCode is what a note is of. Unknown ones can be ignored.
+type NoteCode int32
+
+const (
+	// NOTE_CODE_UNSPECIFIED is never returned.
+	NoteCode_NOTE_CODE_UNSPECIFIED NoteCode = 0
+	// NOTE_CODE_ONE_CONVERSATION: only the conversation that the request names was looked at.
+	NoteCode_NOTE_CODE_ONE_CONVERSATION NoteCode = 1
+	// NOTE_CODE_MEANING_INCOMPLETE: not everything was searched by meaning.
+	NoteCode_NOTE_CODE_MEANING_INCOMPLETE NoteCode = 2
+	// NOTE_CODE_PLANNER_FAILED: the planner gave no answer, and the rules went on.
+	NoteCode_NOTE_CODE_PLANNER_FAILED NoteCode = 3
+	// NOTE_CODE_MODEL_FAILED: the chat model gave nothing that holds, and the rules composed the view.
+	NoteCode_NOTE_CODE_MODEL_FAILED NoteCode = 4
+	// NOTE_CODE_SKILL: a part of the skill is ignored, or cannot be read; the note's words say which.
+	NoteCode_NOTE_CODE_SKILL NoteCode = 5
+	// NOTE_CODE_NOT_RETRIEVED: citations of messages that were not retrieved were struck.
+	NoteCode_NOTE_CODE_NOT_RETRIEVED NoteCode = 6
+	// NOTE_CODE_NOT_THERE: citations whose words do not stand in the message were struck.
+	NoteCode_NOTE_CODE_NOT_THERE NoteCode = 7
+	// NOTE_CODE_UNCITED: statements without evidence were dropped.
+	NoteCode_NOTE_CODE_UNCITED NoteCode = 8
+	// NOTE_CODE_OVER_LIMIT: statements over the limit were left out.
+	NoteCode_NOTE_CODE_OVER_LIMIT NoteCode = 9
+	// NOTE_CODE_VERDICT_MISFIT: the model's verdict did not fit, and the rules decided.
+	NoteCode_NOTE_CODE_VERDICT_MISFIT NoteCode = 10
+	// NOTE_CODE_VERDICT_OF_MODEL: the verdict is the model's.
+	NoteCode_NOTE_CODE_VERDICT_OF_MODEL NoteCode = 11
+	// NOTE_CODE_NOTHING_CITED: no statement could be cited.
+	NoteCode_NOTE_CODE_NOTHING_CITED NoteCode = 12
+	// NOTE_CODE_CONTRADICTORY: what was said contradicts itself.
+	NoteCode_NOTE_CODE_CONTRADICTORY NoteCode = 13
+	// NOTE_CODE_NOT_ESTIMATED: how likely it is that the quotes answer was not asked.
+	NoteCode_NOTE_CODE_NOT_ESTIMATED NoteCode = 14
+	// NOTE_CODE_ESTIMATED: the verdict rests on `sufficiency` and `enough`.
+	NoteCode_NOTE_CODE_ESTIMATED NoteCode = 15
+	// NOTE_CODE_PENDING: messages were stored that are not searchable yet.
+	NoteCode_NOTE_CODE_PENDING NoteCode = 16
+)
+
+// Enum value maps for NoteCode.
+var (
+	NoteCode_name = map[int32]string{
+		0:  "NOTE_CODE_UNSPECIFIED",
+		1:  "NOTE_CODE_ONE_CONVERSATION",
+		2:  "NOTE_CODE_MEANING_INCOMPLETE",
+		3:  "NOTE_CODE_PLANNER_FAILED",
+		4:  "NOTE_CODE_MODEL_FAILED",
+		5:  "NOTE_CODE_SKILL",
+		6:  "NOTE_CODE_NOT_RETRIEVED",
+		7:  "NOTE_CODE_NOT_THERE",
+		8:  "NOTE_CODE_UNCITED",
+		9:  "NOTE_CODE_OVER_LIMIT",
+		10: "NOTE_CODE_VERDICT_MISFIT",
+		11: "NOTE_CODE_VERDICT_OF_MODEL",
+		12: "NOTE_CODE_NOTHING_CITED",
+		13: "NOTE_CODE_CONTRADICTORY",
+		14: "NOTE_CODE_NOT_ESTIMATED",
+		15: "NOTE_CODE_ESTIMATED",
+		16: "NOTE_CODE_PENDING",
+	}
+	NoteCode_value = map[string]int32{
+		"NOTE_CODE_UNSPECIFIED":        0,
+		"NOTE_CODE_ONE_CONVERSATION":   1,
+		"NOTE_CODE_MEANING_INCOMPLETE": 2,
+		"NOTE_CODE_PLANNER_FAILED":     3,
+		"NOTE_CODE_MODEL_FAILED":       4,
+		"NOTE_CODE_SKILL":              5,
+		"NOTE_CODE_NOT_RETRIEVED":      6,
+		"NOTE_CODE_NOT_THERE":          7,
+		"NOTE_CODE_UNCITED":            8,
+		"NOTE_CODE_OVER_LIMIT":         9,
+		"NOTE_CODE_VERDICT_MISFIT":     10,
+		"NOTE_CODE_VERDICT_OF_MODEL":   11,
+		"NOTE_CODE_NOTHING_CITED":      12,
+		"NOTE_CODE_CONTRADICTORY":      13,
+		"NOTE_CODE_NOT_ESTIMATED":      14,
+		"NOTE_CODE_ESTIMATED":          15,
+		"NOTE_CODE_PENDING":            16,
+	}
+)
+
+func (x NoteCode) Enum() *NoteCode {
+	p := new(NoteCode)
+	*p = x
+	return p
+}
+
+func (x NoteCode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (NoteCode) Descriptor() protoreflect.EnumDescriptor {
+	return file_nomemory_v1_recall_service_proto_enumTypes[1].Descriptor()
+}
+
+func (NoteCode) Type() protoreflect.EnumType {
+	return &file_nomemory_v1_recall_service_proto_enumTypes[1]
+}
+
+func (x NoteCode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use NoteCode.Descriptor instead.
+func (NoteCode) EnumDescriptor() ([]byte, []int) {
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{1}
+}
+
 // Verdict says whether the evidence answers the question.
 type Verdict int32
 
@@ -129,11 +238,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_nomemory_v1_recall_service_proto_enumTypes[1].Descriptor()
+	return file_nomemory_v1_recall_service_proto_enumTypes[2].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_nomemory_v1_recall_service_proto_enumTypes[1]
+	return &file_nomemory_v1_recall_service_proto_enumTypes[2]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -142,7 +251,7 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{1}
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{2}
 }
 
 // StopReason is why a recall stopped.
@@ -194,11 +303,11 @@ func (x StopReason) String() string {
 }
 
 func (StopReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_nomemory_v1_recall_service_proto_enumTypes[2].Descriptor()
+	return file_nomemory_v1_recall_service_proto_enumTypes[3].Descriptor()
 }
 
 func (StopReason) Type() protoreflect.EnumType {
-	return &file_nomemory_v1_recall_service_proto_enumTypes[2]
+	return &file_nomemory_v1_recall_service_proto_enumTypes[3]
 }
 
 func (x StopReason) Number() protoreflect.EnumNumber {
@@ -207,7 +316,7 @@ func (x StopReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StopReason.Descriptor instead.
 func (StopReason) EnumDescriptor() ([]byte, []int) {
-	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{2}
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{3}
 }
 
 // RecallRequest is a question.
@@ -1135,7 +1244,11 @@ type RecallLimits struct {
 	// model_calls is how many questions the chat model was asked; 0: rules answered.
 	ModelCalls int32 `protobuf:"varint,15,opt,name=model_calls,json=modelCalls,proto3" json:"model_calls,omitempty"`
 	// messages_read is how many different messages the chat model was shown, whole or in part.
-	MessagesRead  int32 `protobuf:"varint,16,opt,name=messages_read,json=messagesRead,proto3" json:"messages_read,omitempty"`
+	MessagesRead int32 `protobuf:"varint,16,opt,name=messages_read,json=messagesRead,proto3" json:"messages_read,omitempty"`
+	// enough is the sufficiency from which on the rules take the log to answer. Unset: the verdict does not rest on it.
+	Enough *float32 `protobuf:"fixed32,17,opt,name=enough,proto3,oneof" json:"enough,omitempty"`
+	// coded_notes say of each of `notes`, in their order, what it is, for readers of other languages.
+	CodedNotes    []*CodedNote `protobuf:"bytes,18,rep,name=coded_notes,json=codedNotes,proto3" json:"coded_notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1282,6 +1395,75 @@ func (x *RecallLimits) GetMessagesRead() int32 {
 	return 0
 }
 
+func (x *RecallLimits) GetEnough() float32 {
+	if x != nil && x.Enough != nil {
+		return *x.Enough
+	}
+	return 0
+}
+
+func (x *RecallLimits) GetCodedNotes() []*CodedNote {
+	if x != nil {
+		return x.CodedNotes
+	}
+	return nil
+}
+
+// CodedNote is a note without its words.
+type CodedNote struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// code is what the note is of.
+	Code NoteCode `protobuf:"varint,1,opt,name=code,proto3,enum=nomemory.v1.NoteCode" json:"code,omitempty"`
+	// count is how many citations or statements it is of. 0: it counts nothing.
+	Count         int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CodedNote) Reset() {
+	*x = CodedNote{}
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CodedNote) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CodedNote) ProtoMessage() {}
+
+func (x *CodedNote) ProtoReflect() protoreflect.Message {
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CodedNote.ProtoReflect.Descriptor instead.
+func (*CodedNote) Descriptor() ([]byte, []int) {
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *CodedNote) GetCode() NoteCode {
+	if x != nil {
+		return x.Code
+	}
+	return NoteCode_NOTE_CODE_UNSPECIFIED
+}
+
+func (x *CodedNote) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // RecallStep is one call of a tool, or, with an empty `tool`, a decision: to stop, or what the chat model reads.
 type RecallStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1308,7 +1490,7 @@ type RecallStep struct {
 
 func (x *RecallStep) Reset() {
 	*x = RecallStep{}
-	mi := &file_nomemory_v1_recall_service_proto_msgTypes[13]
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1502,7 @@ func (x *RecallStep) String() string {
 func (*RecallStep) ProtoMessage() {}
 
 func (x *RecallStep) ProtoReflect() protoreflect.Message {
-	mi := &file_nomemory_v1_recall_service_proto_msgTypes[13]
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1515,7 @@ func (x *RecallStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallStep.ProtoReflect.Descriptor instead.
 func (*RecallStep) Descriptor() ([]byte, []int) {
-	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{13}
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RecallStep) GetIteration() int32 {
@@ -1461,7 +1643,7 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\bConflict\x120\n" +
 	"\aearlier\x18\x01 \x01(\v2\x16.nomemory.v1.StatementR\aearlier\x12,\n" +
 	"\x05later\x18\x02 \x01(\v2\x16.nomemory.v1.StatementR\x05later\x12\x1a\n" +
-	"\bpossible\x18\x03 \x01(\bR\bpossible\"\xe1\x04\n" +
+	"\bpossible\x18\x03 \x01(\bR\bpossible\"\xc2\x05\n" +
 	"\fRecallLimits\x125\n" +
 	"\n" +
 	"time_range\x18\x01 \x01(\v2\x16.nomemory.v1.TimeRangeR\ttimeRange\x12%\n" +
@@ -1485,8 +1667,15 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\vsufficiency\x18\x0e \x01(\x02H\x00R\vsufficiency\x88\x01\x01\x12\x1f\n" +
 	"\vmodel_calls\x18\x0f \x01(\x05R\n" +
 	"modelCalls\x12#\n" +
-	"\rmessages_read\x18\x10 \x01(\x05R\fmessagesReadB\x0e\n" +
-	"\f_sufficiency\"\x9b\x02\n" +
+	"\rmessages_read\x18\x10 \x01(\x05R\fmessagesRead\x12\x1b\n" +
+	"\x06enough\x18\x11 \x01(\x02H\x01R\x06enough\x88\x01\x01\x127\n" +
+	"\vcoded_notes\x18\x12 \x03(\v2\x16.nomemory.v1.CodedNoteR\n" +
+	"codedNotesB\x0e\n" +
+	"\f_sufficiencyB\t\n" +
+	"\a_enough\"L\n" +
+	"\tCodedNote\x12)\n" +
+	"\x04code\x18\x01 \x01(\x0e2\x15.nomemory.v1.NoteCodeR\x04code\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x05R\x05count\"\x9b\x02\n" +
 	"\n" +
 	"RecallStep\x12\x1c\n" +
 	"\titeration\x18\x01 \x01(\x05R\titeration\x12\x18\n" +
@@ -1502,7 +1691,26 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\x17ATTRIBUTION_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10ATTRIBUTION_USER\x10\x01\x12\x15\n" +
 	"\x11ATTRIBUTION_OTHER\x10\x02\x12\x16\n" +
-	"\x12ATTRIBUTION_QUOTED\x10\x03*\x81\x01\n" +
+	"\x12ATTRIBUTION_QUOTED\x10\x03*\xe2\x03\n" +
+	"\bNoteCode\x12\x19\n" +
+	"\x15NOTE_CODE_UNSPECIFIED\x10\x00\x12\x1e\n" +
+	"\x1aNOTE_CODE_ONE_CONVERSATION\x10\x01\x12 \n" +
+	"\x1cNOTE_CODE_MEANING_INCOMPLETE\x10\x02\x12\x1c\n" +
+	"\x18NOTE_CODE_PLANNER_FAILED\x10\x03\x12\x1a\n" +
+	"\x16NOTE_CODE_MODEL_FAILED\x10\x04\x12\x13\n" +
+	"\x0fNOTE_CODE_SKILL\x10\x05\x12\x1b\n" +
+	"\x17NOTE_CODE_NOT_RETRIEVED\x10\x06\x12\x17\n" +
+	"\x13NOTE_CODE_NOT_THERE\x10\a\x12\x15\n" +
+	"\x11NOTE_CODE_UNCITED\x10\b\x12\x18\n" +
+	"\x14NOTE_CODE_OVER_LIMIT\x10\t\x12\x1c\n" +
+	"\x18NOTE_CODE_VERDICT_MISFIT\x10\n" +
+	"\x12\x1e\n" +
+	"\x1aNOTE_CODE_VERDICT_OF_MODEL\x10\v\x12\x1b\n" +
+	"\x17NOTE_CODE_NOTHING_CITED\x10\f\x12\x1b\n" +
+	"\x17NOTE_CODE_CONTRADICTORY\x10\r\x12\x1b\n" +
+	"\x17NOTE_CODE_NOT_ESTIMATED\x10\x0e\x12\x17\n" +
+	"\x13NOTE_CODE_ESTIMATED\x10\x0f\x12\x15\n" +
+	"\x11NOTE_CODE_PENDING\x10\x10*\x81\x01\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11VERDICT_SUPPORTED\x10\x01\x12\x17\n" +
@@ -1535,78 +1743,82 @@ func file_nomemory_v1_recall_service_proto_rawDescGZIP() []byte {
 	return file_nomemory_v1_recall_service_proto_rawDescData
 }
 
-var file_nomemory_v1_recall_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_nomemory_v1_recall_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_nomemory_v1_recall_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_nomemory_v1_recall_service_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_nomemory_v1_recall_service_proto_goTypes = []any{
 	(Attribution)(0),              // 0: nomemory.v1.Attribution
-	(Verdict)(0),                  // 1: nomemory.v1.Verdict
-	(StopReason)(0),               // 2: nomemory.v1.StopReason
-	(*RecallRequest)(nil),         // 3: nomemory.v1.RecallRequest
-	(*StreamRecallRequest)(nil),   // 4: nomemory.v1.StreamRecallRequest
-	(*StreamRecallResponse)(nil),  // 5: nomemory.v1.StreamRecallResponse
-	(*RecallContext)(nil),         // 6: nomemory.v1.RecallContext
-	(*Turn)(nil),                  // 7: nomemory.v1.Turn
-	(*RecallBudget)(nil),          // 8: nomemory.v1.RecallBudget
-	(*RecallResponse)(nil),        // 9: nomemory.v1.RecallResponse
-	(*MemoryView)(nil),            // 10: nomemory.v1.MemoryView
-	(*Statement)(nil),             // 11: nomemory.v1.Statement
-	(*Citation)(nil),              // 12: nomemory.v1.Citation
-	(*EvidenceMessage)(nil),       // 13: nomemory.v1.EvidenceMessage
-	(*Conflict)(nil),              // 14: nomemory.v1.Conflict
-	(*RecallLimits)(nil),          // 15: nomemory.v1.RecallLimits
-	(*RecallStep)(nil),            // 16: nomemory.v1.RecallStep
-	(*Embedding)(nil),             // 17: nomemory.v1.Embedding
-	(*TimeRange)(nil),             // 18: nomemory.v1.TimeRange
-	(Role)(0),                     // 19: nomemory.v1.Role
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
-	(*Span)(nil),                  // 22: nomemory.v1.Span
-	(*ChatMessage)(nil),           // 23: nomemory.v1.ChatMessage
-	(*structpb.Struct)(nil),       // 24: google.protobuf.Struct
+	(NoteCode)(0),                 // 1: nomemory.v1.NoteCode
+	(Verdict)(0),                  // 2: nomemory.v1.Verdict
+	(StopReason)(0),               // 3: nomemory.v1.StopReason
+	(*RecallRequest)(nil),         // 4: nomemory.v1.RecallRequest
+	(*StreamRecallRequest)(nil),   // 5: nomemory.v1.StreamRecallRequest
+	(*StreamRecallResponse)(nil),  // 6: nomemory.v1.StreamRecallResponse
+	(*RecallContext)(nil),         // 7: nomemory.v1.RecallContext
+	(*Turn)(nil),                  // 8: nomemory.v1.Turn
+	(*RecallBudget)(nil),          // 9: nomemory.v1.RecallBudget
+	(*RecallResponse)(nil),        // 10: nomemory.v1.RecallResponse
+	(*MemoryView)(nil),            // 11: nomemory.v1.MemoryView
+	(*Statement)(nil),             // 12: nomemory.v1.Statement
+	(*Citation)(nil),              // 13: nomemory.v1.Citation
+	(*EvidenceMessage)(nil),       // 14: nomemory.v1.EvidenceMessage
+	(*Conflict)(nil),              // 15: nomemory.v1.Conflict
+	(*RecallLimits)(nil),          // 16: nomemory.v1.RecallLimits
+	(*CodedNote)(nil),             // 17: nomemory.v1.CodedNote
+	(*RecallStep)(nil),            // 18: nomemory.v1.RecallStep
+	(*Embedding)(nil),             // 19: nomemory.v1.Embedding
+	(*TimeRange)(nil),             // 20: nomemory.v1.TimeRange
+	(Role)(0),                     // 21: nomemory.v1.Role
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*Span)(nil),                  // 24: nomemory.v1.Span
+	(*ChatMessage)(nil),           // 25: nomemory.v1.ChatMessage
+	(*structpb.Struct)(nil),       // 26: google.protobuf.Struct
 }
 var file_nomemory_v1_recall_service_proto_depIdxs = []int32{
-	6,  // 0: nomemory.v1.RecallRequest.context:type_name -> nomemory.v1.RecallContext
-	8,  // 1: nomemory.v1.RecallRequest.budget:type_name -> nomemory.v1.RecallBudget
-	17, // 2: nomemory.v1.RecallRequest.question_embedding:type_name -> nomemory.v1.Embedding
-	3,  // 3: nomemory.v1.StreamRecallRequest.recall:type_name -> nomemory.v1.RecallRequest
-	16, // 4: nomemory.v1.StreamRecallResponse.step:type_name -> nomemory.v1.RecallStep
-	9,  // 5: nomemory.v1.StreamRecallResponse.result:type_name -> nomemory.v1.RecallResponse
-	18, // 6: nomemory.v1.RecallContext.time_range:type_name -> nomemory.v1.TimeRange
-	19, // 7: nomemory.v1.RecallContext.role_pref:type_name -> nomemory.v1.Role
-	20, // 8: nomemory.v1.RecallContext.now:type_name -> google.protobuf.Timestamp
-	7,  // 9: nomemory.v1.RecallContext.turns:type_name -> nomemory.v1.Turn
-	19, // 10: nomemory.v1.Turn.role:type_name -> nomemory.v1.Role
-	21, // 11: nomemory.v1.RecallBudget.deadline:type_name -> google.protobuf.Duration
-	10, // 12: nomemory.v1.RecallResponse.memory_view:type_name -> nomemory.v1.MemoryView
-	13, // 13: nomemory.v1.RecallResponse.evidence:type_name -> nomemory.v1.EvidenceMessage
-	15, // 14: nomemory.v1.RecallResponse.limits:type_name -> nomemory.v1.RecallLimits
-	1,  // 15: nomemory.v1.RecallResponse.verdict:type_name -> nomemory.v1.Verdict
-	14, // 16: nomemory.v1.RecallResponse.conflicts:type_name -> nomemory.v1.Conflict
-	16, // 17: nomemory.v1.RecallResponse.trace:type_name -> nomemory.v1.RecallStep
-	11, // 18: nomemory.v1.MemoryView.preferences:type_name -> nomemory.v1.Statement
-	11, // 19: nomemory.v1.MemoryView.profile:type_name -> nomemory.v1.Statement
-	11, // 20: nomemory.v1.MemoryView.constraints:type_name -> nomemory.v1.Statement
-	12, // 21: nomemory.v1.Statement.citations:type_name -> nomemory.v1.Citation
+	7,  // 0: nomemory.v1.RecallRequest.context:type_name -> nomemory.v1.RecallContext
+	9,  // 1: nomemory.v1.RecallRequest.budget:type_name -> nomemory.v1.RecallBudget
+	19, // 2: nomemory.v1.RecallRequest.question_embedding:type_name -> nomemory.v1.Embedding
+	4,  // 3: nomemory.v1.StreamRecallRequest.recall:type_name -> nomemory.v1.RecallRequest
+	18, // 4: nomemory.v1.StreamRecallResponse.step:type_name -> nomemory.v1.RecallStep
+	10, // 5: nomemory.v1.StreamRecallResponse.result:type_name -> nomemory.v1.RecallResponse
+	20, // 6: nomemory.v1.RecallContext.time_range:type_name -> nomemory.v1.TimeRange
+	21, // 7: nomemory.v1.RecallContext.role_pref:type_name -> nomemory.v1.Role
+	22, // 8: nomemory.v1.RecallContext.now:type_name -> google.protobuf.Timestamp
+	8,  // 9: nomemory.v1.RecallContext.turns:type_name -> nomemory.v1.Turn
+	21, // 10: nomemory.v1.Turn.role:type_name -> nomemory.v1.Role
+	23, // 11: nomemory.v1.RecallBudget.deadline:type_name -> google.protobuf.Duration
+	11, // 12: nomemory.v1.RecallResponse.memory_view:type_name -> nomemory.v1.MemoryView
+	14, // 13: nomemory.v1.RecallResponse.evidence:type_name -> nomemory.v1.EvidenceMessage
+	16, // 14: nomemory.v1.RecallResponse.limits:type_name -> nomemory.v1.RecallLimits
+	2,  // 15: nomemory.v1.RecallResponse.verdict:type_name -> nomemory.v1.Verdict
+	15, // 16: nomemory.v1.RecallResponse.conflicts:type_name -> nomemory.v1.Conflict
+	18, // 17: nomemory.v1.RecallResponse.trace:type_name -> nomemory.v1.RecallStep
+	12, // 18: nomemory.v1.MemoryView.preferences:type_name -> nomemory.v1.Statement
+	12, // 19: nomemory.v1.MemoryView.profile:type_name -> nomemory.v1.Statement
+	12, // 20: nomemory.v1.MemoryView.constraints:type_name -> nomemory.v1.Statement
+	13, // 21: nomemory.v1.Statement.citations:type_name -> nomemory.v1.Citation
 	0,  // 22: nomemory.v1.Statement.attribution:type_name -> nomemory.v1.Attribution
-	22, // 23: nomemory.v1.Citation.span:type_name -> nomemory.v1.Span
-	20, // 24: nomemory.v1.Citation.ts:type_name -> google.protobuf.Timestamp
-	23, // 25: nomemory.v1.EvidenceMessage.message:type_name -> nomemory.v1.ChatMessage
-	11, // 26: nomemory.v1.Conflict.earlier:type_name -> nomemory.v1.Statement
-	11, // 27: nomemory.v1.Conflict.later:type_name -> nomemory.v1.Statement
-	18, // 28: nomemory.v1.RecallLimits.time_range:type_name -> nomemory.v1.TimeRange
-	19, // 29: nomemory.v1.RecallLimits.role:type_name -> nomemory.v1.Role
-	2,  // 30: nomemory.v1.RecallLimits.stop_reason:type_name -> nomemory.v1.StopReason
-	24, // 31: nomemory.v1.RecallStep.arguments:type_name -> google.protobuf.Struct
-	21, // 32: nomemory.v1.RecallStep.elapsed:type_name -> google.protobuf.Duration
-	3,  // 33: nomemory.v1.RecallService.Recall:input_type -> nomemory.v1.RecallRequest
-	4,  // 34: nomemory.v1.RecallService.StreamRecall:input_type -> nomemory.v1.StreamRecallRequest
-	9,  // 35: nomemory.v1.RecallService.Recall:output_type -> nomemory.v1.RecallResponse
-	5,  // 36: nomemory.v1.RecallService.StreamRecall:output_type -> nomemory.v1.StreamRecallResponse
-	35, // [35:37] is the sub-list for method output_type
-	33, // [33:35] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	24, // 23: nomemory.v1.Citation.span:type_name -> nomemory.v1.Span
+	22, // 24: nomemory.v1.Citation.ts:type_name -> google.protobuf.Timestamp
+	25, // 25: nomemory.v1.EvidenceMessage.message:type_name -> nomemory.v1.ChatMessage
+	12, // 26: nomemory.v1.Conflict.earlier:type_name -> nomemory.v1.Statement
+	12, // 27: nomemory.v1.Conflict.later:type_name -> nomemory.v1.Statement
+	20, // 28: nomemory.v1.RecallLimits.time_range:type_name -> nomemory.v1.TimeRange
+	21, // 29: nomemory.v1.RecallLimits.role:type_name -> nomemory.v1.Role
+	3,  // 30: nomemory.v1.RecallLimits.stop_reason:type_name -> nomemory.v1.StopReason
+	17, // 31: nomemory.v1.RecallLimits.coded_notes:type_name -> nomemory.v1.CodedNote
+	1,  // 32: nomemory.v1.CodedNote.code:type_name -> nomemory.v1.NoteCode
+	26, // 33: nomemory.v1.RecallStep.arguments:type_name -> google.protobuf.Struct
+	23, // 34: nomemory.v1.RecallStep.elapsed:type_name -> google.protobuf.Duration
+	4,  // 35: nomemory.v1.RecallService.Recall:input_type -> nomemory.v1.RecallRequest
+	5,  // 36: nomemory.v1.RecallService.StreamRecall:input_type -> nomemory.v1.StreamRecallRequest
+	10, // 37: nomemory.v1.RecallService.Recall:output_type -> nomemory.v1.RecallResponse
+	6,  // 38: nomemory.v1.RecallService.StreamRecall:output_type -> nomemory.v1.StreamRecallResponse
+	37, // [37:39] is the sub-list for method output_type
+	35, // [35:37] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_nomemory_v1_recall_service_proto_init() }
@@ -1626,8 +1838,8 @@ func file_nomemory_v1_recall_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nomemory_v1_recall_service_proto_rawDesc), len(file_nomemory_v1_recall_service_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   14,
+			NumEnums:      4,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

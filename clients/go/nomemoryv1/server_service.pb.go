@@ -78,7 +78,10 @@ type GetServerInfoResponse struct {
 	// in a namespace, and where this server serves no queries.
 	Reads *ReadLoad `protobuf:"bytes,6,opt,name=reads,proto3" json:"reads,omitempty"`
 	// caller is who asked, as the server sees them.
-	Caller        *CallerInfo `protobuf:"bytes,7,opt,name=caller,proto3" json:"caller,omitempty"`
+	Caller *CallerInfo `protobuf:"bytes,7,opt,name=caller,proto3" json:"caller,omitempty"`
+	// skills name the skills that a recall can be asked with, the default one first. A skill that is there may still not load. Empty
+	// where this server recalls nothing, and for a caller without the scope `recall`.
+	Skills        []string `protobuf:"bytes,8,rep,name=skills,proto3" json:"skills,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -158,6 +161,13 @@ func (x *GetServerInfoResponse) GetReads() *ReadLoad {
 func (x *GetServerInfoResponse) GetCaller() *CallerInfo {
 	if x != nil {
 		return x.Caller
+	}
+	return nil
+}
+
+func (x *GetServerInfoResponse) GetSkills() []string {
+	if x != nil {
+		return x.Skills
 	}
 	return nil
 }
@@ -417,7 +427,7 @@ var File_nomemory_v1_server_service_proto protoreflect.FileDescriptor
 const file_nomemory_v1_server_service_proto_rawDesc = "" +
 	"\n" +
 	" nomemory/v1/server_service.proto\x12\vnomemory.v1\x1a\x1cgoogle/api/annotations.proto\"\x16\n" +
-	"\x14GetServerInfoRequest\"\xb8\x02\n" +
+	"\x14GetServerInfoRequest\"\xd0\x02\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12'\n" +
 	"\x0fembedding_model\x18\x02 \x01(\tR\x0eembeddingModel\x12/\n" +
@@ -425,7 +435,8 @@ const file_nomemory_v1_server_service_proto_rawDesc = "" +
 	"\bfeatures\x18\x04 \x03(\tR\bfeatures\x121\n" +
 	"\x06limits\x18\x05 \x01(\v2\x19.nomemory.v1.ServerLimitsR\x06limits\x12+\n" +
 	"\x05reads\x18\x06 \x01(\v2\x15.nomemory.v1.ReadLoadR\x05reads\x12/\n" +
-	"\x06caller\x18\a \x01(\v2\x17.nomemory.v1.CallerInfoR\x06caller\"=\n" +
+	"\x06caller\x18\a \x01(\v2\x17.nomemory.v1.CallerInfoR\x06caller\x12\x16\n" +
+	"\x06skills\x18\b \x03(\tR\x06skills\"=\n" +
 	"\n" +
 	"CallerInfo\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x16\n" +

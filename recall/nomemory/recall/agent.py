@@ -11,8 +11,9 @@ from nomemory.recall.grounding.citations import verify
 from nomemory.recall.grounding.conclusion import conclude
 from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.budget import Budget, Reading, StopReason
-from nomemory.recall.model.evidence import EnoughRule, Evidence, Findings
+from nomemory.recall.model.evidence import DEFAULT_RULE, EnoughRule, Evidence, Findings
 from nomemory.recall.model.memory_view import Draft, Synthesis, Verdict
+from nomemory.recall.model.note import Note, NoteKind, note
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError
@@ -25,9 +26,7 @@ from nomemory.recall.tools.bound_tools import BoundTools
 
 _KEPT_FOR_FALLBACK_S: Final = 2.0
 """Seconds of the search time that are reserved for the rules, in case a planner hangs."""
-_DEFAULT_RULE: Final = EnoughRule()
 _UNANSWERED: Final = frozenset({Verdict.INSUFFICIENT, Verdict.PENDING})
-_PENDING: Final = "messages were stored that are not searchable yet"
 
 
 class RecallAgent:
@@ -50,7 +49,7 @@ class RecallAgent:
         planner: Planner | None,
         model: ChatModel | None,
         budget: Budget,
-        rule: EnoughRule = _DEFAULT_RULE,
+        rule: EnoughRule = DEFAULT_RULE,
     ) -> None:
         self._tools = tools
         self._model = model
@@ -60,7 +59,7 @@ class RecallAgent:
         self._fallback_planner = RulesPlanner() if planner else None
         self._answered_by = self._planner.name
         self._reading = Reading()
-        self._notes: list[str] = []
+        self._notes: list[Note] = []
 
     async def run(self, question: Question, skill: Skill, on_step: OnStep | None = None) -> RecallResult:
         """Search, then conclude. Cancelling it stops all its work at once.
@@ -80,7 +79,7 @@ class RecallAgent:
             draft = await self._quoted(search, question, skill)
         synthesis = conclude(question, draft, search.findings(), self._rule)
         if synthesis.verdict is Verdict.INSUFFICIENT and await search.index_behind():
-            synthesis = replace(synthesis, verdict=Verdict.PENDING, notes=(*synthesis.notes, _PENDING))
+            synthesis = replace(synthesis, verdict=Verdict.PENDING, notes=(*synthesis.notes, note(NoteKind.PENDING)))
         return self._result(search, stop, synthesis, skill)
 
     async def _search(self, search: SearchSession) -> StopReason:
@@ -111,7 +110,7 @@ class RecallAgent:
             if self._fallback_planner is None:
                 return None
         self._answered_by = f"{self._planner.name}→{self._fallback_planner.name}"
-        self._notes.append(f"the planner {self._planner.name} gave no answer: {self._fallback_planner.name} went on")
+        self._notes.append(note(NoteKind.PLANNER_FAILED, one=self._planner.name, other=self._fallback_planner.name))
         self._planner, self._fallback_planner = self._fallback_planner, None
         return await self._plan(search, iteration)
 
@@ -131,7 +130,7 @@ class RecallAgent:
             failed = "gave no statement that holds"
         finally:
             self._reading = reader.reading
-        self._notes.append(f"the chat model {failed}: rules composed the view")
+        self._notes.append(note(NoteKind.MODEL_FAILED, failed=failed))
         self._answered_by = f"{reader.name}→{self._planner.name}"
         return None
 
@@ -144,13 +143,15 @@ class RecallAgent:
     def _result(self, search: SearchSession, stop: StopReason, synthesis: Synthesis, skill: Skill) -> RecallResult:
         if synthesis.verdict in _UNANSWERED and stop is StopReason.SUFFICIENT:
             stop = StopReason.NO_GAIN  # what the planner took to suffice does not
-        notes = (*self._notes, *skill.notes, *synthesis.notes)
+        of_skill = (note(NoteKind.SKILL, said=said) for said in skill.notes)
+        notes = (*self._notes, *of_skill, *synthesis.notes)
         evidence = _cited_first(search.findings(), synthesis, self._budget.evidence_messages)
         truncated = any(len(item.message.content) > self._budget.evidence_chars for item in evidence)
+        limits = search.limits(self._answered_by, stop, notes, self._reading, truncated=truncated)
         return RecallResult(
             memory_view=synthesis.view,
             evidence=tuple(evidence),
-            limits=search.limits(self._answered_by, stop, notes, self._reading, truncated=truncated),
+            limits=replace(limits, enough=synthesis.enough),
             verdict=synthesis.verdict,
             conflicts=synthesis.conflicts,
             trace=search.steps,

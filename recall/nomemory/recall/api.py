@@ -13,7 +13,7 @@ from opentelemetry.trace import Span
 from nomemory.recall.agent import RecallAgent
 from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import EnoughRule
+from nomemory.recall.model.evidence import DEFAULT_RULE, EnoughRule
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.planning.base import Planner
@@ -54,7 +54,6 @@ def _note(made: Span, result: RecallResult) -> None:
 __all__ = ["OnStep", "recall"]
 _NO_SKILL: Final = Skill("none", "No skill: the rules alone.", "")
 _DEFAULT_BUDGET: Final = Budget()
-_DEFAULT_RULE: Final = EnoughRule()
 
 
 async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optional and by keyword
@@ -66,7 +65,7 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
     planner: Planner | None = None,
     model: ChatModel | None = None,
     budget: Budget = _DEFAULT_BUDGET,
-    rule: EnoughRule = _DEFAULT_RULE,
+    rule: EnoughRule = DEFAULT_RULE,
     on_step: OnStep | None = None,
     metadata: Sequence[tuple[str, str]] = (),
     at_least: str = "",

@@ -51,9 +51,9 @@ async def test_the_operating_points_decide_and_the_view_stays(
 @pytest.mark.parametrize(("sufficiency", "said"), [(0.25, "probably do not answer"), (0.75, "probably answer")])
 async def test_the_limits_have_it_and_say_why(sufficiency: float, said: str) -> None:
     limits = (await answered(sufficiency)).limits
-    assert limits.sufficiency == sufficiency
-    assert limits.notes[-1] == f"the quotes {said}: an estimate of {sufficiency}, where 0.60 is enough"
-    assert limits.notes[-1].isascii()
+    assert (limits.sufficiency, limits.enough) == (sufficiency, 0.6)
+    assert limits.notes[-1].text == f"the quotes {said}: an estimate of {sufficiency}, where 0.60 is enough"
+    assert limits.notes[-1].text.isascii()
 
 
 async def test_a_log_without_a_word_of_it_has_none_either() -> None:

@@ -48,5 +48,5 @@ def test_what_no_search_ranked_is_taken_as_it_is() -> None:
 @given(st.floats(0, 1), st.booleans(), st.booleans(), st.booleans())
 def test_the_reason_is_plain_and_holds_no_content(probability: float, apart: bool, words: bool, cited: bool) -> None:  # noqa: FBT001 - drawn
     reason = decide(Sufficiency(probability, apart, words), RULE, cited=cited, contradictory=False, named=False).reason
-    assert reason
-    assert reason.isascii()
+    assert reason.text
+    assert reason.text.isascii()

@@ -65,13 +65,13 @@ def test_places_are_code_points_not_bytes_or_utf_16() -> None:
 def test_a_quote_that_is_nearly_right_is_struck(quote: str) -> None:
     view, notes = verify([draft("x", ("m1", quote)), draft("y", ("m2", quote))], retrieved(SPICY, NURSE))
     assert view.statements() == ()
-    assert "m1" in notes[0]
+    assert "m1" in notes[0].text
 
 
 def test_a_message_that_was_not_retrieved_is_struck_and_its_id_is_not_repeated() -> None:
     view, notes = verify([draft("secret", ("other-user-0001", "我从小不吃辣"))], retrieved(SPICY))
     assert view.statements() == ()
-    assert "other-user" not in " ".join(notes)
+    assert "other-user" not in " ".join(note.text for note in notes)
     assert len(notes) == 2
 
 
@@ -91,7 +91,7 @@ def test_notes_hold_no_content() -> None:
     )
     assert notes
     for word in ("辣", "millionaire", "Leeds", "zz"):
-        assert word not in " ".join(notes)
+        assert word not in " ".join(note.text for note in notes)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_plain_string_gets_the_clause_that_has_its_words(text: str, quote: str
 def test_a_plain_string_that_nobody_said_is_dropped(text: str) -> None:
     view, notes = verify([draft(text), draft(text, ("m2", ""), ("m3", ""))], retrieved("好的", SPICY, NURSE))
     assert view.statements() == ()
-    assert any("without evidence" in note for note in notes)
+    assert any("without evidence" in note.text for note in notes)
 
 
 def test_a_clause_is_cited_where_its_words_first_stand() -> None:
@@ -156,7 +156,7 @@ def test_numbers_and_lengths_are_bounded() -> None:
     assert all(len(statement.text) == MAX_TEXT_CHARS for statement in view.statements())
     assert all(len(statement.citations) <= MAX_CITATIONS for statement in view.statements())
     assert all(len(statement.citations[0].quote) == MAX_QUOTE_CHARS for statement in view.statements())
-    assert "150" in notes[-1]
+    assert "150" in notes[-1].text
 
 
 def test_a_text_that_no_encoder_takes_is_made_presentable() -> None:

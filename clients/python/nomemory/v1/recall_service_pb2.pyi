@@ -52,6 +52,86 @@ ATTRIBUTION_QUOTED: Attribution.ValueType  # 3
 """ATTRIBUTION_QUOTED: the user passed it on: pasted, forwarded or quoted text, code."""
 Global___Attribution: _TypeAlias = Attribution  # noqa: Y015
 
+class _NoteCode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _NoteCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NoteCode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    NOTE_CODE_UNSPECIFIED: _NoteCode.ValueType  # 0
+    """NOTE_CODE_UNSPECIFIED is never returned."""
+    NOTE_CODE_ONE_CONVERSATION: _NoteCode.ValueType  # 1
+    """NOTE_CODE_ONE_CONVERSATION: only the conversation that the request names was looked at."""
+    NOTE_CODE_MEANING_INCOMPLETE: _NoteCode.ValueType  # 2
+    """NOTE_CODE_MEANING_INCOMPLETE: not everything was searched by meaning."""
+    NOTE_CODE_PLANNER_FAILED: _NoteCode.ValueType  # 3
+    """NOTE_CODE_PLANNER_FAILED: the planner gave no answer, and the rules went on."""
+    NOTE_CODE_MODEL_FAILED: _NoteCode.ValueType  # 4
+    """NOTE_CODE_MODEL_FAILED: the chat model gave nothing that holds, and the rules composed the view."""
+    NOTE_CODE_SKILL: _NoteCode.ValueType  # 5
+    """NOTE_CODE_SKILL: a part of the skill is ignored, or cannot be read; the note's words say which."""
+    NOTE_CODE_NOT_RETRIEVED: _NoteCode.ValueType  # 6
+    """NOTE_CODE_NOT_RETRIEVED: citations of messages that were not retrieved were struck."""
+    NOTE_CODE_NOT_THERE: _NoteCode.ValueType  # 7
+    """NOTE_CODE_NOT_THERE: citations whose words do not stand in the message were struck."""
+    NOTE_CODE_UNCITED: _NoteCode.ValueType  # 8
+    """NOTE_CODE_UNCITED: statements without evidence were dropped."""
+    NOTE_CODE_OVER_LIMIT: _NoteCode.ValueType  # 9
+    """NOTE_CODE_OVER_LIMIT: statements over the limit were left out."""
+    NOTE_CODE_VERDICT_MISFIT: _NoteCode.ValueType  # 10
+    """NOTE_CODE_VERDICT_MISFIT: the model's verdict did not fit, and the rules decided."""
+    NOTE_CODE_VERDICT_OF_MODEL: _NoteCode.ValueType  # 11
+    """NOTE_CODE_VERDICT_OF_MODEL: the verdict is the model's."""
+    NOTE_CODE_NOTHING_CITED: _NoteCode.ValueType  # 12
+    """NOTE_CODE_NOTHING_CITED: no statement could be cited."""
+    NOTE_CODE_CONTRADICTORY: _NoteCode.ValueType  # 13
+    """NOTE_CODE_CONTRADICTORY: what was said contradicts itself."""
+    NOTE_CODE_NOT_ESTIMATED: _NoteCode.ValueType  # 14
+    """NOTE_CODE_NOT_ESTIMATED: how likely it is that the quotes answer was not asked."""
+    NOTE_CODE_ESTIMATED: _NoteCode.ValueType  # 15
+    """NOTE_CODE_ESTIMATED: the verdict rests on `sufficiency` and `enough`."""
+    NOTE_CODE_PENDING: _NoteCode.ValueType  # 16
+    """NOTE_CODE_PENDING: messages were stored that are not searchable yet."""
+
+class NoteCode(_NoteCode, metaclass=_NoteCodeEnumTypeWrapper):
+    """NoteCode is what a note is of. Unknown ones can be ignored."""
+
+NOTE_CODE_UNSPECIFIED: NoteCode.ValueType  # 0
+"""NOTE_CODE_UNSPECIFIED is never returned."""
+NOTE_CODE_ONE_CONVERSATION: NoteCode.ValueType  # 1
+"""NOTE_CODE_ONE_CONVERSATION: only the conversation that the request names was looked at."""
+NOTE_CODE_MEANING_INCOMPLETE: NoteCode.ValueType  # 2
+"""NOTE_CODE_MEANING_INCOMPLETE: not everything was searched by meaning."""
+NOTE_CODE_PLANNER_FAILED: NoteCode.ValueType  # 3
+"""NOTE_CODE_PLANNER_FAILED: the planner gave no answer, and the rules went on."""
+NOTE_CODE_MODEL_FAILED: NoteCode.ValueType  # 4
+"""NOTE_CODE_MODEL_FAILED: the chat model gave nothing that holds, and the rules composed the view."""
+NOTE_CODE_SKILL: NoteCode.ValueType  # 5
+"""NOTE_CODE_SKILL: a part of the skill is ignored, or cannot be read; the note's words say which."""
+NOTE_CODE_NOT_RETRIEVED: NoteCode.ValueType  # 6
+"""NOTE_CODE_NOT_RETRIEVED: citations of messages that were not retrieved were struck."""
+NOTE_CODE_NOT_THERE: NoteCode.ValueType  # 7
+"""NOTE_CODE_NOT_THERE: citations whose words do not stand in the message were struck."""
+NOTE_CODE_UNCITED: NoteCode.ValueType  # 8
+"""NOTE_CODE_UNCITED: statements without evidence were dropped."""
+NOTE_CODE_OVER_LIMIT: NoteCode.ValueType  # 9
+"""NOTE_CODE_OVER_LIMIT: statements over the limit were left out."""
+NOTE_CODE_VERDICT_MISFIT: NoteCode.ValueType  # 10
+"""NOTE_CODE_VERDICT_MISFIT: the model's verdict did not fit, and the rules decided."""
+NOTE_CODE_VERDICT_OF_MODEL: NoteCode.ValueType  # 11
+"""NOTE_CODE_VERDICT_OF_MODEL: the verdict is the model's."""
+NOTE_CODE_NOTHING_CITED: NoteCode.ValueType  # 12
+"""NOTE_CODE_NOTHING_CITED: no statement could be cited."""
+NOTE_CODE_CONTRADICTORY: NoteCode.ValueType  # 13
+"""NOTE_CODE_CONTRADICTORY: what was said contradicts itself."""
+NOTE_CODE_NOT_ESTIMATED: NoteCode.ValueType  # 14
+"""NOTE_CODE_NOT_ESTIMATED: how likely it is that the quotes answer was not asked."""
+NOTE_CODE_ESTIMATED: NoteCode.ValueType  # 15
+"""NOTE_CODE_ESTIMATED: the verdict rests on `sufficiency` and `enough`."""
+NOTE_CODE_PENDING: NoteCode.ValueType  # 16
+"""NOTE_CODE_PENDING: messages were stored that are not searchable yet."""
+Global___NoteCode: _TypeAlias = NoteCode  # noqa: Y015
+
 class _Verdict:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -614,6 +694,8 @@ class RecallLimits(_message.Message):
     SUFFICIENCY_FIELD_NUMBER: _builtins.int
     MODEL_CALLS_FIELD_NUMBER: _builtins.int
     MESSAGES_READ_FIELD_NUMBER: _builtins.int
+    ENOUGH_FIELD_NUMBER: _builtins.int
+    CODED_NOTES_FIELD_NUMBER: _builtins.int
     role: _message_pb2.Role.ValueType
     """role is whose messages were searched; ROLE_UNSPECIFIED: anybody's."""
     messages_considered: _builtins.int
@@ -644,6 +726,8 @@ class RecallLimits(_message.Message):
     """model_calls is how many questions the chat model was asked; 0: rules answered."""
     messages_read: _builtins.int
     """messages_read is how many different messages the chat model was shown, whole or in part."""
+    enough: _builtins.float
+    """enough is the sufficiency from which on the rules take the log to answer. Unset: the verdict does not rest on it."""
     @_builtins.property
     def time_range(self) -> _message_pb2.TimeRange:
         """time_range is the widest range that was searched. Unset bounds were open."""
@@ -651,6 +735,10 @@ class RecallLimits(_message.Message):
     @_builtins.property
     def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """notes say in words what a reader should know: a fallback, what a skill tried to set, why the verdict is what it is."""
+
+    @_builtins.property
+    def coded_notes(self) -> _containers.RepeatedCompositeFieldContainer[Global___CodedNote]:
+        """coded_notes say of each of `notes`, in their order, what it is, for readers of other languages."""
 
     def __init__(
         self,
@@ -671,16 +759,49 @@ class RecallLimits(_message.Message):
         sufficiency: _builtins.float | None = ...,
         model_calls: _builtins.int = ...,
         messages_read: _builtins.int = ...,
+        enough: _builtins.float | None = ...,
+        coded_notes: _abc.Iterable[Global___CodedNote] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency", "sufficiency", b"sufficiency", "time_range", b"time_range"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_enough", b"_enough", "_sufficiency", b"_sufficiency", "enough", b"enough", "sufficiency", b"sufficiency", "time_range", b"time_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency", "dropped_arguments", b"dropped_arguments", "index_behind", b"index_behind", "iterations", b"iterations", "messages_considered", b"messages_considered", "messages_read", b"messages_read", "model_calls", b"model_calls", "notes", b"notes", "planner", b"planner", "role", b"role", "skill", b"skill", "stop_reason", b"stop_reason", "sufficiency", b"sufficiency", "time_range", b"time_range", "tool_calls", b"tool_calls", "truncated", b"truncated", "widened", b"widened"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enough", b"_enough", "_sufficiency", b"_sufficiency", "coded_notes", b"coded_notes", "dropped_arguments", b"dropped_arguments", "enough", b"enough", "index_behind", b"index_behind", "iterations", b"iterations", "messages_considered", b"messages_considered", "messages_read", b"messages_read", "model_calls", b"model_calls", "notes", b"notes", "planner", b"planner", "role", b"role", "skill", b"skill", "stop_reason", b"stop_reason", "sufficiency", b"sufficiency", "time_range", b"time_range", "tool_calls", b"tool_calls", "truncated", b"truncated", "widened", b"widened"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__enough: _TypeAlias = _typing.Literal["enough"]  # noqa: Y015
+    _WhichOneofArgType__enough: _TypeAlias = _typing.Literal["_enough", b"_enough"]  # noqa: Y015
     _WhichOneofReturnType__sufficiency: _TypeAlias = _typing.Literal["sufficiency"]  # noqa: Y015
     _WhichOneofArgType__sufficiency: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__enough) -> _WhichOneofReturnType__enough | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__sufficiency) -> _WhichOneofReturnType__sufficiency | None: ...
 
 Global___RecallLimits: _TypeAlias = RecallLimits  # noqa: Y015
+
+@_typing.final
+class CodedNote(_message.Message):
+    """CodedNote is a note without its words."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CODE_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    code: Global___NoteCode.ValueType
+    """code is what the note is of."""
+    count: _builtins.int
+    """count is how many citations or statements it is of. 0: it counts nothing."""
+    def __init__(
+        self,
+        *,
+        code: Global___NoteCode.ValueType = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "count", b"count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CodedNote: _TypeAlias = CodedNote  # noqa: Y015
 
 @_typing.final
 class RecallStep(_message.Message):

@@ -48,6 +48,7 @@ class GetServerInfoResponse(_message.Message):
     LIMITS_FIELD_NUMBER: _builtins.int
     READS_FIELD_NUMBER: _builtins.int
     CALLER_FIELD_NUMBER: _builtins.int
+    SKILLS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """version is the server's version, such as `0.2.0`."""
     embedding_model: _builtins.str
@@ -76,6 +77,12 @@ class GetServerInfoResponse(_message.Message):
     def caller(self) -> Global___CallerInfo:
         """caller is who asked, as the server sees them."""
 
+    @_builtins.property
+    def skills(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """skills name the skills that a recall can be asked with, the default one first. A skill that is there may still not load. Empty
+        where this server recalls nothing, and for a caller without the scope `recall`.
+        """
+
     def __init__(
         self,
         *,
@@ -86,10 +93,11 @@ class GetServerInfoResponse(_message.Message):
         limits: Global___ServerLimits | None = ...,
         reads: Global___ReadLoad | None = ...,
         caller: Global___CallerInfo | None = ...,
+        skills: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "limits", b"limits", "reads", b"reads"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "embedding_dimension", b"embedding_dimension", "embedding_model", b"embedding_model", "features", b"features", "limits", b"limits", "reads", b"reads", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "embedding_dimension", b"embedding_dimension", "embedding_model", b"embedding_model", "features", b"features", "limits", b"limits", "reads", b"reads", "skills", b"skills", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -10,6 +10,7 @@ import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.recall.model.evidence import Retrieval, Retrieved
 from nomemory.recall.model.memory_view import Citation, DraftCitation, DraftStatement, MemoryView, Section, Statement
+from nomemory.recall.model.note import Note, NoteKind, note
 from nomemory.text.normalisation import plain
 from nomemory.text.sentences import Clause, sentences
 from nomemory.text.terms import numbers, terms
@@ -48,15 +49,14 @@ class _Struck:
     uncited: int = 0
     over_limit: int = 0
 
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Note, ...]:
         notes = (
-            self.not_retrieved and f"struck {self.not_retrieved} citation(s) of messages that were not retrieved",
-            self.not_there
-            and f"struck {len(self.not_there)} citation(s) whose words do not stand in the message: {self._ids()}",
-            self.uncited and f"dropped {self.uncited} statement(s) without evidence",
-            self.over_limit and f"left out {self.over_limit} statement(s) over the limit of {MAX_STATEMENTS}",
+            note(NoteKind.NOT_RETRIEVED, count=self.not_retrieved),
+            note(NoteKind.NOT_THERE, count=len(self.not_there), ids=self._ids()),
+            note(NoteKind.UNCITED, count=self.uncited),
+            note(NoteKind.OVER_LIMIT, count=self.over_limit, limit=MAX_STATEMENTS),
         )
-        return tuple(note for note in notes if note)
+        return tuple(one for one in notes if one.count)
 
     def _ids(self) -> str:
         ids = list(dict.fromkeys(self.not_there))
@@ -72,7 +72,7 @@ class _Claim:
     negative: bool
 
 
-def verify(drafts: Sequence[DraftStatement], retrieval: Retrieval) -> tuple[MemoryView, tuple[str, ...]]:
+def verify(drafts: Sequence[DraftStatement], retrieval: Retrieval) -> tuple[MemoryView, tuple[Note, ...]]:
     """Return the verified statements, each with quotes from a retrieved message, and notes on what was removed.
 
     Notes have counts and ids of retrieved messages only, never content.

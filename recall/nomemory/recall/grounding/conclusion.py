@@ -16,7 +16,7 @@ from typing import Final
 
 from nomemory.recall.grounding.citations import verify
 from nomemory.recall.grounding.contradictions import Pair, attribution, contradictions, is_named
-from nomemory.recall.model.evidence import EnoughRule, Findings, Relation, Retrieval, Sufficiency
+from nomemory.recall.model.evidence import DEFAULT_RULE, EnoughRule, Findings, Relation, Retrieval, Sufficiency
 from nomemory.recall.model.memory_view import (
     Attribution,
     Conflict,
@@ -30,15 +30,17 @@ from nomemory.recall.model.memory_view import (
     Synthesis,
     Verdict,
 )
+from nomemory.recall.model.note import Note, NoteKind, note
 from nomemory.recall.model.question import Question
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """A verdict, and in words why."""
+    """A verdict, why, and the probability that was enough; None: it did not decide."""
 
     verdict: Verdict
-    reason: str
+    reason: Note
+    enough: float | None = None
 
 
 def own_verdict(said: Verdict | None, *, cited: bool, contradictory: bool) -> Verdict | None:
@@ -69,15 +71,14 @@ def decide(
         named: whether speakers have names.
     """
     if not cited:
-        return Ruling(Verdict.INSUFFICIENT, "no statement could be cited")
+        return Ruling(Verdict.INSUFFICIENT, note(NoteKind.NOTHING_CITED))
     if contradictory:
-        return Ruling(Verdict.CONFLICTING, "what was said contradicts itself")
+        return Ruling(Verdict.CONFLICTING, note(NoteKind.CONTRADICTORY))
     if sufficiency is None:
-        return Ruling(Verdict.SUPPORTED, "how likely it is that the quotes answer was not asked")
-    figure = f"an estimate of {sufficiency.probability:.2f}, where {rule.least(sufficiency, named=named):.2f} is enough"
-    if not rule.is_met(sufficiency, named=named):
-        return Ruling(Verdict.INSUFFICIENT, f"the quotes probably do not answer: {figure}")
-    return Ruling(Verdict.SUPPORTED, f"the quotes probably answer: {figure}")
+        return Ruling(Verdict.SUPPORTED, note(NoteKind.NOT_ESTIMATED))
+    estimate, enough = sufficiency.probability, rule.least(sufficiency, named=named)
+    verdict, does = (Verdict.SUPPORTED, "") if estimate >= enough else (Verdict.INSUFFICIENT, "do not ")
+    return Ruling(verdict, note(NoteKind.ESTIMATED, does=does, estimate=estimate, enough=enough), enough)
 
 
 NEAR: Final = 2.25
@@ -99,32 +100,23 @@ def superseded(relations: Iterable[Relation], cited: Collection[str]) -> dict[st
     return {one.earlier: one.later for one in alike if one.earlier in cited and one.later in cited}
 
 
-@dataclass(frozen=True, slots=True)
-class TextPair:
-    """Two statements, by their texts; no two of a view have the same."""
-
-    earlier: str
-    later: str
-
-    @property
-    def texts(self) -> frozenset[str]:
-        """Return both."""
-        return frozenset({self.earlier, self.later})
+Texts = tuple[str, str]
+"""The earlier and the later of two statements, by their texts; no two of a view have the same."""
 
 
-def surviving(claimed: Iterable[DraftConflict], view: MemoryView, retrieval: Retrieval) -> tuple[TextPair, ...]:
+def surviving(claimed: Iterable[DraftConflict], view: MemoryView, retrieval: Retrieval) -> tuple[Texts, ...]:
     """Return the conflicts between two statements of the view that rest on different messages, each pair once."""
     pairs = (_checked(one, view.statements(), retrieval) for one in claimed)
-    return tuple({pair.texts: pair for pair in pairs if pair}.values())
+    return tuple({frozenset(pair): pair for pair in pairs if pair}.values())
 
 
-def _checked(claimed: DraftConflict, statements: tuple[Statement, ...], retrieval: Retrieval) -> TextPair | None:
+def _checked(claimed: DraftConflict, statements: tuple[Statement, ...], retrieval: Retrieval) -> Texts | None:
     one = _citing(claimed.one, statements, retrieval)
     other = _citing(claimed.other, statements, retrieval)
     if one is None or other is None or _sources(one) == _sources(other):
         return None
     earlier, later = sorted((one, other), key=_first_said)
-    return TextPair(earlier.text, later.text)
+    return earlier.text, later.text
 
 
 def _citing(claimed: DraftCitation, statements: tuple[Statement, ...], retrieval: Retrieval) -> Statement | None:
@@ -150,10 +142,7 @@ def _first_said(statement: Statement) -> tuple[float, str]:
     return min((citation.ts.timestamp(), citation.message_id) for citation in statement.citations)
 
 
-_DEFAULT_RULE: Final = EnoughRule()
-
-
-def conclude(question: Question, draft: Draft, findings: Findings, rule: EnoughRule = _DEFAULT_RULE) -> Synthesis:
+def conclude(question: Question, draft: Draft, findings: Findings, rule: EnoughRule = DEFAULT_RULE) -> Synthesis:
     """Verify a draft, mark what was superseded and by whom it was said, and decide the verdict.
 
     A verdict and conflicts of the draft's own stand where they fit what could be verified; else the rules decide. The
@@ -164,23 +153,23 @@ def conclude(question: Question, draft: Draft, findings: Findings, rule: EnoughR
     verdict = own_verdict(draft.verdict, cited=bool(view.statements()), contradictory=bool(claimed))
     if verdict is not None:
         return _as_drafted(view, verdict, claimed, findings, notes)
-    misfit = () if draft.verdict is None else (f"the verdict {draft.verdict.value} did not fit: the rules decided",)
+    misfit = () if draft.verdict is None else (note(NoteKind.VERDICT_MISFIT, verdict=draft.verdict.value),)
     return _by_rules(question, draft, findings, rule, misfit)
 
 
 def _as_drafted(
-    view: MemoryView, verdict: Verdict, claimed: Sequence[TextPair], findings: Findings, notes: tuple[str, ...]
+    view: MemoryView, verdict: Verdict, claimed: Sequence[Texts], findings: Findings, notes: tuple[Note, ...]
 ) -> Synthesis:
-    sides = {text for pair in claimed for text in pair.texts}
+    sides = {text for pair in claimed for text in pair}
     against = {citation.message_id for one in view.statements() if one.text in sides for citation in one.citations}
     view = _marked(view, findings, against)
     stated = {one.text: one for one in view.statements()}
-    conflicts = tuple(Conflict(stated[pair.earlier], stated[pair.later]) for pair in claimed)
-    return Synthesis(view, verdict, conflicts, (*notes, "the verdict is the model's"))
+    conflicts = tuple(Conflict(stated[earlier], stated[later]) for earlier, later in claimed)
+    return Synthesis(view, verdict, conflicts, (*notes, note(NoteKind.VERDICT_OF_MODEL)))
 
 
 def _by_rules(
-    question: Question, draft: Draft, findings: Findings, rule: EnoughRule, misfit: tuple[str, ...]
+    question: Question, draft: Draft, findings: Findings, rule: EnoughRule, misfit: tuple[Note, ...]
 ) -> Synthesis:
     """Show both sides of each contradiction that the rules find, and decide by how likely the log is to answer."""
     named = is_named(findings.retrieval)
@@ -189,14 +178,9 @@ def _by_rules(
     view, notes = verify([*draft.statements, *_sides(pairs, draft.statements)], findings.retrieval)
     view = _marked(view, findings, {one.message_id for pair in pairs for one in pair})
     conflicts = tuple(_conflicts(view, pairs))
-    ruling = decide(
-        findings.sufficiency,
-        rule,
-        cited=bool(view.statements()),
-        contradictory=bool(conflicts),
-        named=named,
-    )
-    return Synthesis(view, ruling.verdict, conflicts, (*notes, *misfit, ruling.reason))
+    cited, contradictory = bool(view.statements()), bool(conflicts)
+    ruling = decide(findings.sufficiency, rule, cited=cited, contradictory=contradictory, named=named)
+    return Synthesis(view, ruling.verdict, conflicts, (*notes, *misfit, ruling.reason), ruling.enough)
 
 
 def _sides(pairs: Iterable[Pair], drafts: Sequence[DraftStatement]) -> list[DraftStatement]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from nomemory.recall.model.note import Note
 from nomemory.recall.model.question import Role
 from nomemory.text.time_expressions import TimeRange
 
@@ -104,8 +105,8 @@ class Reading:
 class Limits:
     """What was searched: the widest range and role, and how much was found.
 
-    `sufficiency` is how likely it is that the log answers, 0 to 1; None: no search said. `reading` is what a chat
-    model did.
+    `sufficiency` is how likely it is that the log answers, 0 to 1; None: no search said. `enough` is from where on that
+    was enough; None: the verdict does not rest on it. `reading` is what a chat model did.
     """
 
     time_range: TimeRange
@@ -120,6 +121,7 @@ class Limits:
     widened: bool
     skill: str
     dropped_arguments: int
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     sufficiency: float | None = None
+    enough: float | None = None
     reading: Reading = Reading()

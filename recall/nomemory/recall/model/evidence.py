@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from nomemory.recall.model.question import Role
 
@@ -56,6 +57,9 @@ class EnoughRule:
         if sufficiency.by_words:
             return self.words_only
         return self.named if named else self.unnamed
+
+
+DEFAULT_RULE: Final = EnoughRule()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
+from nomemory.recall.model.note import Note
+
 
 class Section(Enum):
     """The sections of a memory view."""
@@ -130,9 +132,10 @@ class MemoryView:
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """The verified answer. `notes` say what was removed, and what the verdict rests on."""
+    """The verified answer. `notes` say what was removed, and what the verdict rests on; `enough` is as in `Limits`."""
 
     view: MemoryView
     verdict: Verdict
     conflicts: tuple[Conflict, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
+    enough: float | None = None

@@ -12,6 +12,7 @@ from typing import Final
 
 from nomemory.recall.model.budget import Budget, Limits, Reading, StopReason
 from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, Retrieved, Sufficiency
+from nomemory.recall.model.note import Note, NoteKind, note
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.result import JsonValue, Step
 from nomemory.recall.model.search_scope import Coverage, SearchScope
@@ -26,7 +27,6 @@ from nomemory.text.time_expressions import ANY_TIME
 OnStep = Callable[[Step], Awaitable[None]]
 
 _SHOWN_IDS: Final = 20
-_WITHOUT_MEANING: Final = "not everything was searched by meaning"
 _SHARE_OF_MEANING: Final = 1 / 3
 """Share of the remaining time for meaning, so that words can still answer if the embedder hangs."""
 _SHORTEST_CALL_S: Final = 0.001
@@ -37,7 +37,6 @@ _RANKED: Final = 20
 _REPLIES: Final = 8
 """Of the best short messages, how many are looked at with what they reply to."""
 _REPLY_WITHIN: Final = timedelta(hours=1)
-_ONE_CONVERSATION: Final = "only the conversation that the request names was looked at"
 
 
 class SearchSession:
@@ -212,7 +211,7 @@ class SearchSession:
         return self._behind
 
     def limits(
-        self, planner: str, stop: StopReason, notes: tuple[str, ...], reading: Reading, *, truncated: bool
+        self, planner: str, stop: StopReason, notes: tuple[Note, ...], reading: Reading, *, truncated: bool
     ) -> Limits:
         """Return what was searched."""
         widest = self._coverage.widest
@@ -234,10 +233,11 @@ class SearchSession:
             reading=reading,
         )
 
-    def _notes(self) -> tuple[str, ...]:
-        notes = [_ONE_CONVERSATION] if self._question.conversation_id else []
+    def _notes(self) -> tuple[Note, ...]:
+        notes = [note(NoteKind.ONE_CONVERSATION)] if self._question.conversation_id else []
         if self._meaning_failed:
-            notes.append(f"{_WITHOUT_MEANING}: the words decided" if self._words_answered else _WITHOUT_MEANING)
+            then = ": the words decided" if self._words_answered else ""
+            notes.append(note(NoteKind.MEANING_INCOMPLETE, then=then))
         return tuple(notes)
 
     def _when(self, message_id: str) -> tuple[float, str]:

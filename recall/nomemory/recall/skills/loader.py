@@ -18,6 +18,9 @@ from nomemory.recall.skills.folder import (
 from nomemory.recall.skills.frontmatter import FrontmatterError, read_frontmatter
 from nomemory.recall.skills.steering.steering import Steering, read_steering
 
+CREATOR = "retrieval-skill-creator"
+"""The shipped skill that writes others: it is for assistants."""
+
 KEYS = ("name", "description")
 """What the frontmatter may hold."""
 _NAME = re.compile(r"[a-z0-9-]{1,64}")
@@ -68,6 +71,11 @@ class SkillLibrary:
             raise error.of(name) from None
         except OSError:
             raise SkillInvalidError("a file cannot be read", SkillFault.TEXT, skill=name) from None
+
+    def names(self) -> list[str]:
+        """Return the names of the skills for recalls, the default first. Whether they load is not looked at."""
+        found = {file.parent.name for folder in self._folders for file in folder.glob(f"*/{SKILL_FILE}")}
+        return sorted(filter(_NAME.fullmatch, found - {CREATOR}), key=lambda name: (name != self._default, name))
 
     def _current(self, name: str) -> Skill:
         folder = self._find(name)

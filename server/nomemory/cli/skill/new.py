@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -16,13 +15,11 @@ from nomemory.recall.authoring import creation
 from nomemory.recall.llm.chat_model import ChatFailedError
 from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.skills.folder import SKILL_FILE, SkillInvalidError, SkillNotFoundError
-from nomemory.recall.skills.loader import SkillLibrary
+from nomemory.recall.skills.loader import CREATOR, SkillLibrary
 from nomemory.recall.skills.steering.steering import LEXICON_FILE
 from nomemory.server.composition.recall_host import recall_model, skill_folders
 from nomemory.server.settings import Settings
 from nomemory.text.language import Language, language_of
-
-_CREATOR: Final = "retrieval-skill-creator"
 
 
 @click.command("new")
@@ -65,11 +62,11 @@ def _template(settings: Settings, language: Language) -> str:
     """Find the template of a language in the creator's own skill, which an operator may have replaced."""
     file = creation.TEMPLATE_FILES[language]
     try:
-        creator = SkillLibrary(skill_folders(settings), _CREATOR).load()
+        creator = SkillLibrary(skill_folders(settings), CREATOR).load()
     except (SkillInvalidError, SkillNotFoundError) as refused:
         raise click.ClickException(f"{refused}.") from None
     if file not in creator.references:
-        raise click.ClickException(f"the skill {_CREATOR} has no {file}.")
+        raise click.ClickException(f"the skill {CREATOR} has no {file}.")
     return creator.references[file]
 
 

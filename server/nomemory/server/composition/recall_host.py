@@ -104,16 +104,10 @@ def recall_service(
         OSError: the audit file cannot be written.
     """
     answered_by = choose_planner(settings, stack)
-    enough = EnoughRule(
-        settings.recall.sufficiency,
-        settings.recall.sufficiency_named,
-        settings.recall.sufficiency_unnamed,
-        settings.recall.sufficiency_words_only,
-        settings.recall.quoted,
-    )
-    skills = skill_loader.SkillLibrary(skill_folders(settings), settings.recall.skill)
-    host = RecallHost(stub, metadata, answered_by, enough)
-    return RecallService(host.ask, skills, host_budget(settings), settings, spaces, meters or Meters())
+    recall = settings.recall
+    points = (recall.sufficiency, recall.sufficiency_named, recall.sufficiency_unnamed, recall.sufficiency_words_only)
+    host = RecallHost(stub, metadata, answered_by, EnoughRule(*points, recall.quoted))
+    return RecallService(host.ask, skill_library(settings), host_budget(settings), settings, spaces, meters or Meters())
 
 
 def remote_query(settings: Settings, stack: AsyncExitStack) -> tuple[QueryStub, Metadata]:
@@ -148,6 +142,11 @@ def skill_folders(settings: Settings) -> list[Path]:
     """Return the folders of skills, the operator's own before the shipped ones."""
     own = [Path(folder) for folder in settings.recall.skills.split(os.pathsep) if folder]
     return own + [folder for folder in _SHIPPED_SKILLS if folder.is_dir()]
+
+
+def skill_library(settings: Settings) -> skill_loader.SkillLibrary:
+    """Return the skills that recalls can be steered by."""
+    return skill_loader.SkillLibrary(skill_folders(settings), settings.recall.skill)
 
 
 def host_budget(settings: Settings) -> Budget:

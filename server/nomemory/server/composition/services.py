@@ -15,6 +15,7 @@ from nomemory.server.composition.recall_host import (
     answers_with_model,
     recall_service,
     remote_query,
+    skill_library,
 )
 from nomemory.server.cursor import Cursors
 from nomemory.server.data_directory import DataDirectory
@@ -182,6 +183,7 @@ def _server_service(
         ),
         scheduler,
         spaces,
+        skill_library(settings).names if RECALL in services else tuple,
     )
 
 

@@ -18,6 +18,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from nomemory.recall.model.budget import Budget, Limits
 from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.memory_view import Conflict, MemoryView, Statement
+from nomemory.recall.model.note import Note
 from nomemory.recall.model.result import RecallResult, Step
 from nomemory.recall.model.search_scope import ROLE_IN_CONTRACT
 from nomemory.recall.skills.folder import SkillInvalidError, SkillNotFoundError
@@ -120,7 +121,9 @@ def _evidence(item: Evidence, evidence_chars: int) -> pb.EvidenceMessage:
 
 
 def _limits(limits: Limits) -> pb.RecallLimits:
-    encoded = pb.RecallLimits(
+    since, until = limits.time_range.since, limits.time_range.until
+    return pb.RecallLimits(
+        time_range=message_pb2.TimeRange(since=_timestamp(since), until=_timestamp(until)) if since or until else None,
         role=ROLE_IN_CONTRACT[limits.role],
         messages_considered=limits.messages_considered,
         tool_calls=limits.tool_calls,
@@ -134,18 +137,20 @@ def _limits(limits: Limits) -> pb.RecallLimits:
         dropped_arguments=limits.dropped_arguments,
         model_calls=limits.reading.calls,
         messages_read=limits.reading.messages,
-        notes=limits.notes,
+        notes=[note.text for note in limits.notes],
+        coded_notes=[_coded(note) for note in limits.notes],
+        sufficiency=limits.sufficiency,
+        enough=limits.enough,
     )
-    if limits.sufficiency is not None:
-        encoded.sufficiency = limits.sufficiency
-    if limits.time_range.since is not None:
-        encoded.time_range.since.CopyFrom(_timestamp(limits.time_range.since))
-    if limits.time_range.until is not None:
-        encoded.time_range.until.CopyFrom(_timestamp(limits.time_range.until))
-    return encoded
 
 
-def _timestamp(moment: datetime) -> Timestamp:
+def _coded(note: Note) -> pb.CodedNote:
+    return pb.CodedNote(code=pb.NoteCode.Value(f"NOTE_CODE_{note.kind.name}"), count=note.count)
+
+
+def _timestamp(moment: datetime | None) -> Timestamp | None:
+    if moment is None:
+        return None
     encoded = Timestamp()
     encoded.FromDatetime(moment)
     return encoded

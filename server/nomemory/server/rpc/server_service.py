@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from nomemory.server.admission.scheduler import ReadScheduler
 from nomemory.server.identity.access import FOR_EVERYBODY
+from nomemory.server.identity.caller import Scope
 from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.vector.space import ServingSpace
 from nomemory.v1 import server_service_pb2 as pb
@@ -20,11 +21,13 @@ class ServerService:
         info: what is the same for every caller, as long as the server runs.
         scheduler: knows what is in hand; None where no reads are served.
         spaces: what is searched by meaning; None where that is another server's.
+        skills: return the names of what recalls can be steered by.
     """
 
     info: pb.GetServerInfoResponse
     scheduler: ReadScheduler | None = None
     spaces: ServingSpace | None = None
+    skills: Callable[[], Iterable[str]] = tuple
     full_name: str = "nomemory.v1.ServerService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
@@ -37,6 +40,7 @@ class ServerService:
         described = pb.GetServerInfoResponse(
             caller=pb.CallerInfo(user_id=caller.user_id or "", scopes=sorted(caller.scopes)),
             reads=self._load() if call.namespace is None else None,
+            skills=self.skills() if Scope.RECALL in caller.scopes else (),
         )
         described.MergeFrom(self.info)
         if self.spaces is not None:

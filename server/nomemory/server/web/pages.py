@@ -89,12 +89,12 @@ def inspector(bounds: Bounds) -> dict[bytes, Page]:
 
 
 def _folder(name: str, at: str, bounds: Bounds) -> dict[bytes, Page]:
-    """Return the files of a folder by their paths, read once: they do not change while the process runs."""
+    """Return the files of a folder, and of the look, by their paths. They do not change while the process runs."""
     found: dict[bytes, Page] = {}
-    for file in (_HERE / name).rglob("*"):
+    for folder, file in ((one, file) for one in (_HERE / "look", _HERE / name) for file in one.rglob("*")):
         if media_type := _MEDIA_TYPES.get(file.suffix):
             page = _fixed(200, ((b"content-type", media_type),), file.read_bytes(), bounds)
-            found[f"{at}{file.relative_to(_HERE / name).as_posix()}".encode()] = page
+            found[f"{at}{file.relative_to(folder).as_posix()}".encode()] = page
     return {at.encode(): found[f"{at}index.html".encode()], **found}
 
 

@@ -1,9 +1,9 @@
 // One question, two skills: what each finds, and where the other has it.
 import { element } from "./element.js";
 import { memoryView } from "./memory_view.js";
+import { messageButton } from "./message.js";
 import { QuestionForm } from "./question_form.js";
 import { RecallRun } from "./recall_run.js";
-import { beginning } from "./spans.js";
 import { verdict } from "./verdict.js";
 
 export class Comparison {
@@ -49,7 +49,7 @@ export class Comparison {
     delete this.sum.dataset.word;
     if (!isWhole) return;
     const both = ids[0].filter((id) => ids[1].includes(id)).length;
-    const args = { both, first: ids[0].length - both, second: ids[1].length - both };
+    const args = { n: both, first: ids[0].length - both, second: ids[1].length - both };
     const made = element("span", { word: "compare.sum", args });
     Object.assign(this.sum.dataset, { word: "compare.sum", args: JSON.stringify(args) });
     this.sum.replaceChildren(made.textContent);
@@ -71,8 +71,7 @@ export class Comparison {
       : { text: `${other > at ? "↑" : "↓"}${Math.abs(other - at)}`, role: "img", class: "moved",
           label: other > at ? "compare.higher" : "compare.lower", args: { n: Math.abs(other - at) } };
     return element("li", {}, element("span", { class: "rank", text: at + 1 }),
-      element("button", { type: "button", class: "place", on: { click: () => this.show(message) } },
-        element("span", { class: "text", text: beginning(message.content ?? "", 160) })),
+      messageButton(message, { show: this.show, chars: 160, isBrief: true }),
       element("span", moved));
   }
 }

@@ -22,6 +22,9 @@ export class CallError extends Error {
   }
 }
 
+// How many messages are read by their ids at once.
+export const MOST_IDS = 500;
+
 const QUERY = "nomemory.v1.QueryService/";
 export const listUsers = (request, signal) => call(`${QUERY}ListUsers`, request, signal);
 export const listMessages = (request, signal) => call(`${QUERY}ListMessages`, request, signal);

@@ -1,11 +1,8 @@
 // Who calls. A key or a token that is typed in stays in this page's memory and is gone with it. The token of
 // `nomemory inspect` comes in the address behind `#`, which is sent to nobody, and is kept for this tab.
-const KEPT_AS = "nomemory-inspect-token";
+import { address } from "./address.js";
 
-// Keep in the address who is looked at, for a reload; and nothing else.
-export function noteUser(user) {
-  history.replaceState(null, "", user ? `#${new URLSearchParams({ user })}` : location.pathname);
-}
+const KEPT_AS = "nomemory-inspect-token";
 
 class Credential {
   #typed = "";
@@ -15,8 +12,8 @@ class Credential {
     const said = new URLSearchParams(location.hash.slice(1));
     if (said.has("token")) sessionStorage.setItem(KEPT_AS, said.get("token"));
     this.#local = sessionStorage.getItem(KEPT_AS) ?? "";
-    this.asked = { user: said.get("user") ?? "", question: said.get("question") ?? "" };
-    if (location.hash.length > 1) noteUser(this.asked.user);
+    this.question = said.get("question") ?? "";
+    if (location.hash.length > 1) address.note(address.user, { isSame: true });
   }
 
   get isLocal() {

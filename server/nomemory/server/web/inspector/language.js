@@ -18,9 +18,15 @@ function first() {
 
 export const language = () => current;
 
+// A text that differs by how many (`n`) has a form for each of its language's plurals.
 export function word(name, args = {}) {
-  const text = LANGUAGES[current][name] ?? ENGLISH[name] ?? name;
+  const known = LANGUAGES[current][name] ?? ENGLISH[name] ?? name;
+  const text = typeof known === "string" ? known : known[plural(args.n)] ?? known.other;
   return text.replace(/\{(\w+)\}/g, (_, key) => shown(args[key] ?? ""));
+}
+
+function plural(many) {
+  return new Intl.PluralRules(current).select(Number(many));
 }
 
 function shown(value) {

@@ -1,8 +1,9 @@
 // Puts the page together.
+import { address } from "./address.js";
 import { Comparison } from "./comparison.js";
 import { serverInfo } from "./contract.js";
-import { credential, noteUser } from "./credential.js";
-import { byId } from "./element.js";
+import { credential } from "./credential.js";
+import { byId, element } from "./element.js";
 import { Key } from "./key.js";
 import { language, onLanguage, speak, translate, translateAll, word } from "./language.js";
 import { RecallPane } from "./recall_pane.js";
@@ -14,6 +15,7 @@ import { Users } from "./users.js";
 
 const NOTICE_MS = 8000;
 let user = "";
+let own = ""; // the one user whom a user's token reads
 
 const say = (name, args) => (byId("live").textContent = word(name, args));
 
@@ -35,31 +37,49 @@ async function show(message, spans) {
   if (!(await talk.show(message, spans))) notice("live.gone");
 }
 
+// Look at a user: all panes do at once, so none asks about another one than the address says.
 function look(chosen) {
   user = chosen;
-  noteUser(user);
-  byId("user").textContent = user;
-  delete byId("user").dataset.word;
+  address.note(user);
+  byId("user").replaceChildren(element("span", user ? { text: user } : { word: "users.choose" }));
+  if (user) users.close();
   for (const part of [talk, recall, comparison, state]) part.of(user);
+}
+
+async function follow(asked) {
+  const wanted = own || asked;
+  address.note(wanted, { isSame: true });
+  if (wanted !== user) look(wanted);
+  if (!user) await users.open();
 }
 
 async function begin() {
   try {
-    const { caller } = await serverInfo();
-    const own = caller?.userId || user || credential.asked.user;
-    byId("user").disabled = Boolean(caller?.userId); // a user's token reads that user only
-    if (own) look(own);
-    else await users.open();
+    const { caller, skills = [] } = await serverInfo();
+    own = caller?.userId ?? "";
+    byId("user").disabled = Boolean(own);
+    for (const { form } of [recall, comparison]) form.offer(skills);
+    const first = own || address.user;
+    address.note(first, { isSame: true });
+    look(first);
+    if (!user) await users.open();
   } catch (error) {
     failed(error);
   }
 }
 
+function skip(event) {
+  event.preventDefault(); // the address stays as it is
+  if (!recall.form.question.checkVisibility()) tabs.choose("recall");
+  recall.form.question.focus();
+}
+
 function labelTools() {
   byId("language").textContent = language() === "zh" ? "English" : "中文";
   byId("language").lang = language() === "zh" ? "en" : "zh-CN";
-  byId("theme").dataset.word = `theme.${theme()}`;
+  Object.assign(byId("theme").dataset, { label: `theme.${theme()}`, now: theme() });
   translate(byId("theme"));
+  byId("theme").title = byId("theme").ariaLabel;
 }
 
 const talk = new Talk(byId("talk"), { failed });
@@ -72,7 +92,6 @@ const tabs = new Tabs({ chosen: (name) => state.watch(name === "state") });
 
 wear(theme());
 tabs.choose("recall");
-byId("user").dataset.word = "users.choose";
 byId("user").addEventListener("click", () => users.open());
 byId("key").addEventListener("click", () => key.open());
 byId("key").hidden = credential.isLocal;
@@ -88,5 +107,7 @@ onLanguage(() => {
 });
 translateAll();
 labelTools();
-recall.form.question.value = credential.asked.question;
+document.querySelector(".skip").addEventListener("click", skip);
+recall.form.question.value = credential.question;
+address.onChange((asked) => follow(asked).catch(failed));
 begin();

@@ -10,7 +10,8 @@ export function memoryView(result, { show }) {
   const sections = SECTIONS.filter((name) => view[name]?.length).map((name) =>
     element("div", { class: "part" }, element("h4", { word: `view.${name}` }), statements(view[name], show)));
   const conflicts = (result.conflicts ?? []).map((one) => conflict(one, show));
-  return element("section", { class: "view" },
+  const isNear = result.verdict === "VERDICT_INSUFFICIENT" || result.verdict === "VERDICT_PENDING"; // said, but no answer
+  return element("section", { class: isNear ? "view near" : "view" },
     element("h3", { word: "view" }),
     conflicts.length > 0 && element("div", { class: "part" }, element("h4", { word: "view.conflicts" }), conflicts),
     sections.length ? sections : element("p", { class: "dim", word: "view.empty" }),

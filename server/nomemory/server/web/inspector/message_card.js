@@ -1,7 +1,7 @@
 // One message, whole: what was said, and everything that is known of it.
 import { button, element } from "./element.js";
 import { marked } from "./spans.js";
-import { roleOf } from "./speaker.js";
+import { who } from "./message.js";
 
 export class MessageCard {
   constructor({ closed }) {
@@ -11,9 +11,8 @@ export class MessageCard {
   }
 
   show(message, spans = []) {
-    const who = message.name ? { text: message.name } : { word: `role.${roleOf(message)}` };
     const head = element("header", {},
-      element("strong", who),
+      element("strong", who(message)),
       element("time", { moment: message.ts, datetime: message.ts }),
       button("close", () => this.close(), { class: "quiet" }),
     );

@@ -1,11 +1,12 @@
 // Ask, and watch: the steps as they come, then the verdict, the memory view, and the evidence.
 import { button, element } from "./element.js";
 import { evidenceList } from "./evidence.js";
+import { word } from "./language.js";
 import { memoryView } from "./memory_view.js";
 import { QuestionForm } from "./question_form.js";
 import { RecallRun } from "./recall_run.js";
 import { reportOf, save } from "./report.js";
-import { stepRow } from "./steps.js";
+import { Steps } from "./steps.js";
 import { verdict } from "./verdict.js";
 
 export class RecallPane {
@@ -18,12 +19,12 @@ export class RecallPane {
     Object.assign(this, { show, point, say, failed });
     this.form = new QuestionForm({ id: "question", skills: 1, asked: () => this.ask() });
     this.verdict = element("div", {});
-    this.steps = element("ol", { class: "steps" });
+    this.steps = new Steps({ show, point: (messages) => point(messages ?? this.#chosen()), say, failed });
     this.answer = element("div", { class: "answer" });
     this.found = element("div", { class: "found-messages" });
     this.keep = this.#exporting();
-    this.none = element("p", { class: "empty", word: "recall.empty" });
-    const made = element("div", { class: "made" }, this.none, this.verdict, this.steps, this.answer, this.found, this.keep);
+    this.none = this.#beginning();
+    const made = element("div", { class: "made" }, this.none, this.verdict, this.steps.node, this.answer, this.found, this.keep);
     made.addEventListener("animationend", ({ target }) => target.classList.add("came")); // once, not at each return to the pane
     pane.append(element("h2", { class: "unseen", word: "recall" }), this.form.node, made);
   }
@@ -46,7 +47,7 @@ export class RecallPane {
     this.verdict.replaceChildren(verdict(run));
     this.say("live.asked");
     const while_ = (listener) => () => run === this.#run && listener();
-    run.addEventListener("step", while_(() => this.#step()));
+    run.addEventListener("step", while_(() => this.steps.add()));
     run.addEventListener("explained", while_(() => this.#evidence()));
     run.addEventListener("result", while_(() => this.#result()));
     run.addEventListener("over", while_(() => this.#over()));
@@ -54,19 +55,32 @@ export class RecallPane {
   }
 
   refresh() {
+    this.steps.refresh();
     if (this.#run) this.#evidence();
   }
 
-  #clear() {
-    for (const part of [this.verdict, this.steps, this.answer, this.found]) part.replaceChildren();
-    this.keep.hidden = true;
-    this.point([]);
+  // What stands where nothing has been asked: what this is, and questions to begin with.
+  #beginning() {
+    const ask = (name) => {
+      this.form.question.value = word(name);
+      this.ask();
+    };
+    const samples = ["sample.1", "sample.2", "sample.3"].map((name) => element("li", {}, button(name, () => ask(name), { class: "sample" })));
+    return element("div", { class: "empty" }, element("p", { word: "recall.empty" }), element("ul", { class: "samples", label: "samples" }, samples));
   }
 
-  #step() {
-    const step = this.#run.steps.at(-1);
-    this.steps.append(stepRow(step, this.#run.steps.length));
-    if (step.tool) this.say("live.step", { n: this.#run.steps.length, hits: step.hits ?? 0 });
+  // The evidence in the order in which it is shown.
+  #chosen() {
+    if (!this.#run?.result) return [];
+    const { quoted, near } = this.#run.evidence;
+    return [...quoted, ...near].map(({ message }) => message);
+  }
+
+  #clear() {
+    for (const part of [this.verdict, this.answer, this.found]) part.replaceChildren();
+    this.steps.of(this.#run);
+    this.keep.hidden = true;
+    this.point([]);
   }
 
   #result() {
@@ -74,7 +88,7 @@ export class RecallPane {
     this.verdict.replaceChildren(verdict(run));
     this.answer.replaceChildren(memoryView(run.result, { show: this.show }));
     this.#evidence();
-    this.point((run.result.evidence ?? []).map(({ message }) => message));
+    this.point(this.#chosen());
     this.say(`verdict.${(run.result.verdict ?? "").replace("VERDICT_", "").toLowerCase()}`);
   }
 
@@ -89,6 +103,7 @@ export class RecallPane {
     } else {
       this.#evidence();
     }
+    this.steps.over();
     this.keep.hidden = false;
   }
 

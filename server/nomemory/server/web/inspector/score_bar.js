@@ -27,7 +27,9 @@ export function scoreBar(item, { above, below }) {
     for (const { name, value } of parts.filter((part) => sign * part.value > 0)) {
       const piece = element("i", { class: `c-${COMPONENTS.includes(name) ? name : "other"}` });
       piece.style.width = `${(Math.abs(value) / (sign > 0 ? above : below)) * 100}%`;
-      piece.title = `${word(`component.${name}`)} ${figure(value)}`;
+      piece.title = `${word(`component.${name}`)} ${figure(value)}: ${word(`about.${name}`)}`;
+      const text = word(`component.${name}`);
+      piece.append(element("span", { class: room(text), text })); // seen where there is room for it
       row.append(piece);
     }
     return row;
@@ -36,11 +38,18 @@ export function scoreBar(item, { above, below }) {
   return bar;
 }
 
+// How much room a name needs, by its letters.
+const room = (name) => (name.length <= 3 ? "short" : name.length <= 8 ? "middling" : "long");
+
+// Return the colours that are used, by their names; opened, what each of them stands for.
 export function legend(items) {
   const used = new Set(items.flatMap((item) => (item.explanation?.components ?? []).map(({ name }) => name)));
   const names = COMPONENTS.filter((name) => used.has(name));
-  return element("ul", { class: "legend" }, names.map((name) =>
-    element("li", {}, element("i", { class: `c-${name}` }), element("span", { word: `component.${name}` }))));
+  if (!names.length) return null;
+  const named = (name) => [element("i", { class: `c-${name}` }), element("span", { word: `component.${name}` })];
+  return element("details", { class: "legend" },
+    element("summary", {}, names.map((name) => element("span", {}, named(name)))),
+    element("dl", {}, names.map((name) => [element("dt", {}, named(name)), element("dd", { word: `about.${name}` })])));
 }
 
 export function figures(item) {

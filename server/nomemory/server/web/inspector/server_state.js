@@ -69,9 +69,9 @@ export class ServerState {
       index.checkpoint && [{ word: "state.checkpoint" }, Number(index.checkpoint)],
       [{ word: "state.index" }, index.name ?? "–"],
       embedder && [{ word: "state.embedder" }, [embedder.kind, embedder.model].filter(Boolean).join(" · ")],
-      index.fault && [{ word: "state.fault" }, index.fault],
-      index.faultSince && [{ word: "state.since" }, index.faultSince],
-      index.notice && [{ word: "state.notice" }, index.notice],
+      index.fault && [{ word: "state.fault" }, ofKind(index.fault)],
+      index.faultSince && [{ word: "state.since" }, { moment: index.faultSince }],
+      index.notice && [{ word: "state.notice" }, { text: index.notice, lang: "en" }],
     ], ids.length > 0 && element("ul", { class: "parked" }, ids.map((id) => element("li", {},
       element("button", { type: "button", class: "link", text: id, on: { click: () => this.#open(id) } })))));
   }
@@ -82,10 +82,15 @@ export class ServerState {
   }
 }
 
-function faultsCard(faults) {
+const KINDS = new Set(["NOT_ANSWERING", "MEMORY_EXCEEDED", "UNREACHABLE", "INDEX_DAMAGED", "ERASURE_WAITS"]);
+
+const ofKind = (kind) => (KINDS.has(kind) ? { word: `fault.${kind.toLowerCase()}` } : { text: kind });
+
+// What is at fault, in the page's language; the details in the server's words.
+export function faultsCard(faults) {
   if (!faults.length) return element("p", { class: "calm", word: "state.calm" });
   return element("ul", { class: "faults" }, faults.map((fault) => element("li", {},
-    element("strong", { text: `${fault.part} ${fault.kind}` }), element("p", { text: fault.detail ?? "" }))));
+    element("strong", {}, `${fault.part}: `, element("span", ofKind(fault.kind))), element("p", { text: fault.detail ?? "", lang: "en" }))));
 }
 
 function logCard(log) {
@@ -94,7 +99,7 @@ function logCard(log) {
     [{ word: "state.messages" }, Number(log.messages ?? 0)],
     [{ word: "state.users" }, Number(log.users ?? 0)],
     damaged && [{ word: "state.damaged" }, damaged],
-    log.fault && [{ word: "state.fault" }, log.fault],
+    log.fault && [{ word: "state.fault" }, { text: log.fault, lang: "en" }],
     log.checkedTs && [{ word: "state.checked" }, { moment: log.checkedTs }],
   ]);
 }

@@ -30,6 +30,9 @@ export class Talk {
     this.card.node.hidden = true;
     this.line.show(null);
     this.search.of(user);
+    this.extent.replaceChildren();
+    this.#log = null;
+    if (!user) return;
     const log = new TalkLog(user);
     this.#log = log;
     try {

@@ -2,7 +2,7 @@
 import { element } from "./element.js";
 import { translate } from "./language.js";
 import { day, sameDay, time } from "./moment.js";
-import { name, roleOf } from "./speaker.js";
+import { name, roleOf } from "./message.js";
 import { beginning, marked } from "./spans.js";
 import { VirtualList } from "./virtual_list.js";
 
@@ -61,6 +61,7 @@ export class TimeLine {
     const log = this.#log;
     this.#evidence = new Map(messages.map((message, place) => [message.messageId, place + 1]));
     this.#list.refresh();
+    if (!log) return;
     const places = await Promise.all(messages.map((message) => log.placeOf(message).catch(() => undefined)));
     if (log !== this.#log) return;
     const found = places.filter((place) => place !== undefined);

@@ -44,6 +44,10 @@ export class Users {
     await this.#loading;
   }
 
+  close() {
+    this.dialog.close();
+  }
+
   async #load() {
     try {
       do {

@@ -3,7 +3,7 @@ import { searchWords } from "./contract.js";
 import { element } from "./element.js";
 import { translate } from "./language.js";
 import { dayAndTime } from "./moment.js";
-import { name, roleOf } from "./speaker.js";
+import { name, roleOf } from "./message.js";
 import { marked } from "./spans.js";
 import { VirtualList } from "./virtual_list.js";
 

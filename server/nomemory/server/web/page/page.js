@@ -74,7 +74,16 @@ function field(parameter) {
   return [input, element("label", {}, element("span", { textContent: parameter.name }), input, about)];
 }
 
+// Return an operation; its form is made when it is opened.
 function operation(api, path, verb, described) {
+  const name = element("code", { textContent: `${verb.toUpperCase()} ${path}` });
+  const about = element("span", { textContent: ` ${(described.description || "").split(". ")[0]}` });
+  const made = element("details", {}, element("summary", {}, name, about));
+  made.addEventListener("toggle", () => made.append(formOf(api, path, verb, described)), { once: true });
+  return made;
+}
+
+function formOf(api, path, verb, described) {
   const parameters = (described.parameters || []).map((one) => resolved(api, one));
   const fields = [];
   const form = element("form");
@@ -86,11 +95,11 @@ function operation(api, path, verb, described) {
   let body;
   if (described.requestBody) {
     const schema = described.requestBody.content["application/json"].schema;
-    body = element("textarea", { value: JSON.stringify(example(api, schema), null, 2), spellcheck: false });
+    body = element("textarea", { value: JSON.stringify(example(api, schema), null, 2), spellcheck: false, ariaLabel: "Body" });
     form.append(body);
   }
-  const output = element("pre", { hidden: true });
-  form.append(element("button", { textContent: "Send" }), output);
+  const output = element("pre", { hidden: true, tabIndex: 0, ariaLabel: "Answer", role: "region" });
+  form.append(element("button", { className: "go", textContent: "Send" }), output);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     output.hidden = false;
@@ -104,10 +113,9 @@ function operation(api, path, verb, described) {
     } catch (error) {
       output.textContent = String(error);
     }
+    output.scrollIntoView({ block: "nearest" });
   });
-  const name = element("code", { textContent: `${verb.toUpperCase()} ${path}` });
-  const about = element("span", { textContent: ` ${(described.description || "").split(". ")[0]}` });
-  return element("details", {}, element("summary", {}, name, about), form);
+  return form;
 }
 
 async function load() {

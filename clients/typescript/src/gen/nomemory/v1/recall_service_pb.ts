@@ -17,7 +17,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file nomemory/v1/recall_service.proto.
  */
 export const file_nomemory_v1_recall_service: GenFile = /*@__PURE__*/
-  fileDesc("CiBub21lbW9yeS92MS9yZWNhbGxfc2VydmljZS5wcm90bxILbm9tZW1vcnkudjEi5QEKDVJlY2FsbFJlcXVlc3QSEAoIcXVlc3Rpb24YASABKAkSKwoHY29udGV4dBgCIAEoCzIaLm5vbWVtb3J5LnYxLlJlY2FsbENvbnRleHQSDQoFc2tpbGwYAyABKAkSKQoGYnVkZ2V0GAQgASgLMhkubm9tZW1vcnkudjEuUmVjYWxsQnVkZ2V0EhUKDWluY2x1ZGVfdHJhY2UYBSABKAgSMgoScXVlc3Rpb25fZW1iZWRkaW5nGAYgASgLMhYubm9tZW1vcnkudjEuRW1iZWRkaW5nEhAKCGF0X2xlYXN0GAcgASgJIkEKE1N0cmVhbVJlY2FsbFJlcXVlc3QSKgoGcmVjYWxsGAEgASgLMhoubm9tZW1vcnkudjEuUmVjYWxsUmVxdWVzdCJ3ChRTdHJlYW1SZWNhbGxSZXNwb25zZRInCgRzdGVwGAEgASgLMhcubm9tZW1vcnkudjEuUmVjYWxsU3RlcEgAEi0KBnJlc3VsdBgCIAEoCzIbLm5vbWVtb3J5LnYxLlJlY2FsbFJlc3BvbnNlSABCBwoFZXZlbnQi2AEKDVJlY2FsbENvbnRleHQSKgoKdGltZV9yYW5nZRgBIAEoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZRIkCglyb2xlX3ByZWYYAiABKA4yES5ub21lbW9yeS52MS5Sb2xlEicKA25vdxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJdGltZV96b25lGAQgASgJEhcKD2NvbnZlcnNhdGlvbl9pZBgFIAEoCRIgCgV0dXJucxgGIAMoCzIRLm5vbWVtb3J5LnYxLlR1cm4iNQoEVHVybhIfCgRyb2xlGAEgASgOMhEubm9tZW1vcnkudjEuUm9sZRIMCgR0ZXh0GAIgASgJIn4KDFJlY2FsbEJ1ZGdldBISCgppdGVyYXRpb25zGAEgASgFEhIKCnRvb2xfY2FsbHMYAiABKAUSGQoRZXZpZGVuY2VfbWVzc2FnZXMYAyABKAUSKwoIZGVhZGxpbmUYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24ikgIKDlJlY2FsbFJlc3BvbnNlEiwKC21lbW9yeV92aWV3GAEgASgLMhcubm9tZW1vcnkudjEuTWVtb3J5VmlldxIuCghldmlkZW5jZRgCIAMoCzIcLm5vbWVtb3J5LnYxLkV2aWRlbmNlTWVzc2FnZRIpCgZsaW1pdHMYAyABKAsyGS5ub21lbW9yeS52MS5SZWNhbGxMaW1pdHMSJQoHdmVyZGljdBgEIAEoDjIULm5vbWVtb3J5LnYxLlZlcmRpY3QSKAoJY29uZmxpY3RzGAUgAygLMhUubm9tZW1vcnkudjEuQ29uZmxpY3QSJgoFdHJhY2UYBiADKAsyFy5ub21lbW9yeS52MS5SZWNhbGxTdGVwIo8BCgpNZW1vcnlWaWV3EisKC3ByZWZlcmVuY2VzGAEgAygLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EicKB3Byb2ZpbGUYAiADKAsyFi5ub21lbW9yeS52MS5TdGF0ZW1lbnQSKwoLY29uc3RyYWludHMYAyADKAsyFi5ub21lbW9yeS52MS5TdGF0ZW1lbnQiiQEKCVN0YXRlbWVudBIMCgR0ZXh0GAEgASgJEigKCWNpdGF0aW9ucxgCIAMoCzIVLm5vbWVtb3J5LnYxLkNpdGF0aW9uEhUKDXN1cGVyc2VkZWRfYnkYAyABKAkSLQoLYXR0cmlidXRpb24YBCABKA4yGC5ub21lbW9yeS52MS5BdHRyaWJ1dGlvbiJ2CghDaXRhdGlvbhISCgptZXNzYWdlX2lkGAEgASgJEg0KBXF1b3RlGAIgASgJEh8KBHNwYW4YAyABKAsyES5ub21lbW9yeS52MS5TcGFuEiYKAnRzGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJeCg9FdmlkZW5jZU1lc3NhZ2USKQoHbWVzc2FnZRgBIAEoCzIYLm5vbWVtb3J5LnYxLkNoYXRNZXNzYWdlEhEKCXRydW5jYXRlZBgCIAEoCBINCgVzY29yZRgDIAEoAiJsCghDb25mbGljdBInCgdlYXJsaWVyGAEgASgLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EiUKBWxhdGVyGAIgASgLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EhAKCHBvc3NpYmxlGAMgASgIIqgDCgxSZWNhbGxMaW1pdHMSKgoKdGltZV9yYW5nZRgBIAEoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZRIfCgRyb2xlGAIgASgOMhEubm9tZW1vcnkudjEuUm9sZRIbChNtZXNzYWdlc19jb25zaWRlcmVkGAMgASgFEhIKCnRvb2xfY2FsbHMYBCABKAUSEgoKaXRlcmF0aW9ucxgFIAEoBRIPCgdwbGFubmVyGAYgASgJEiwKC3N0b3BfcmVhc29uGAcgASgOMhcubm9tZW1vcnkudjEuU3RvcFJlYXNvbhIRCgl0cnVuY2F0ZWQYCCABKAgSFAoMaW5kZXhfYmVoaW5kGAkgASgIEg8KB3dpZGVuZWQYCiABKAgSDQoFc2tpbGwYCyABKAkSGQoRZHJvcHBlZF9hcmd1bWVudHMYDCABKAUSDQoFbm90ZXMYDSADKAkSGAoLc3VmZmljaWVuY3kYDiABKAJIAIgBARITCgttb2RlbF9jYWxscxgPIAEoBRIVCg1tZXNzYWdlc19yZWFkGBAgASgFQg4KDF9zdWZmaWNpZW5jeSLOAQoKUmVjYWxsU3RlcBIRCglpdGVyYXRpb24YASABKAUSDwoHdGhvdWdodBgCIAEoCRIMCgR0b29sGAMgASgJEioKCWFyZ3VtZW50cxgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSDAoEaGl0cxgFIAEoBRITCgttZXNzYWdlX2lkcxgGIAMoCRITCgtvYnNlcnZhdGlvbhgHIAEoCRIqCgdlbGFwc2VkGAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uKm8KC0F0dHJpYnV0aW9uEhsKF0FUVFJJQlVUSU9OX1VOU1BFQ0lGSUVEEAASFAoQQVRUUklCVVRJT05fVVNFUhABEhUKEUFUVFJJQlVUSU9OX09USEVSEAISFgoSQVRUUklCVVRJT05fUVVPVEVEEAMqgQEKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhUKEVZFUkRJQ1RfU1VQUE9SVEVEEAESFwoTVkVSRElDVF9DT05GTElDVElORxACEhgKFFZFUkRJQ1RfSU5TVUZGSUNJRU5UEAMSEwoPVkVSRElDVF9QRU5ESU5HEAQqsAEKClN0b3BSZWFzb24SGwoXU1RPUF9SRUFTT05fVU5TUEVDSUZJRUQQABIaChZTVE9QX1JFQVNPTl9TVUZGSUNJRU5UEAESFwoTU1RPUF9SRUFTT05fTk9fR0FJThACEhoKFlNUT1BfUkVBU09OX0lURVJBVElPTlMQAxIaChZTVE9QX1JFQVNPTl9UT09MX0NBTExTEAQSGAoUU1RPUF9SRUFTT05fREVBRExJTkUQBTLeAQoNUmVjYWxsU2VydmljZRJYCgZSZWNhbGwSGi5ub21lbW9yeS52MS5SZWNhbGxSZXF1ZXN0Ghsubm9tZW1vcnkudjEuUmVjYWxsUmVzcG9uc2UiFYLT5JMCDzoBKiIKL3YxL3JlY2FsbBJzCgxTdHJlYW1SZWNhbGwSIC5ub21lbW9yeS52MS5TdHJlYW1SZWNhbGxSZXF1ZXN0GiEubm9tZW1vcnkudjEuU3RyZWFtUmVjYWxsUmVzcG9uc2UiHILT5JMCFjoBKiIRL3YxL3JlY2FsbDpzdHJlYW0wAUJuCg5pby5ub21lbW9yeS52MVABWj1naXRodWIuY29tL25vbWVtb3J5L25vbWVtb3J5L2NsaWVudHMvZ28vbm9tZW1vcnl2MTtub21lbW9yeXYxqgILTm9NZW1vcnkuVjHqAgxOb01lbW9yeTo6VjFiBnByb3RvMw", [file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_nomemory_v1_message, file_nomemory_v1_query_service]);
+  fileDesc("CiBub21lbW9yeS92MS9yZWNhbGxfc2VydmljZS5wcm90bxILbm9tZW1vcnkudjEi5QEKDVJlY2FsbFJlcXVlc3QSEAoIcXVlc3Rpb24YASABKAkSKwoHY29udGV4dBgCIAEoCzIaLm5vbWVtb3J5LnYxLlJlY2FsbENvbnRleHQSDQoFc2tpbGwYAyABKAkSKQoGYnVkZ2V0GAQgASgLMhkubm9tZW1vcnkudjEuUmVjYWxsQnVkZ2V0EhUKDWluY2x1ZGVfdHJhY2UYBSABKAgSMgoScXVlc3Rpb25fZW1iZWRkaW5nGAYgASgLMhYubm9tZW1vcnkudjEuRW1iZWRkaW5nEhAKCGF0X2xlYXN0GAcgASgJIkEKE1N0cmVhbVJlY2FsbFJlcXVlc3QSKgoGcmVjYWxsGAEgASgLMhoubm9tZW1vcnkudjEuUmVjYWxsUmVxdWVzdCJ3ChRTdHJlYW1SZWNhbGxSZXNwb25zZRInCgRzdGVwGAEgASgLMhcubm9tZW1vcnkudjEuUmVjYWxsU3RlcEgAEi0KBnJlc3VsdBgCIAEoCzIbLm5vbWVtb3J5LnYxLlJlY2FsbFJlc3BvbnNlSABCBwoFZXZlbnQi2AEKDVJlY2FsbENvbnRleHQSKgoKdGltZV9yYW5nZRgBIAEoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZRIkCglyb2xlX3ByZWYYAiABKA4yES5ub21lbW9yeS52MS5Sb2xlEicKA25vdxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJdGltZV96b25lGAQgASgJEhcKD2NvbnZlcnNhdGlvbl9pZBgFIAEoCRIgCgV0dXJucxgGIAMoCzIRLm5vbWVtb3J5LnYxLlR1cm4iNQoEVHVybhIfCgRyb2xlGAEgASgOMhEubm9tZW1vcnkudjEuUm9sZRIMCgR0ZXh0GAIgASgJIn4KDFJlY2FsbEJ1ZGdldBISCgppdGVyYXRpb25zGAEgASgFEhIKCnRvb2xfY2FsbHMYAiABKAUSGQoRZXZpZGVuY2VfbWVzc2FnZXMYAyABKAUSKwoIZGVhZGxpbmUYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24ikgIKDlJlY2FsbFJlc3BvbnNlEiwKC21lbW9yeV92aWV3GAEgASgLMhcubm9tZW1vcnkudjEuTWVtb3J5VmlldxIuCghldmlkZW5jZRgCIAMoCzIcLm5vbWVtb3J5LnYxLkV2aWRlbmNlTWVzc2FnZRIpCgZsaW1pdHMYAyABKAsyGS5ub21lbW9yeS52MS5SZWNhbGxMaW1pdHMSJQoHdmVyZGljdBgEIAEoDjIULm5vbWVtb3J5LnYxLlZlcmRpY3QSKAoJY29uZmxpY3RzGAUgAygLMhUubm9tZW1vcnkudjEuQ29uZmxpY3QSJgoFdHJhY2UYBiADKAsyFy5ub21lbW9yeS52MS5SZWNhbGxTdGVwIo8BCgpNZW1vcnlWaWV3EisKC3ByZWZlcmVuY2VzGAEgAygLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EicKB3Byb2ZpbGUYAiADKAsyFi5ub21lbW9yeS52MS5TdGF0ZW1lbnQSKwoLY29uc3RyYWludHMYAyADKAsyFi5ub21lbW9yeS52MS5TdGF0ZW1lbnQiiQEKCVN0YXRlbWVudBIMCgR0ZXh0GAEgASgJEigKCWNpdGF0aW9ucxgCIAMoCzIVLm5vbWVtb3J5LnYxLkNpdGF0aW9uEhUKDXN1cGVyc2VkZWRfYnkYAyABKAkSLQoLYXR0cmlidXRpb24YBCABKA4yGC5ub21lbW9yeS52MS5BdHRyaWJ1dGlvbiJ2CghDaXRhdGlvbhISCgptZXNzYWdlX2lkGAEgASgJEg0KBXF1b3RlGAIgASgJEh8KBHNwYW4YAyABKAsyES5ub21lbW9yeS52MS5TcGFuEiYKAnRzGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJeCg9FdmlkZW5jZU1lc3NhZ2USKQoHbWVzc2FnZRgBIAEoCzIYLm5vbWVtb3J5LnYxLkNoYXRNZXNzYWdlEhEKCXRydW5jYXRlZBgCIAEoCBINCgVzY29yZRgDIAEoAiJsCghDb25mbGljdBInCgdlYXJsaWVyGAEgASgLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EiUKBWxhdGVyGAIgASgLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EhAKCHBvc3NpYmxlGAMgASgIIvUDCgxSZWNhbGxMaW1pdHMSKgoKdGltZV9yYW5nZRgBIAEoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZRIfCgRyb2xlGAIgASgOMhEubm9tZW1vcnkudjEuUm9sZRIbChNtZXNzYWdlc19jb25zaWRlcmVkGAMgASgFEhIKCnRvb2xfY2FsbHMYBCABKAUSEgoKaXRlcmF0aW9ucxgFIAEoBRIPCgdwbGFubmVyGAYgASgJEiwKC3N0b3BfcmVhc29uGAcgASgOMhcubm9tZW1vcnkudjEuU3RvcFJlYXNvbhIRCgl0cnVuY2F0ZWQYCCABKAgSFAoMaW5kZXhfYmVoaW5kGAkgASgIEg8KB3dpZGVuZWQYCiABKAgSDQoFc2tpbGwYCyABKAkSGQoRZHJvcHBlZF9hcmd1bWVudHMYDCABKAUSDQoFbm90ZXMYDSADKAkSGAoLc3VmZmljaWVuY3kYDiABKAJIAIgBARITCgttb2RlbF9jYWxscxgPIAEoBRIVCg1tZXNzYWdlc19yZWFkGBAgASgFEhMKBmVub3VnaBgRIAEoAkgBiAEBEisKC2NvZGVkX25vdGVzGBIgAygLMhYubm9tZW1vcnkudjEuQ29kZWROb3RlQg4KDF9zdWZmaWNpZW5jeUIJCgdfZW5vdWdoIj8KCUNvZGVkTm90ZRIjCgRjb2RlGAEgASgOMhUubm9tZW1vcnkudjEuTm90ZUNvZGUSDQoFY291bnQYAiABKAUizgEKClJlY2FsbFN0ZXASEQoJaXRlcmF0aW9uGAEgASgFEg8KB3Rob3VnaHQYAiABKAkSDAoEdG9vbBgDIAEoCRIqCglhcmd1bWVudHMYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EgwKBGhpdHMYBSABKAUSEwoLbWVzc2FnZV9pZHMYBiADKAkSEwoLb2JzZXJ2YXRpb24YByABKAkSKgoHZWxhcHNlZBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbipvCgtBdHRyaWJ1dGlvbhIbChdBVFRSSUJVVElPTl9VTlNQRUNJRklFRBAAEhQKEEFUVFJJQlVUSU9OX1VTRVIQARIVChFBVFRSSUJVVElPTl9PVEhFUhACEhYKEkFUVFJJQlVUSU9OX1FVT1RFRBADKuIDCghOb3RlQ29kZRIZChVOT1RFX0NPREVfVU5TUEVDSUZJRUQQABIeChpOT1RFX0NPREVfT05FX0NPTlZFUlNBVElPThABEiAKHE5PVEVfQ09ERV9NRUFOSU5HX0lOQ09NUExFVEUQAhIcChhOT1RFX0NPREVfUExBTk5FUl9GQUlMRUQQAxIaChZOT1RFX0NPREVfTU9ERUxfRkFJTEVEEAQSEwoPTk9URV9DT0RFX1NLSUxMEAUSGwoXTk9URV9DT0RFX05PVF9SRVRSSUVWRUQQBhIXChNOT1RFX0NPREVfTk9UX1RIRVJFEAcSFQoRTk9URV9DT0RFX1VOQ0lURUQQCBIYChROT1RFX0NPREVfT1ZFUl9MSU1JVBAJEhwKGE5PVEVfQ09ERV9WRVJESUNUX01JU0ZJVBAKEh4KGk5PVEVfQ09ERV9WRVJESUNUX09GX01PREVMEAsSGwoXTk9URV9DT0RFX05PVEhJTkdfQ0lURUQQDBIbChdOT1RFX0NPREVfQ09OVFJBRElDVE9SWRANEhsKF05PVEVfQ09ERV9OT1RfRVNUSU1BVEVEEA4SFwoTTk9URV9DT0RFX0VTVElNQVRFRBAPEhUKEU5PVEVfQ09ERV9QRU5ESU5HEBAqgQEKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhUKEVZFUkRJQ1RfU1VQUE9SVEVEEAESFwoTVkVSRElDVF9DT05GTElDVElORxACEhgKFFZFUkRJQ1RfSU5TVUZGSUNJRU5UEAMSEwoPVkVSRElDVF9QRU5ESU5HEAQqsAEKClN0b3BSZWFzb24SGwoXU1RPUF9SRUFTT05fVU5TUEVDSUZJRUQQABIaChZTVE9QX1JFQVNPTl9TVUZGSUNJRU5UEAESFwoTU1RPUF9SRUFTT05fTk9fR0FJThACEhoKFlNUT1BfUkVBU09OX0lURVJBVElPTlMQAxIaChZTVE9QX1JFQVNPTl9UT09MX0NBTExTEAQSGAoUU1RPUF9SRUFTT05fREVBRExJTkUQBTLeAQoNUmVjYWxsU2VydmljZRJYCgZSZWNhbGwSGi5ub21lbW9yeS52MS5SZWNhbGxSZXF1ZXN0Ghsubm9tZW1vcnkudjEuUmVjYWxsUmVzcG9uc2UiFYLT5JMCDzoBKiIKL3YxL3JlY2FsbBJzCgxTdHJlYW1SZWNhbGwSIC5ub21lbW9yeS52MS5TdHJlYW1SZWNhbGxSZXF1ZXN0GiEubm9tZW1vcnkudjEuU3RyZWFtUmVjYWxsUmVzcG9uc2UiHILT5JMCFjoBKiIRL3YxL3JlY2FsbDpzdHJlYW0wAUJuCg5pby5ub21lbW9yeS52MVABWj1naXRodWIuY29tL25vbWVtb3J5L25vbWVtb3J5L2NsaWVudHMvZ28vbm9tZW1vcnl2MTtub21lbW9yeXYxqgILTm9NZW1vcnkuVjHqAgxOb01lbW9yeTo6VjFiBnByb3RvMw", [file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_nomemory_v1_message, file_nomemory_v1_query_service]);
 
 /**
  * RecallRequest is a question.
@@ -638,6 +638,20 @@ export type RecallLimits = Message<"nomemory.v1.RecallLimits"> & {
    * @generated from field: int32 messages_read = 16;
    */
   messagesRead: number;
+
+  /**
+   * enough is the sufficiency from which on the rules take the log to answer. Unset: the verdict does not rest on it.
+   *
+   * @generated from field: optional float enough = 17;
+   */
+  enough?: number | undefined;
+
+  /**
+   * coded_notes say of each of `notes`, in their order, what it is, for readers of other languages.
+   *
+   * @generated from field: repeated nomemory.v1.CodedNote coded_notes = 18;
+   */
+  codedNotes: CodedNote[];
 };
 
 /**
@@ -646,6 +660,34 @@ export type RecallLimits = Message<"nomemory.v1.RecallLimits"> & {
  */
 export const RecallLimitsSchema: GenMessage<RecallLimits> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 12);
+
+/**
+ * CodedNote is a note without its words.
+ *
+ * @generated from message nomemory.v1.CodedNote
+ */
+export type CodedNote = Message<"nomemory.v1.CodedNote"> & {
+  /**
+   * code is what the note is of.
+   *
+   * @generated from field: nomemory.v1.NoteCode code = 1;
+   */
+  code: NoteCode;
+
+  /**
+   * count is how many citations or statements it is of. 0: it counts nothing.
+   *
+   * @generated from field: int32 count = 2;
+   */
+  count: number;
+};
+
+/**
+ * Describes the message nomemory.v1.CodedNote.
+ * Use `create(CodedNoteSchema)` to create a new message.
+ */
+export const CodedNoteSchema: GenMessage<CodedNote> = /*@__PURE__*/
+  messageDesc(file_nomemory_v1_recall_service, 13);
 
 /**
  * RecallStep is one call of a tool, or, with an empty `tool`, a decision: to stop, or what the chat model reads.
@@ -716,7 +758,7 @@ export type RecallStep = Message<"nomemory.v1.RecallStep"> & {
  * Use `create(RecallStepSchema)` to create a new message.
  */
 export const RecallStepSchema: GenMessage<RecallStep> = /*@__PURE__*/
-  messageDesc(file_nomemory_v1_recall_service, 13);
+  messageDesc(file_nomemory_v1_recall_service, 14);
 
 /**
  * Attribution is whose words a statement quotes.
@@ -758,6 +800,138 @@ export enum Attribution {
  */
 export const AttributionSchema: GenEnum<Attribution> = /*@__PURE__*/
   enumDesc(file_nomemory_v1_recall_service, 0);
+
+/**
+ * NoteCode is what a note is of. Unknown ones can be ignored.
+ *
+ * @generated from enum nomemory.v1.NoteCode
+ */
+export enum NoteCode {
+  /**
+   * NOTE_CODE_UNSPECIFIED is never returned.
+   *
+   * @generated from enum value: NOTE_CODE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * NOTE_CODE_ONE_CONVERSATION: only the conversation that the request names was looked at.
+   *
+   * @generated from enum value: NOTE_CODE_ONE_CONVERSATION = 1;
+   */
+  ONE_CONVERSATION = 1,
+
+  /**
+   * NOTE_CODE_MEANING_INCOMPLETE: not everything was searched by meaning.
+   *
+   * @generated from enum value: NOTE_CODE_MEANING_INCOMPLETE = 2;
+   */
+  MEANING_INCOMPLETE = 2,
+
+  /**
+   * NOTE_CODE_PLANNER_FAILED: the planner gave no answer, and the rules went on.
+   *
+   * @generated from enum value: NOTE_CODE_PLANNER_FAILED = 3;
+   */
+  PLANNER_FAILED = 3,
+
+  /**
+   * NOTE_CODE_MODEL_FAILED: the chat model gave nothing that holds, and the rules composed the view.
+   *
+   * @generated from enum value: NOTE_CODE_MODEL_FAILED = 4;
+   */
+  MODEL_FAILED = 4,
+
+  /**
+   * NOTE_CODE_SKILL: a part of the skill is ignored, or cannot be read; the note's words say which.
+   *
+   * @generated from enum value: NOTE_CODE_SKILL = 5;
+   */
+  SKILL = 5,
+
+  /**
+   * NOTE_CODE_NOT_RETRIEVED: citations of messages that were not retrieved were struck.
+   *
+   * @generated from enum value: NOTE_CODE_NOT_RETRIEVED = 6;
+   */
+  NOT_RETRIEVED = 6,
+
+  /**
+   * NOTE_CODE_NOT_THERE: citations whose words do not stand in the message were struck.
+   *
+   * @generated from enum value: NOTE_CODE_NOT_THERE = 7;
+   */
+  NOT_THERE = 7,
+
+  /**
+   * NOTE_CODE_UNCITED: statements without evidence were dropped.
+   *
+   * @generated from enum value: NOTE_CODE_UNCITED = 8;
+   */
+  UNCITED = 8,
+
+  /**
+   * NOTE_CODE_OVER_LIMIT: statements over the limit were left out.
+   *
+   * @generated from enum value: NOTE_CODE_OVER_LIMIT = 9;
+   */
+  OVER_LIMIT = 9,
+
+  /**
+   * NOTE_CODE_VERDICT_MISFIT: the model's verdict did not fit, and the rules decided.
+   *
+   * @generated from enum value: NOTE_CODE_VERDICT_MISFIT = 10;
+   */
+  VERDICT_MISFIT = 10,
+
+  /**
+   * NOTE_CODE_VERDICT_OF_MODEL: the verdict is the model's.
+   *
+   * @generated from enum value: NOTE_CODE_VERDICT_OF_MODEL = 11;
+   */
+  VERDICT_OF_MODEL = 11,
+
+  /**
+   * NOTE_CODE_NOTHING_CITED: no statement could be cited.
+   *
+   * @generated from enum value: NOTE_CODE_NOTHING_CITED = 12;
+   */
+  NOTHING_CITED = 12,
+
+  /**
+   * NOTE_CODE_CONTRADICTORY: what was said contradicts itself.
+   *
+   * @generated from enum value: NOTE_CODE_CONTRADICTORY = 13;
+   */
+  CONTRADICTORY = 13,
+
+  /**
+   * NOTE_CODE_NOT_ESTIMATED: how likely it is that the quotes answer was not asked.
+   *
+   * @generated from enum value: NOTE_CODE_NOT_ESTIMATED = 14;
+   */
+  NOT_ESTIMATED = 14,
+
+  /**
+   * NOTE_CODE_ESTIMATED: the verdict rests on `sufficiency` and `enough`.
+   *
+   * @generated from enum value: NOTE_CODE_ESTIMATED = 15;
+   */
+  ESTIMATED = 15,
+
+  /**
+   * NOTE_CODE_PENDING: messages were stored that are not searchable yet.
+   *
+   * @generated from enum value: NOTE_CODE_PENDING = 16;
+   */
+  PENDING = 16,
+}
+
+/**
+ * Describes the enum nomemory.v1.NoteCode.
+ */
+export const NoteCodeSchema: GenEnum<NoteCode> = /*@__PURE__*/
+  enumDesc(file_nomemory_v1_recall_service, 1);
 
 /**
  * Verdict says whether the evidence answers the question.
@@ -807,7 +981,7 @@ export enum Verdict {
  * Describes the enum nomemory.v1.Verdict.
  */
 export const VerdictSchema: GenEnum<Verdict> = /*@__PURE__*/
-  enumDesc(file_nomemory_v1_recall_service, 1);
+  enumDesc(file_nomemory_v1_recall_service, 2);
 
 /**
  * StopReason is why a recall stopped.
@@ -862,7 +1036,7 @@ export enum StopReason {
  * Describes the enum nomemory.v1.StopReason.
  */
 export const StopReasonSchema: GenEnum<StopReason> = /*@__PURE__*/
-  enumDesc(file_nomemory_v1_recall_service, 2);
+  enumDesc(file_nomemory_v1_recall_service, 3);
 
 /**
  * RecallService answers a question about one user with evidence: an agent that is bound to that user searches their

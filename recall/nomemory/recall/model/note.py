@@ -1,0 +1,41 @@
+"""What a reader of a recall should know beside its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class NoteKind(Enum):
+    """The kinds of notes, each with its words. The contract has the same kinds, `NOTE_CODE_…`."""
+
+    ONE_CONVERSATION = "only the conversation that the request names was looked at"
+    MEANING_INCOMPLETE = "not everything was searched by meaning{then}"
+    PLANNER_FAILED = "the planner {one} gave no answer: {other} went on"
+    MODEL_FAILED = "the chat model {failed}: rules composed the view"
+    SKILL = "{said}"
+    NOT_RETRIEVED = "struck {count} citation(s) of messages that were not retrieved"
+    NOT_THERE = "struck {count} citation(s) whose words do not stand in the message: {ids}"
+    UNCITED = "dropped {count} statement(s) without evidence"
+    OVER_LIMIT = "left out {count} statement(s) over the limit of {limit}"
+    VERDICT_MISFIT = "the verdict {verdict} did not fit: the rules decided"
+    VERDICT_OF_MODEL = "the verdict is the model's"
+    NOTHING_CITED = "no statement could be cited"
+    CONTRADICTORY = "what was said contradicts itself"
+    NOT_ESTIMATED = "how likely it is that the quotes answer was not asked"
+    ESTIMATED = "the quotes probably {does}answer: an estimate of {estimate:.2f}, where {enough:.2f} is enough"
+    PENDING = "messages were stored that are not searchable yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One of them, in words. `count` is how many it counts, 0 where it counts nothing."""
+
+    kind: NoteKind
+    text: str
+    count: int = 0
+
+
+def note(kind: NoteKind, *, count: int = 0, **words: object) -> Note:
+    """Put what a kind's words leave open into them."""
+    return Note(kind, kind.value.format(count=count, **words), count)

@@ -1,0 +1,73 @@
+"""The page's address says whose talk is looked at, and the page does as it says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from inspector.inspected import KOCHI, ROWS, recalled
+from web.chromium import MISSING, PROGRAM
+
+if TYPE_CHECKING:
+    from inspector.inspected import Inspected
+    from web.devtools import Browser, Page
+
+pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(180)]
+
+
+def looks_at(page: Page, user: str) -> None:
+    """Wait until address, head and talk are of one user."""
+    page.until(f"location.hash === '#user={user}' && document.querySelector('#user').textContent === '{user}'")
+    page.until(f"{ROWS}.length && {ROWS}[0].innerText")
+
+
+def asked_about(page: Page, question: str = KOCHI) -> set[str]:
+    """Ask; return whose messages the evidence has."""
+    page.write("#question", question)
+    recalled(page)
+    found = page.value("[...document.querySelectorAll('li[data-message]')].map(one => one.dataset.message)")
+    return {message_id.split("-")[0] for message_id in found}
+
+
+def test_an_address_that_is_changed_by_hand_changes_whom_a_recall_asks_about(
+    inspected: Inspected, browser: Browser
+) -> None:
+    page = inspected.page(browser, "sam", KOCHI)
+    assert asked_about(page) == {"sam"}
+    page.value("location.hash = '#user=lin'")
+    looks_at(page, "lin")
+    assert page.value("document.querySelectorAll('li[data-message], .steps li').length") == 0
+    assert asked_about(page, "年糕的药") == {"lin"}
+    assert page.complaints() == []
+
+
+def test_back_leads_to_the_user_before(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam")
+    page.click("#user")
+    page.write("#user-search", "lin")
+    page.until("document.querySelectorAll('#users [role=option]:not([hidden])').length === 1")
+    page.press("Enter")
+    looks_at(page, "lin")
+    page.value("history.back()")
+    looks_at(page, "sam")
+    assert asked_about(page) == {"sam"}
+    page.value("history.forward()")
+    looks_at(page, "lin")
+
+
+def test_an_address_without_a_user_shows_nobody_and_lets_one_be_chosen(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam")
+    page.value("location.hash = ''")
+    page.until("document.querySelector('dialog.choose').open && !document.querySelector('.extent').textContent")
+    assert page.value(f"{ROWS}.length") == 0
+    page.value("history.back()")
+    looks_at(page, "sam")
+    assert not page.value("document.querySelector('dialog.choose').open")
+
+
+def test_it_keeps_no_question_and_takes_a_new_token(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam")
+    page.value("location.hash = '#user=lin&question=secret'")
+    looks_at(page, "lin")
+    page.value("location.hash = '#token=anew'")
+    page.until("sessionStorage.getItem('nomemory-inspect-token') === 'anew' && location.hash === ''")

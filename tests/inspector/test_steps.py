@@ -1,0 +1,79 @@
+"""The steps of a recall are looked at again: chosen, gone through with keys, and played."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from inspector.inspected import KOCHI, recalled
+from web.chromium import MISSING, PROGRAM
+
+if TYPE_CHECKING:
+    from inspector.inspected import Inspected
+    from web.devtools import Browser, Page
+
+pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(180)]
+CHOSEN = "[...document.querySelectorAll('.step')].findIndex(one => one.getAttribute('aria-current') === 'step')"
+TICKS = "document.querySelectorAll('.ticks i').length"
+BROUGHT = "[...document.querySelectorAll('.played:not([hidden]) .brought li')]"
+
+
+@pytest.fixture
+def sam(inspected: Inspected, browser: Browser) -> Page:
+    return recalled(inspected.page(browser, "sam", KOCHI))
+
+
+def test_a_chosen_step_shows_what_was_asked_and_what_it_brought(sam: Page) -> None:
+    sam.click(".step")
+    many = int(sam.text(".step .why").split()[0])
+    sam.until(f"{BROUGHT}.length === {many} && {TICKS} === {many}")
+    assert KOCHI in sam.text(".played dl")
+    assert sam.value(f"{BROUGHT}.every(one => one.querySelector('.moved'))")  # all of it is new
+    assert sam.text(".player output").startswith("Step 1 of ")
+    sam.click(".brought .place")
+    sam.until("!document.querySelector('.card').hidden")
+    assert sam.complaints() == []
+
+
+def test_what_an_earlier_step_brought_is_not_new(sam: Page) -> None:
+    sam.click(".steps li:nth-child(3) .step")
+    sam.until(f"{BROUGHT}.length")
+    known = sam.value(f"{BROUGHT}.filter(one => one.className === 'known').length")
+    fresh = sam.value(f"{BROUGHT}.filter(one => one.querySelector('.moved')).length")
+    assert known >= 1
+    assert known + fresh == sam.value(f"{BROUGHT}.length")
+
+
+def test_keys_and_buttons_go_from_step_to_step(sam: Page) -> None:
+    last = sam.value("document.querySelectorAll('.step').length") - 1
+    assert last >= 2
+    evidence = sam.value(TICKS)
+    sam.value("document.querySelector('.step').focus()")
+    for key, at in (("End", last), ("ArrowUp", last - 1), ("Home", 0), ("ArrowDown", 1), ("ArrowRight", 2)):
+        sam.press(key)
+        sam.until(f"{CHOSEN} === {at} && document.activeElement === document.querySelectorAll('.step')[{at}]")
+        assert sam.value("document.querySelectorAll('.played:not([hidden])').length") == 1
+    sam.click(".player .back")
+    sam.until(f"{CHOSEN} === 1")
+    sam.click(".player .forth")
+    sam.until(f"{CHOSEN} === 2")
+    sam.value("document.querySelectorAll('.step')[2].focus()")
+    sam.press("Escape")
+    sam.until(f"{CHOSEN} === -1 && {TICKS} === {evidence}")
+
+
+def test_they_are_played_from_the_first_to_the_last(sam: Page) -> None:
+    sam.value(
+        """window.seen = []; new MutationObserver(() => seen.push(document.querySelector('.player output').textContent))
+        .observe(document.querySelector('.player output'), {childList: true})"""
+    )
+    sam.click(".player .play")
+    last = sam.value("document.querySelectorAll('.step').length")
+    sam.until(f"{CHOSEN} === {last - 1} && document.querySelector('.play').getAttribute('aria-pressed') === 'false'")
+    assert sam.value("seen") == [f"Step {n} of {last}" for n in range(1, last + 1)]
+
+
+def test_a_neighbourhood_is_named_by_the_first_words_of_its_middle(sam: Page) -> None:
+    around = "document.querySelector('.t-neighbors').closest('.step').querySelector('q').textContent"
+    sam.until(f"{around}.startsWith('Exciting admin: visa')")
+    assert "sam-0" not in sam.text(".steps")
