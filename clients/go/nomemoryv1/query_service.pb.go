@@ -1402,8 +1402,8 @@ func (x *ScoreExplanation) GetSemanticDeviations() float32 {
 // ScoreComponent is one part of a score.
 type ScoreComponent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// name is `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`, `asks`, `around`, `conversation`
-	// or `shared`.
+	// name is `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`, `asks`, `around`, `conversation`,
+	// `shared`, `retracts` or `retracted`.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// value is what it adds; it may be negative.
 	Value         float32 `protobuf:"fixed32,2,opt,name=value,proto3" json:"value,omitempty"`

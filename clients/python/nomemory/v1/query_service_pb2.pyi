@@ -743,8 +743,8 @@ class ScoreComponent(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name is `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`, `asks`, `around`, `conversation`
-    or `shared`.
+    """name is `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`, `asks`, `around`, `conversation`,
+    `shared`, `retracts` or `retracted`.
     """
     value: _builtins.float
     """value is what it adds; it may be negative."""

@@ -805,8 +805,8 @@ export const ScoreExplanationSchema: GenMessage<ScoreExplanation> = /*@__PURE__*
  */
 export type ScoreComponent = Message<"nomemory.v1.ScoreComponent"> & {
   /**
-   * name is `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`, `asks`, `around`, `conversation`
-   * or `shared`.
+   * name is `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`, `asks`, `around`, `conversation`,
+   * `shared`, `retracts` or `retracted`.
    *
    * @generated from field: string name = 1;
    */
