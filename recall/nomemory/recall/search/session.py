@@ -190,12 +190,30 @@ class SearchSession:
             await self.tell(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
         return before
 
+    async def take_corrections(self) -> None:
+        """Read what took back the best of the evidence, where no call has brought it: calls of the host's, too."""
+        named = [one.message.retracted_by for one in self.ranked()[: self._budget.evidence_messages]]
+        missing = [one for one in dict.fromkeys(named) if one and self.retrieval.get(one) is None][:_REPLIES]
+        results = await asyncio.gather(*(self._around(one, before=0) for one in missing))
+        self._host_calls += len(missing)
+        for result in results:
+            self._ranking.take(NEIGHBORS, result)
+        if missing:
+            thought, observation = "what took back what was found", f"{len(missing)} calls"
+            ids = tuple(hit.message.message_id for result in results for hit in result.items)
+            await self.tell(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
+
     async def _before(self, reply: Retrieved) -> Retrieved | None:
         """Return the message before another."""
-        around: dict[str, JsonValue] = {"message_id": reply.message_id, "before": 1, "after": 0}
+        result = await self._around(reply.message_id, before=1)
+        return result.items[0].message if result.items else None
+
+    async def _around(self, message_id: str, before: int) -> ToolResult:
+        """Read a message, and so many before it."""
+        around: dict[str, JsonValue] = {"message_id": message_id, "before": before, "after": 0}
         result = await self._tools.call(NEIGHBORS, around, max(self.remaining_s, _SHORTEST_CALL_S))
         self.retrieval.add(hit.message for hit in result.items)
-        return result.items[0].message if result.items else None
+        return result
 
     def paused(self, seconds: float) -> None:
         """Leave out of the time for searching what a model took to answer."""

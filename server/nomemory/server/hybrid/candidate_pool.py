@@ -13,6 +13,7 @@ import numpy as np
 
 from nomemory.server.hybrid.message_features import KeptFeatures
 from nomemory.server.hybrid.parsed_question import ParsedQuestion
+from nomemory.server.hybrid.ranking import CHAIN
 from nomemory.server.hybrid.timeline import KeptTimelines, Key, Timeline, timeline
 from nomemory.server.hybrid.word_scores import Found, found_in, rarity, read_in
 from nomemory.server.lexical.protocol import LexicalIndex, Posting
@@ -125,6 +126,7 @@ class CandidatePools:
         known = {message.sequence: message for message in logged}
         for message in await self._around(logged[:_SURROUNDED], narrowed.until_us):
             known[message.sequence] = message
+        await self._add_takers(user_id, known, narrowed.until_us)
         await asyncio.sleep(0)
         return CandidatePool(timeline(known.values(), read=self._features.read), total, narrowed)
 
@@ -176,6 +178,17 @@ class CandidatePools:
         sides = chain.from_iterable(await self.log.around(anchors, _AROUND, _AROUND))
         messages = chain.from_iterable(sides)
         return _within_budget([one for one in messages if until_us is None or one.ts_us < until_us])
+
+    async def _add_takers(self, user_id: str, known: dict[int, LoggedMessage], until_us: int | None) -> None:
+        """Add to messages, by their sequences, those that took any of them back."""
+        present = {message.message_id for message in known.values()}
+        for _ in range(CHAIN):
+            missing = {message.retracted_by for message in known.values()} - present - {""}
+            if not missing:
+                return
+            present |= missing
+            takers = (await self.log.by_ids(user_id, sorted(missing))).values()
+            known |= {one.sequence: one for one in takers if until_us is None or one.ts_us < until_us}
 
     async def _proposed(
         self, user_id: str, narrowed: Filter, asked: ParsedQuestion, nearest: Sequence[Sequence[VectorHit]], total: int
