@@ -83,7 +83,7 @@ def test_the_view_keeps_its_statements_where_the_evidence_is_insufficient() -> N
 def test_without_drafts_nothing_is_cited_and_it_says_so() -> None:
     synthesis = conclude(asked("Anything?"), Draft(), findings(()))
     assert synthesis.verdict is Verdict.INSUFFICIENT
-    assert synthesis.notes == ("no statement could be cited of what still holds",)
+    assert synthesis.notes == ("no statement could be cited",)
 
 
 def test_it_is_said_whose_words_a_statement_quotes() -> None:

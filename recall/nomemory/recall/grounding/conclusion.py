@@ -69,7 +69,7 @@ def decide(
         named: whether speakers have names.
     """
     if not cited:
-        return Ruling(Verdict.INSUFFICIENT, "no statement could be cited of what still holds")
+        return Ruling(Verdict.INSUFFICIENT, "no statement could be cited")
     if contradictory:
         return Ruling(Verdict.CONFLICTING, "what was said contradicts itself")
     if sufficiency is None:

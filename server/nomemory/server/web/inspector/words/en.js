@@ -41,6 +41,8 @@ export const ENGLISH = {
   "card.id": "Message",
   "card.conversation": "Conversation",
   "card.expires": "Expires",
+  "card.retractedBy": "Taken back by",
+  "card.retracts": "Takes back",
 
   recall: "Recall",
   "recall.empty": "Ask about this user, and watch how the answer is found: each search, each score, each quote.",

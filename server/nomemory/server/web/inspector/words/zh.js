@@ -41,6 +41,8 @@ export const CHINESE = {
   "card.id": "消息",
   "card.conversation": "会话",
   "card.expires": "到期",
+  "card.retractedBy": "已被收回，见",
+  "card.retracts": "收回",
 
   recall: "回忆",
   "recall.empty": "就这位用户提问，看答案怎样被找到：每次搜索、每个得分、每句引文。",
