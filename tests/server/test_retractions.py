@@ -197,6 +197,25 @@ def test_a_recall_brings_what_took_it_back_and_says_so(vector_server: Server, us
     assert reply.verdict == r.VERDICT_INSUFFICIENT
 
 
+def test_a_recall_of_a_time_brings_what_took_it_back_later(vector_server: Server, user: str) -> None:
+    wrong = said(user, "a", "I am allergic to peanuts.", 86_400)
+    right, last = said(user, "b", "I mixed that up.", 900_000, retracts=["a"]), said(user, "c", "Yes.", 950_000)
+    last.retracts.append("b")
+    others = [said(user, f"o{n}", "I am allergic to peanuts, I said.", 80_000 + n) for n in range(5)]
+    token = write(vector_server, wrong, right, last, *others)
+    with grpc.insecure_channel(vector_server.target) as channel:
+        request = r.RecallRequest(question="Am I allergic to peanuts?", at_least=token, include_trace=True)
+        request.context.time_range.until.FromSeconds(90_000)
+        request.budget.evidence_messages = 20
+        reply = RecallServiceStub(channel).Recall(request, metadata=(("x-user-id", user),))
+    found = [one.message.message_id for one in reply.evidence]
+    assert found[(place := found.index("c")) : place + 3] == ["c", "b", "a"]
+    read = [list(step.message_ids) for step in reply.trace if step.thought.startswith("what took back")]
+    assert read == [["b"], ["c"]]
+    scores = [one.score for one in reply.evidence]
+    assert scores == sorted(scores, reverse=True)
+
+
 def test_a_recall_of_one_conversation_marks_what_was_taken_back_in_another(vector_server: Server, user: str) -> None:
     wrong = said(user, "a", "I am allergic to peanuts.", 86_400, conversation_id="old")
     right = said(user, "b", "I mixed that up, sorry.", 900_000, conversation_id="new", retracts=["a"])

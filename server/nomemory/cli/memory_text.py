@@ -69,7 +69,7 @@ def content(message: message_pb2.ChatMessage, highlight: query_service_pb2.Highl
     if not full and len(text) > LONG_CHARS:
         start, end = (highlight.snippet.start, highlight.snippet.end) if highlight is not None else (0, LONG_CHARS)
         text = _excerpt(text, start, end or LONG_CHARS)
-    return Text.assemble(text, *((f"  {remark}", "yellow") for remark in _retractions(message)))
+    return Text.assemble(text, *((f"  ({remark})", "yellow") for remark in _retractions(message)))
 
 
 def _retractions(message: message_pb2.ChatMessage) -> Iterator[str]:
