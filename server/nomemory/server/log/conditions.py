@@ -105,13 +105,13 @@ class Expiry:
         living = self.living()
         return Clause(f"NOT ({living.condition})", living.values)
 
-    def retracted_by(self, user_id: str) -> Clause:
+    def retracted_by(self, user_id: str, living: Clause) -> Clause:
         """Return an expression for the id of the living message that took back the one at hand, of a user, or NULL.
 
-        Of users who take nothing back that is found out once in a statement.
+        That a user takes nothing back is found out once in a statement.
         """
         user = self._dialect.of_user(user_id).values
-        return Clause(self._retracted_by, (*user, *user, *self.living().values))
+        return Clause(self._retracted_by, (*user, *user, *living.values))
 
     def gone(self, user_id: str | None) -> Clause:
         """Return a statement for the keys of what has expired and is not removed yet, of one user or of all.

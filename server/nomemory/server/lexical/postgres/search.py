@@ -102,7 +102,7 @@ class PostgresSearch:
         if self._query.is_uniform and after is not None and after.score < self._best:
             return None
         last = self._by_time() if self._query.is_uniform else self._by_rank()
-        taker = self._values.of(self._expiry.retracted_by(self._wanted.user_id))
+        taker = self._values.of(self._expiry.retracted_by(self._wanted.user_id, self._expiry.living()))
         return Statement(f"SELECT messages.*, {taker} FROM ({self._assembled(last)}) AS messages", self._values.all)
 
     def _by_time(self) -> str:

@@ -191,7 +191,8 @@ class PostgresLogReader:
         """Return, for each anchor, up to so many messages right before and right after it."""
         if not anchors:
             return []
-        living, taker = self._expiry.living(), self._expiry.retracted_by(anchors[0].user_id)
+        living = self._expiry.living()
+        taker = self._expiry.retracted_by(anchors[0].user_id, living)
         buckets = [bucket_of(anchor.user_id) for anchor in anchors]
         user_ids, message_ids, times, *_ = zip(*anchors, strict=True)
         places = (buckets, user_ids, times, message_ids)
@@ -204,7 +205,8 @@ class PostgresLogReader:
 
     async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
         """Return a message and up to so many right before and right after it; None if there is no such message."""
-        living, user, taker = self._expiry.living(), of_user(user_id), self._expiry.retracted_by(user_id)
+        living, user = self._expiry.living(), of_user(user_id)
+        taker = self._expiry.retracted_by(user_id, living)
         anchor = (*user.values, message_id, *living.values)
         values = (*anchor, *taker.values, *living.values, before, *living.values, after)
         statement = _SURROUNDINGS.format(of_user=user.condition, living=living.condition, taker=taker.condition)

@@ -121,7 +121,8 @@ class PostgresRows:
         self, columns: str, user_id: str, where: Sequence[Clause], order: Clause, *of_columns: Value
     ) -> list[Row]:
         """Return columns of messages of a user, and what took each back."""
-        condition, values = joined([*where, self._expiry.living()])
-        taker, of_taker = self._expiry.retracted_by(user_id)
+        living = self._expiry.living()
+        condition, values = joined([*where, living])
+        taker, of_taker = self._expiry.retracted_by(user_id, living)
         statement = f"SELECT {columns}, {taker} FROM messages WHERE {condition} {order.condition}"  # noqa: S608 - ours
         return await self.fetch(statement, (*of_columns, *of_taker, *values, *order.values))

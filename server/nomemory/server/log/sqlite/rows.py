@@ -22,6 +22,8 @@ from nomemory.server.message import LoggedMessage
 _CHECKED = "wire, seq, crc"
 _MESSAGE = f"messages.user_id, messages.message_id, messages.ts, {_CHECKED}"
 _STATEMENTS_KEPT = 256
+_UNMARKED = "NULL"
+"""In the place of what took a message back, where nobody asks."""
 ALL = "messages"
 # Left to itself SQLite walks through all that the user ever said.
 BY_ID = f"{ALL} INDEXED BY messages_by_id"
@@ -111,7 +113,8 @@ class SqliteRows:
     ) -> tuple[list[LoggedMessage], list[Touched]]:
         """Return what `messages` does of any users, and apart from it what is damaged, which is noted."""
         living, moments = self.living()
-        return self._damage.sifted(self.fetch(_statement(_MESSAGE, source, living, where), (*moments, *values)))
+        statement = _statement(_MESSAGE, _UNMARKED, source, living, where)
+        return self._damage.sifted(row[:-1] for row in self.fetch(statement, (*moments, *values)))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids; those that do not exist are not in the answer."""
@@ -151,14 +154,15 @@ class SqliteRows:
 
     def _of_user(self, columns: str, user_id: str, source: str, where: str) -> Clause:
         """Return a statement for messages of a user, and for what took each back, without the values of `where`."""
-        living, moments = self.living()
-        taker, of_taker = self._expiry.retracted_by(user_id) if self._expiry else Clause("NULL")
-        return Clause(_statement(f"{columns}, {taker}", source, living, where), (*of_taker, *moments))
+        living = self.living()
+        taker = self._expiry.retracted_by(user_id, living) if self._expiry else Clause(_UNMARKED)
+        statement = _statement(columns, taker.condition, source, living.condition, where)
+        return Clause(statement, (*taker.values, *living.values))
 
 
 @lru_cache(_STATEMENTS_KEPT)
-def _statement(columns: str, source: str, living: str, where: str) -> str:
-    return f"SELECT {columns} FROM {source} WHERE {living} AND {where}"  # noqa: S608 - our text, bound values
+def _statement(columns: str, taker: str, source: str, living: str, where: str) -> str:
+    return f"SELECT {columns}, {taker} FROM {source} WHERE {living} AND {where}"  # noqa: S608 - our text, bound values
 
 
 def _by_ids(user_id: str, message_ids: Sequence[str]) -> tuple[str, tuple[str, bytes]]:
