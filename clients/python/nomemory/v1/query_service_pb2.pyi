@@ -583,7 +583,7 @@ class HybridSearchResponse(_message.Message):
     """embedding_model names the model whose vectors were compared. Empty if `words_only`."""
     sufficiency: _builtins.float
     """sufficiency is how likely it is that these messages answer the question at all, 0 to 1: see docs/quality.md for how
-    far it can be trusted.
+    far it can be trusted. What was taken back has no part in it.
     """
     told_apart: _builtins.bool
     """told_apart is true if the question names one of several speakers: then `sufficiency` knows of whom things were said,

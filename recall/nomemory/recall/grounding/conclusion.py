@@ -121,13 +121,9 @@ def surviving(claimed: Iterable[DraftConflict], view: MemoryView, retrieval: Ret
 def _checked(claimed: DraftConflict, statements: tuple[Statement, ...], retrieval: Retrieval) -> TextPair | None:
     one = _citing(claimed.one, statements, retrieval)
     other = _citing(claimed.other, statements, retrieval)
-    if (
-        one is None
-        or other is None
-        or _sources(one) == _sources(other)
-        or all(_takers(one, retrieval))
-        or all(_takers(other, retrieval))
-    ):
+    if one is None or other is None or _sources(one) == _sources(other):
+        return None
+    if any(all(_takers(side, retrieval)) for side in (one, other)):
         return None
     earlier, later = sorted((one, other), key=_first_said)
     return TextPair(earlier.text, later.text)
@@ -207,7 +203,7 @@ def _by_rules(
 
 
 def _takers(statement: Statement, retrieval: Retrieval) -> list[str]:
-    """Return what took back each message that a statement cites, in an order; empty for one that holds."""
+    """Return what took back each message that a statement cites, by their ids; an empty text for one that holds."""
     cited = (retrieval.get(message_id) for message_id in sorted(_sources(statement)))
     return [message.retracted_by for message in cited if message]
 

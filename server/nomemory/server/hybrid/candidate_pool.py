@@ -126,7 +126,8 @@ class CandidatePools:
         known = {message.sequence: message for message in logged}
         for message in await self._around(logged[:_SURROUNDED], narrowed.until_us):
             known[message.sequence] = message
-        await self._add_takers(user_id, known, narrowed.until_us)
+        for message in await self._takers(user_id, list(known.values()), narrowed.until_us):
+            known[message.sequence] = message
         await asyncio.sleep(0)
         return CandidatePool(timeline(known.values(), read=self._features.read), total, narrowed)
 
@@ -179,16 +180,18 @@ class CandidatePools:
         messages = chain.from_iterable(sides)
         return _within_budget([one for one in messages if until_us is None or one.ts_us < until_us])
 
-    async def _add_takers(self, user_id: str, known: dict[int, LoggedMessage], until_us: int | None) -> None:
-        """Add to messages, by their sequences, those that took any of them back."""
-        present = {message.message_id for message in known.values()}
+    async def _takers(self, user_id: str, known: Sequence[LoggedMessage], until_us: int | None) -> list[LoggedMessage]:
+        """Return what took back any of some messages, and what took back that; without those that are known."""
+        present, marked, takers = {message.message_id for message in known}, known, list[LoggedMessage]()
         for _ in range(CHAIN):
-            missing = {message.retracted_by for message in known.values()} - present - {""}
+            missing = {message.retracted_by for message in marked} - present - {""}
             if not missing:
-                return
+                break
+            found = (await self.log.by_ids(user_id, sorted(missing))).values()
+            marked = [one for one in found if until_us is None or one.ts_us < until_us]
+            takers = _within_budget([*takers, *marked])
             present |= missing
-            takers = (await self.log.by_ids(user_id, sorted(missing))).values()
-            known |= {one.sequence: one for one in takers if until_us is None or one.ts_us < until_us}
+        return takers
 
     async def _proposed(
         self, user_id: str, narrowed: Filter, asked: ParsedQuestion, nearest: Sequence[Sequence[VectorHit]], total: int

@@ -633,7 +633,7 @@ export type HybridSearchResponse = Message<"nomemory.v1.HybridSearchResponse"> &
 
   /**
    * sufficiency is how likely it is that these messages answer the question at all, 0 to 1: see docs/quality.md for how
-   * far it can be trusted.
+   * far it can be trusted. What was taken back has no part in it.
    *
    * @generated from field: float sufficiency = 6;
    */
