@@ -105,7 +105,9 @@ def many(server: Server, users: int) -> None:
     """Write a hundred messages of each user, and remove some."""
     for place in range(users):
         user = f"user{place}"
-        write(server, *(said(user, f"m{n}", f"number {n} 你好", ts=n, metadata={"n": str(n % 3)}) for n in range(100)))
+        talk = [said(user, f"m{n}", f"number {n} 你好", ts=n, metadata={"n": str(n % 3)}) for n in range(100)]
+        talk[50].retracts.extend(["m3", "m98"])
+        write(server, *talk)
     server.ingest.EraseUser(i.EraseUserRequest(user_id="user1"))
     server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="user2", message_ids=["m1", "m2"]))
 

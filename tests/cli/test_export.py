@@ -40,7 +40,9 @@ def test_a_line_of_an_export_is_the_message_again(message: message_pb2.ChatMessa
     message.user_id = "u\u2028"
     if expires is not None:
         message.expire_ts.FromMicroseconds(message.ts.ToMicroseconds() + expires)
-    line = utf8_line(message_record(message))
+    shown = message_pb2.ChatMessage(retracted_by="m1")
+    shown.MergeFrom(message)
+    line = utf8_line(message_record(shown))
     assert line.count("\n") == len(line.splitlines()) == 1
     assert imported(line) == message
 

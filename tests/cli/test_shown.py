@@ -49,6 +49,11 @@ def span(start: int, end: int) -> message_pb2.Span:
     return message_pb2.Span(start=start, end=end)
 
 
+RETRACTED = [said("m7", 40, "No, at the noodle place."), said("m6", 39, "At the hot pot place.")]
+RETRACTED[0].retracts.extend(["m6", "m0"])
+RETRACTED[1].retracted_by = "m7"
+
+
 LEXICAL = query_service_pb2.LexicalSearchResponse(
     items=[CHAT[1], CHAT[2]],
     scores=[
@@ -163,6 +168,11 @@ COMMANDS = {
         ["list", "--user", "ann", "--limit", "5"],
         "ListMessages",
         query_service_pb2.ListMessagesResponse(items=CHAT, next_cursor="c_next"),
+    ),
+    "retracted": (
+        ["list", "--user", "ann"],
+        "ListMessages",
+        query_service_pb2.ListMessagesResponse(items=RETRACTED),
     ),
     "search": (["search", "不吃辣", "--user", "ann", "--limit", "2"], "LexicalSearch", LEXICAL),
     "semantic": (["semantic", "dinner?", "--user", "ann"], "SemanticSearch", SEMANTIC),

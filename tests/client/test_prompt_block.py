@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -61,6 +62,16 @@ def test_what_is_superseded_contradictory_or_passed_on_is_marked_and_explained()
     assert third[4] == {"contradicts": ["m2"], "passed_on": True}
     assert "superseded_by: " in block
     assert "cut: " not in block
+
+
+def test_what_was_taken_back_is_marked_with_what_took_it_back_alone() -> None:
+    wrong = replace(message("m1", "a"), retracted_by="m2")
+    block = Block([wrong, message("m2", "b", 1)], Marks({"m1": "m3"})).text()
+    first, second = shown(block)
+    assert first[4:] == [{"retracted_by": "m2"}]
+    assert second[4:] == []
+    assert "retracted_by: the message with this id took it back" in block
+    assert "superseded_by: " not in block
 
 
 def test_forty_chat_messages_fit_whole() -> None:

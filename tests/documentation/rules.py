@@ -18,6 +18,7 @@ SHOWN = "tests/test_extending.py::test_the_page_leads_to_the_package_as_it_is"
 INSTALLED = "tests/test_extending.py::test_a_server_runs_with_its_embedder_and_planner_and_imports_by_its_format"
 RECALLS = "tests/recall/test_public_face.py::test_the_pages_program_recalls_in_a_process_of_its_own"
 AUTHORING = "tests/cli/test_skills_page.py::test_its_lines_about_new_and_check_work_in_this_order"
+CORRECTS = "tests/documentation/test_concepts_page.py::test_its_correction_prints_what_it_shows"
 OF_THE_PACKAGE = "tests/test_distributions.py::test_both_have_the_licence_and_the_same_example"
 CLIENT_RUNS = "tests/clients/test_examples.py::test_an_example_writes_searches_and_recalls"
 TALKS = "tests/test_tutorial.py::test_its_assistant_remembers"
@@ -95,6 +96,8 @@ RULES = (
     Rule("docs/first-steps.md", "sh", COMMANDS, ".venv/bin/nomemory serve", SERVES),
     Rule("docs/first-steps.md", "sh", "tests/test_first_steps.py::test_its_grpcurl_lines_work", "grpcurl"),
     Rule("docs/first-steps.md", "sh", "tests/test_first_steps.py::test_its_commands_work"),
+    Rule("docs/concepts.md", "", CORRECTS),
+    Rule("docs/concepts.md", "python", CORRECTS),
     Rule("docs/first-steps.md", "python", "tests/test_first_steps.py::test_its_python_works"),
     Rule("docs/frameworks.md", "python", "tests/frameworks/test_page.py::test_its_example_finds_what_was_said"),
     Rule("docs/http.md", "sh", COMMANDS, ".venv/bin/nomemory serve", SERVES),

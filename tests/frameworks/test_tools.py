@@ -85,6 +85,15 @@ def test_results_are_those_of_the_mcp_server(client: Client, ann: str) -> None:
     }
 
 
+def test_what_is_remembered_may_take_back_what_was_said(client: Client, user: str) -> None:
+    tools = MemoryTools(client, user, may_write=True)
+    told(tools, "remember", content="I live in Lyon.", message_id="m1", said_at="2026-01-01T00:00:00Z")
+    told(tools, "remember", content="I do not.", message_id="m2", said_at="2026-01-02T00:00:00Z", retracts=["m1"])
+    second, first = told(tools, "messages_list")["messages"]
+    assert (second["retracts"], first["retracted_by"]) == (["m1"], "m2")
+    assert "what is in retracts must be a text" in tools.call("remember", {"content": "x", "retracts": [1]})
+
+
 def test_remembering_stores_what_was_said(client: Client, user: str) -> None:
     tools = MemoryTools(client, user, may_write=True)
     given = {"content": "I moved to Basel.", "message_id": "m1", "said_at": "2026-01-05T09:00:00"}

@@ -8,6 +8,9 @@ import pytest
 from inspector.inspected import ROWS
 from web.chromium import MISSING, PROGRAM
 
+from nomemory.v1.ingest_service_pb2 import WriteMessagesRequest
+from talk import said
+
 if TYPE_CHECKING:
     from inspector.inspected import Inspected
     from web.devtools import Browser, Page
@@ -78,6 +81,23 @@ def test_words_are_searched_while_they_are_typed_and_marked(sam: Page) -> None:
     sam.until("document.querySelector('#words').value === ''")
     sam.until(f"{ACTIVE}?.querySelector('mark')?.textContent === 'Kochi'")
     assert sam.complaints() == []
+
+
+def test_what_was_taken_back_is_struck_through_and_leads_to_what_did_it(
+    inspected: Inspected, browser: Browser, user: str
+) -> None:
+    wrong, right = said(user, "wrong", "I live in Lyon.", 1), said(user, "right", "Not so.", 2, retracts=["wrong"])
+    inspected.server.ingest.WriteMessages(WriteMessagesRequest(messages=[wrong, right]))
+    page = inspected.page(browser, user)
+    page.until("document.querySelector('#line .retracted .words')?.textContent === 'I live in Lyon.'")
+    page.click("#line .retracted")
+    page.until("document.querySelector('.card .whole.retracted')?.textContent === 'I live in Lyon.'")
+    page.click(".card dd button")
+    page.until("document.querySelector('.card .whole:not(.retracted)')?.textContent === 'Not so.'")
+    assert page.text(".card dl").replace("\n", " ").endswith("Takes back wrong")
+    page.click(".card dd button")
+    page.until("document.querySelector('.card .whole.retracted')")
+    assert page.complaints() == []
 
 
 def test_chinese_is_marked_to_the_character(inspected: Inspected, browser: Browser) -> None:

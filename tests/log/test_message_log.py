@@ -54,6 +54,7 @@ async def test_the_same_message_twice_is_stored_once(log: Log) -> None:
         said("x")._replace(role=Role.ASSISTANT),
         said("x")._replace(metadata={"k": "v"}),
         said("x")._replace(embedding=b"\0\0\x80?"),
+        said("x")._replace(retracts=("b",)),
     ],
 )
 async def test_the_same_id_with_anything_else_is_refused_and_leaves_no_trace(log: Log, changed: Message) -> None:
@@ -188,6 +189,7 @@ messages = st.lists(
         embedding=st.none(),
         expire_us=st.sampled_from([None, None, LONG_AGO, LATER]),
         is_undated=st.just(False),  # noqa: FBT003 - the value itself
+        retracts=st.lists(st.text("aé中😀", min_size=1, max_size=3), max_size=2, unique=True).map(tuple),
     ),
     max_size=40,
     unique_by=lambda message: (message.user_id, message.message_id),

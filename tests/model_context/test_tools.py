@@ -109,6 +109,22 @@ async def test_an_argument_that_a_tool_does_not_have_is_named_with_those_that_it
     assert said(within).startswith('not called: unknown argument "filter.user"; it takes query_text, filter, top_k')
 
 
+async def test_what_is_remembered_may_take_back_what_was_said_before(guarded: Guarded, connect: Connect) -> None:
+    async with connect(guarded.service, "cleo") as client:
+        for content, one, retracts in (("Cleo rides a horse", "c1", []), ("No, it is a mule", "c2", ["c1"])):
+            given = {"content": content, "message_id": one, "retracts": retracts, "said_at": f"2024-05-0{one[1]}"}
+            assert not (await client.call_tool("remember", given)).is_error
+        listed = (await client.call_tool("messages_list", {})).structured_content["messages"]
+        refused = await client.call_tool("remember", {"content": "x", "message_id": "c3", "retracts": ["c3"]})
+        recalled = await client.call_tool("recall", {"question": "Does Cleo ride a horse?"})
+    assert [(one["message_id"], one["retracts"], one["retracted_by"]) for one in listed] == [
+        ("c2", ["c1"], ""),
+        ("c1", [], "c2"),
+    ]
+    assert "must not name the message itself" in said(refused)
+    assert '{"retracted_by":"c2"}' in recalled.content[0].text  # type: ignore[union-attr]  # as above
+
+
 async def test_no_argument_names_another_user(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.service, "ann") as client:
         for tool in READS[1:]:

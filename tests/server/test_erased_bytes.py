@@ -50,6 +50,7 @@ def planted(user: str, n: int) -> m.ChatMessage:
         name=f"speaker{user}",
         metadata={"source": f"{user}-meta"},
         embedding=vector_of(user, n),
+        retracts=[f"{user}-id-{n - 1}"],
     )
 
 

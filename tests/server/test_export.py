@@ -48,6 +48,7 @@ def anything_said(draw: st.DrawFn) -> m.ChatMessage:
         content=draw(text),
         name=draw(st.just("") | names),
         conversation_id=draw(st.just("") | names),
+        retracts=draw(st.lists(st.sampled_from(["not here", "nor here"]), unique=True)),
         metadata=draw(
             st.dictionaries(
                 text, st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), max_size=32

@@ -67,6 +67,17 @@ def test_every_write_is_seen_through_every_worker_with_its_token(channels: Chann
         assert all(reads[(n + turn) % len(reads)]() for turn in range(len(reads)))  # the first one has to wait itself
 
 
+def test_every_worker_says_what_took_a_message_back(channels: Channels, user: str) -> None:
+    one, *_ = channels.values()
+    token = write(one, said(user, "a", "tea", 1), said(user, "b", "tea", 2, retracts=["a"]))
+    listing = q.ListMessagesRequest(user_id=user, at_least=token)
+    words = q.LexicalSearchRequest(user_id=user, query_text="tea", at_least=token)
+    for channel in channels.values():
+        query = QueryServiceStub(channel)
+        for items in (query.ListMessages(listing, timeout=30).items, query.LexicalSearch(words, timeout=30).items):
+            assert [message.retracted_by for message in items] == ["", "b"]
+
+
 def reads_that_see(channel: grpc.Channel, user: str, n: int, at_least: str) -> list[Callable[[], bool]]:
     return [
         lambda: listed(channel, user, at_least)[0] == f"m{n}",

@@ -114,7 +114,15 @@ type ChatMessage struct {
 	Embedding []float32 `protobuf:"fixed32,9,rep,packed,name=embedding,proto3" json:"embedding,omitempty"`
 	// expire_ts is when the message ceases to be. From that moment no read returns it, and it is deleted soon after. Unset
 	// (the default): it stays, or until the server's greatest age (a setting) is reached. Not after `ts`: INVALID_ARGUMENT.
-	ExpireTs      *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=expire_ts,json=expireTs,proto3" json:"expire_ts,omitempty"`
+	ExpireTs *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=expire_ts,json=expireTs,proto3" json:"expire_ts,omitempty"`
+	// retracts has the ids of messages of the same user that this one takes back, because they are wrong or hold no more.
+	// They stay as they are, and every read marks them with `retracted_by`. At most 32, each as `message_id`, no id twice,
+	// not its own. An id that does not exist is accepted: the mark appears when both messages are there.
+	Retracts []string `protobuf:"bytes,11,rep,name=retracts,proto3" json:"retracts,omitempty"`
+	// retracted_by is the id of the message that took this one back; of several the latest. Empty: none did. It is a fact of
+	// now, whatever a read is narrowed to, and stands as long as that message exists, even if it was taken back itself.
+	// Output only: ignored in a write.
+	RetractedBy   string `protobuf:"bytes,12,opt,name=retracted_by,json=retractedBy,proto3" json:"retracted_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -217,6 +225,20 @@ func (x *ChatMessage) GetExpireTs() *timestamppb.Timestamp {
 		return x.ExpireTs
 	}
 	return nil
+}
+
+func (x *ChatMessage) GetRetracts() []string {
+	if x != nil {
+		return x.Retracts
+	}
+	return nil
+}
+
+func (x *ChatMessage) GetRetractedBy() string {
+	if x != nil {
+		return x.RetractedBy
+	}
+	return ""
 }
 
 // TimeRange is half open: a message belongs to it if since <= ts < until.
@@ -407,7 +429,7 @@ var File_nomemory_v1_message_proto protoreflect.FileDescriptor
 
 const file_nomemory_v1_message_proto_rawDesc = "" +
 	"\n" +
-	"\x19nomemory/v1/message.proto\x12\vnomemory.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc7\x03\n" +
+	"\x19nomemory/v1/message.proto\x12\vnomemory.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x86\x04\n" +
 	"\vChatMessage\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12*\n" +
@@ -420,7 +442,9 @@ const file_nomemory_v1_message_proto_rawDesc = "" +
 	"\bmetadata\x18\b \x03(\v2&.nomemory.v1.ChatMessage.MetadataEntryR\bmetadata\x12\x1c\n" +
 	"\tembedding\x18\t \x03(\x02R\tembedding\x127\n" +
 	"\texpire_ts\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\bexpireTs\x1a;\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\bexpireTs\x12\x1a\n" +
+	"\bretracts\x18\v \x03(\tR\bretracts\x12!\n" +
+	"\fretracted_by\x18\f \x01(\tR\vretractedBy\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"o\n" +

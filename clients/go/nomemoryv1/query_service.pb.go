@@ -1071,7 +1071,7 @@ type HybridSearchResponse struct {
 	// embedding_model names the model whose vectors were compared. Empty if `words_only`.
 	EmbeddingModel string `protobuf:"bytes,5,opt,name=embedding_model,json=embeddingModel,proto3" json:"embedding_model,omitempty"`
 	// sufficiency is how likely it is that these messages answer the question at all, 0 to 1: see docs/quality.md for how
-	// far it can be trusted.
+	// far it can be trusted. What was taken back has no part in it.
 	Sufficiency float32 `protobuf:"fixed32,6,opt,name=sufficiency,proto3" json:"sufficiency,omitempty"`
 	// told_apart is true if the question names one of several speakers: then `sufficiency` knows of whom things were said,
 	// and can be trusted most.
@@ -1402,8 +1402,8 @@ func (x *ScoreExplanation) GetSemanticDeviations() float32 {
 // ScoreComponent is one part of a score.
 type ScoreComponent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// name is `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`, `asks`, `around`, `conversation`
-	// or `shared`.
+	// name is `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`, `asks`, `around`, `conversation`,
+	// `shared`, `retracts` or `retracted`.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// value is what it adds; it may be negative.
 	Value         float32 `protobuf:"fixed32,2,opt,name=value,proto3" json:"value,omitempty"`

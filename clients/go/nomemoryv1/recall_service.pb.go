@@ -942,7 +942,8 @@ type Statement struct {
 	// citations prove it.
 	Citations []*Citation `protobuf:"bytes,2,rep,name=citations,proto3" json:"citations,omitempty"`
 	// superseded_by is the message_id that a newer statement of this view cites, if that says anew what this one says. Empty:
-	// nothing newer was found. Statements stand newest first, so what supersedes comes before what it supersedes.
+	// nothing newer was found. Statements stand newest first, so what supersedes comes before what it supersedes. Where all
+	// messages that the statement cites were taken back, it is the id of the message that did: see `retracted_by`.
 	SupersededBy string `protobuf:"bytes,3,opt,name=superseded_by,json=supersededBy,proto3" json:"superseded_by,omitempty"`
 	// attribution says whose words these are.
 	Attribution   Attribution `protobuf:"varint,4,opt,name=attribution,proto3,enum=nomemory.v1.Attribution" json:"attribution,omitempty"`

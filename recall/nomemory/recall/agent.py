@@ -73,6 +73,7 @@ class RecallAgent:
         search = SearchSession(self._tools, question, skill, self._budget, on_step)
         stop = await self._search(search)
         self._tools.check_answered()
+        await search.take_corrections()
         draft = await self._read(self._model, search, question, skill) if self._model else None
         if draft is None:
             await search.take_neighbours()

@@ -28,6 +28,11 @@ def _strangers(world: World) -> Iterator[str]:
         yield "another user's message is found by its id"
     request = q.GetNeighborsRequest(user_id=one.user_id, message_id=theirs)
     yield from refused(lambda: world.query.GetNeighbors(request), grpc.StatusCode.NOT_FOUND)
+    (taking,) = other.say([99])
+    taking.retracts.extend(sorted(mine)[:32])
+    world.write([taking])
+    if any(message.retracted_by for message in world.listed(one.user_id)):
+        yield "another user takes one's messages back"
     deleted = world.delete(one.user_id, message_ids=[theirs]).deleted
     if deleted or theirs not in ids(world.listed(other.user_id)):
         yield "another user's message is deleted"

@@ -57,6 +57,7 @@ _ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "ts": "said_at",
         "conversationId": "conversation_id",
         "messageId": "message_id",
+        "retracts": "retracts",
     },
 }
 """Where what stands in a request stands in the arguments of its tool."""

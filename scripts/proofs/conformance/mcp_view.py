@@ -10,7 +10,9 @@ from proofs.conformance.play import Json
 
 _SHOWN: Final = None
 """Stands for a value that is shown as it is."""
-_MESSAGE: Final = dict.fromkeys(("messageId", "ts", "role", "name", "conversationId", "content"), _SHOWN)
+_MESSAGE: Final = dict.fromkeys(
+    ("messageId", "ts", "role", "name", "conversationId", "content", "retracts", "retractedBy"), _SHOWN
+)
 _SCORED: Final = {"items": {"message": _MESSAGE, "score": _SHOWN}, "indexBehind": _SHOWN}
 _CITATIONS: Final = {"messageId": _SHOWN, "quote": _SHOWN, "ts": _SHOWN}
 _STATEMENT: Final = {"text": _SHOWN, "citations": _CITATIONS, "supersededBy": _SHOWN, "attribution": _SHOWN}
@@ -100,6 +102,8 @@ def _message(message: Json) -> Json:
         name=message["name"],
         conversationId=message["conversation_id"],
         content=message["content"],
+        retracts=message["retracts"],
+        retractedBy=message["retracted_by"],
     )
 
 

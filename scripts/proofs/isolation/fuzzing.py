@@ -44,6 +44,7 @@ def values(world: World, attacker: Attacker) -> Mapping[str, Sequence[Any]]:
         "user_id": [*own, *victims],
         "message_id": ["own-0", "own-1", *world.ids],
         "message_ids": ["own-0", "own-1", *world.ids],
+        "retracts": ["own-0", "own-1", *world.ids],
         "query_text": _QUERIES,
         "question": _QUERIES,
         "cursor": ["", *world.cursors],

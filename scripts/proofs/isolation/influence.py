@@ -87,6 +87,7 @@ def _flood(victim: Victim) -> Iterator[message_pb2.ChatMessage]:
             message_id=f"flood-{n}",
             role=message_pb2.ROLE_USER,
             content=f"I like {TOPIC}, too. 火锅 {victim.canary} {n}",
+            retracts=["own-1", "own-2"],
         )
         message.ts.FromSeconds(BEGIN_S + n)
         yield message

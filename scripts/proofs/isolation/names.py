@@ -56,6 +56,7 @@ def values(world: World, user_id: str, cursor: str = "", at_least: str = "") -> 
         "user_id": user_id,
         "message_id": world.ids[0],
         "message_ids": world.ids,
+        "retracts": world.ids,
         "messages": ...,
         "ts": Timestamp(seconds=7),
         "role": message_pb2.ROLE_USER,

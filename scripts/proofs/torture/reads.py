@@ -83,6 +83,14 @@ def exported(query: QueryServiceStub, user_id: str, _ids: Sequence[str], _dimens
     return [one for batch in stream for one in versions(batch.messages)]
 
 
+def wrongly_marked(query: QueryServiceStub, user_id: str) -> list[str]:
+    """Return the ids of the messages that do not say what took them back, or say it of what nothing did."""
+    stream = query.ExportMessages(pb.ExportMessagesRequest(user_id=user_id), timeout=_TIMEOUT_S)
+    oldest_first = [one for batch in stream for one in batch.messages]
+    latest = {taken: one.message_id for one in oldest_first for taken in one.retracts}
+    return [one.message_id for one in oldest_first if one.retracted_by != latest.get(one.message_id, "")]
+
+
 def counted(query: QueryServiceStub, user_id: str) -> int:
     """Count."""
     return query.CountMessages(pb.CountMessagesRequest(user_id=user_id), timeout=_TIMEOUT_S).count

@@ -16,7 +16,7 @@ from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from proofs.problem import Problem
 from proofs.torture.ledger import Ledger, Version
-from proofs.torture.reads import READS, Found, counted, in_conversations, listed, users
+from proofs.torture.reads import READS, Found, counted, in_conversations, listed, users, wrongly_marked
 
 _THREADS = 3
 _STATUS_S = 10.0
@@ -92,6 +92,8 @@ class Verification:
             found = self._patiently(f"{user_id} by {name}", partial(read, query, user_id, ids, self._dimension))
             if found is not None:
                 self.problems += against_log(f"{user_id} by {name}", found, in_log)
+        for message_id in wrongly_marked(query, user_id):
+            self.problems.append(Problem("marked", f"{user_id}: {message_id} does not say what took it back"))
         for name, number in (("count", counted(query, user_id)), ("conversations", in_conversations(query, user_id))):
             if number != len(in_log):
                 self.problems.append(Problem("miscounted", f"{user_id} by {name}: {number}, stored {len(in_log)}"))

@@ -19,6 +19,8 @@ from proofs.torture.ledger import Changes, Ledger, Nameless, State, Version
 
 COMMON_WORD = "tortured"
 """In every message, so that one query finds all."""
+TAKES_BACK = "back:"
+"""What stands before the id of a message that another one takes back, in its content."""
 _MESSAGES_MAX = 150
 """Messages of a user: a search by meaning brings 200 at most."""
 _BATCH_MAX = 12
@@ -230,6 +232,8 @@ class Writer:
         word = f"w{self._random.getrandbits(60):015x}"
         length = self._random.choice((3, 10, 60))
         content = f"{COMMON_WORD} {word} " + " ".join(f"x{self._random.randrange(500)}" for _ in range(length))
+        if (present := self._present(user_id)) and self._random.random() < 0.2:  # noqa: PLR2004 - some take others back
+            content += f" {TAKES_BACK}{self._random.choice(present)[0][1]}"
         named = conversation or f"c{self._random.randrange(_CONVERSATIONS)}"
         return Version(content, _BEGIN_US + self._said // 2 * 1_000 + len(user_id), named)
 
@@ -243,6 +247,7 @@ class Writer:
             role=message_pb2.ROLE_USER,
             content=version.content,
             conversation_id=version.conversation_id,
+            retracts=_taken_back(version.content) - {key[1]},
         )
         message.ts.FromMicroseconds(version.ts_us)
         # From the content alone, so that a message that is sent again is the same message.
@@ -250,6 +255,10 @@ class Writer:
         if chance.random() < self._own_vectors:
             message.embedding.extend(chance.gauss(0, 1) for _ in range(self._dimension))
         return message
+
+
+def _taken_back(content: str) -> set[str]:
+    return {word.removeprefix(TAKES_BACK) for word in content.split() if word.startswith(TAKES_BACK)}
 
 
 def _token(reply: object) -> str:

@@ -22,7 +22,7 @@ from nomemory.v1 import query_service_pb2 as query
 
 Json = dict[str, object]
 
-_OPTIONAL: Final = ("name", "conversation_id")
+_OPTIONAL: Final = ("name", "conversation_id", "retracted_by")
 
 
 def message_record(message: message_pb2.ChatMessage) -> Json:
@@ -40,6 +40,8 @@ def message_record(message: message_pb2.ChatMessage) -> Json:
     record.update({field: getattr(message, field) for field in _OPTIONAL if getattr(message, field)})
     if message.HasField("expire_ts"):
         record["expire_ts"] = rfc3339(message.expire_ts)
+    if message.retracts:
+        record["retracts"] = list(message.retracts)
     if message.metadata:
         record["metadata"] = dict(sorted(message.metadata.items()))
     return record

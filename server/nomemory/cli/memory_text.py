@@ -59,14 +59,24 @@ def speaker(message: message_pb2.ChatMessage) -> Text:
 
 
 def content(message: message_pb2.ChatMessage, highlight: query_service_pb2.Highlight | None, *, full: bool) -> Text:
-    """Return what was said, with the matches marked. A long message is cut to its snippet or its beginning."""
-    text = Text(printable(message.content))
+    """Return what was said, with the matches marked. A long message is cut to its snippet or its beginning.
+
+    Behind it stands what it takes back, and what took it back.
+    """
+    text = Text(printable(message.content), style="strike dim" if message.retracted_by else "")
     for span in highlight.spans if highlight is not None else ():
         text.stylize(_MATCH, span.start, span.end)
-    if full or len(text) <= LONG_CHARS:
-        return text
-    start, end = (highlight.snippet.start, highlight.snippet.end) if highlight is not None else (0, LONG_CHARS)
-    return _excerpt(text, start, end or LONG_CHARS)
+    if not full and len(text) > LONG_CHARS:
+        start, end = (highlight.snippet.start, highlight.snippet.end) if highlight is not None else (0, LONG_CHARS)
+        text = _excerpt(text, start, end or LONG_CHARS)
+    return Text.assemble(text, *((f"  ({remark})", "yellow") for remark in _retractions(message)))
+
+
+def _retractions(message: message_pb2.ChatMessage) -> Iterator[str]:
+    if message.retracts:
+        yield f"takes back {', '.join(map(one_line, message.retracts))}"
+    if message.retracted_by:
+        yield f"taken back by {one_line(message.retracted_by)}"
 
 
 def _excerpt(text: Text, start: int, end: int) -> Text:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
 from types import MappingProxyType
@@ -144,6 +144,7 @@ class Draft:
     conversation_id: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     expire_ts: datetime | None = None
+    retracts: Sequence[str] = ()
     ignored: tuple[str, ...] = ()
 
     def finish(self, place: Place, original: object, found_wrong: Iterable[str]) -> Accepted | Refused:
@@ -165,6 +166,7 @@ class Draft:
                 conversation_id=self.conversation_id,
                 metadata={**self.metadata, **mark},
                 expire_ts=self.expire_ts,
+                retracts=self.retracts,
             )
         except UnicodeEncodeError:
             return Refused(place, original, ("a text in it is not valid Unicode (half of a surrogate pair)",))

@@ -112,6 +112,16 @@ class Fields:
             self.reasons.append(f"{key}: is required")
         return ""
 
+    def texts(self, key: str) -> list[str]:
+        """Read a list of texts; a missing one and null are empty."""
+        value = self._get(key)
+        if value is None:
+            return []
+        if isinstance(value, list) and all(isinstance(one, str) for one in value):
+            return value
+        self.reasons.append(f"{key}: must be a list of texts")
+        return []
+
     def moment(self, *keys: str, required: bool = False) -> datetime | None:
         """Read a time from the first of the keys that is there; None if there is none, or a bad one."""
         for key in keys:

@@ -9,7 +9,10 @@ from nomemory.importing.fields import Fields, Importer, drafted
 
 
 class MessageLines(Importer):
-    """Reads `{user_id, message_id?, ts, role, content, name?, conversation_id?, metadata?, expire_ts?}`."""
+    """Reads `{user_id, message_id?, ts, role, content, name?, conversation_id?, metadata?, expire_ts?, retracts?}`.
+
+    An export has `retracted_by`, too, which the server makes anew of `retracts`.
+    """
 
     name = "jsonl"
     title = "JSON Lines"
@@ -26,6 +29,7 @@ class MessageLines(Importer):
 
     def _draft(self, fields: Fields) -> Draft:
         user_id = fields.text("user_id", required=not self.user)
+        fields.text("retracted_by")
         return Draft(
             user_id=self.user or user_id,
             ts=fields.moment("ts", required=True),
@@ -36,5 +40,6 @@ class MessageLines(Importer):
             conversation_id=fields.text("conversation_id"),
             metadata=fields.metadata("metadata"),
             expire_ts=fields.moment("expire_ts"),
+            retracts=fields.texts("retracts"),
             ignored=fields.ignored(),
         )

@@ -22,6 +22,8 @@ class Message(Result):
     content: str
     truncated: bool = Field(default=False, description="whether content is only a part of what was said")
     score: float | None = None
+    retracts: list[str] = Field(default=[], description="the messages that it takes back")
+    retracted_by: str = Field(default="", description="the message that took it back; it holds no more")
 
 
 class Messages(Result):
@@ -45,7 +47,7 @@ class Statement(Result):
 
     text: str
     citations: list[Quote]
-    superseded_by: str = Field(default="", description="the message that says anew what this one says")
+    superseded_by: str = Field(default="", description="the message that says anew what this one says, or took it back")
     attribution: str = Field(description="whose words: user, other, quoted")
 
 

@@ -66,6 +66,7 @@ class RememberArguments(ArgumentObject):
     said_at: Instant | None = Field(default=None, description="when it was said; left out: now")
     conversation_id: Identifier = Field(default="", description="the conversation it belongs to")
     message_id: Identifier = Field(default="", description="an id of your own: the same id twice is stored once")
+    retracts: list[Identifier] = Field(default=[], max_length=32, description="ids of messages that it takes back")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +209,8 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             Tool(
                 "remember",
                 "Remember",
-                "Store one message, word for word as it was said. Nothing is summed up or changed later.",
+                "Store one message, word for word as it was said. Nothing is summed up or changed later: what corrects "
+                "earlier messages names them in `retracts`.",
                 RememberArguments,
                 results.Remembered,
                 _remember,

@@ -38,6 +38,15 @@ def stored_mark(entry: Entry) -> bytes:
     return bytes.fromhex(mark_of(entry))
 
 
+RETRACTION: Final = b"nomemory.retract"
+"""How the mark of what a message takes back begins. With an id after it, it is longer than the mark of any entry."""
+
+
+def retraction_mark(message_id: str) -> bytes:
+    """Return what stands in the log's tables for that a message takes back another, which has this id."""
+    return RETRACTION + message_id.encode()
+
+
 class Role(IntEnum):
     """On whose side of the conversation a message stands; the numbers are those of the contract."""
 
@@ -55,7 +64,8 @@ class Message(NamedTuple):
 
     `message_id` is empty where the log is to make one. `ts_us` is microseconds since the Unix epoch, as is `expire_us`,
     the moment from which the message is gone; None: it stays. `embedding` is the caller's own vector as little-endian
-    float32 bytes, or None. `is_undated`: `ts_us` is when it arrived, for want of a time of its own.
+    float32 bytes, or None. `retracts` has the ids of what it takes back. `is_undated`: `ts_us` is when it arrived, for want
+    of a time of its own.
     """
 
     user_id: str
@@ -68,6 +78,7 @@ class Message(NamedTuple):
     metadata: Mapping[str, str] = _NO_METADATA
     embedding: bytes | None = None
     expire_us: int | None = None
+    retracts: tuple[str, ...] = ()
     is_undated: bool = False
 
 
@@ -76,7 +87,7 @@ class LoggedMessage(NamedTuple):
 
     `sequence` identifies the version: a replaced message has a new one. `wire` is the message as the bytes of a
     `nomemory.v1.ChatMessage`, so that a reply can be spliced together without building messages anew; see
-    `nomemory.server.wire` to read it.
+    `nomemory.server.wire` to read it. `retracted_by` is the id of what took it back; it is among the bytes, too.
     """
 
     user_id: str
@@ -84,6 +95,7 @@ class LoggedMessage(NamedTuple):
     ts_us: int
     sequence: int
     wire: bytes
+    retracted_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

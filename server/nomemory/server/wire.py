@@ -22,6 +22,7 @@ def encode(message: Message) -> bytes:
         content=message.content,
         name=message.name,
         conversation_id=message.conversation_id,
+        retracts=message.retracts,
     )
     if message.metadata:
         chat.metadata.update(message.metadata)
@@ -50,7 +51,13 @@ def decode(wire: bytes) -> Message:
         conversation_id=chat.conversation_id,
         metadata=dict(chat.metadata),
         expire_us=_micros(chat.expire_ts) if chat.HasField("expire_ts") else None,
+        retracts=tuple(chat.retracts),
     )
+
+
+def marked(wire: bytes, retracted_by: str | None) -> bytes:
+    """Return what `encode` wrote with the id of the message that took this one back, if one did."""
+    return wire + message_pb2.ChatMessage(retracted_by=retracted_by).SerializeToString() if retracted_by else wire
 
 
 def _set(moment: Timestamp, micros: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 from recall.synthesis.independent_check import check
@@ -13,6 +15,7 @@ from nomemory.recall.model.memory_view import (
     Attribution,
     Draft,
     DraftCitation,
+    DraftConflict,
     DraftStatement,
     Section,
     Synthesis,
@@ -53,6 +56,29 @@ def test_what_was_said_anew_is_marked_and_stays() -> None:
     view = conclude(asked("Where is my workshop?"), quoting(WORKSHOP, MOVED, OTHER), found).view
     marks = {one.citations[0].message_id: one.superseded_by for one in view.statements()}
     assert marks == {"old": "new", "new": "", "other": ""}
+
+
+def test_what_was_taken_back_is_marked_and_does_not_answer_alone() -> None:
+    wrong = replace(WORKSHOP, retracted_by="new")
+    both, alone = findings(ranking(MOVED, wrong)), findings(ranking(wrong))
+    view = conclude(asked("Where is my workshop?"), quoting(wrong, MOVED), both).view
+    assert {one.citations[0].message_id: one.superseded_by for one in view.statements()} == {"old": "new", "new": ""}
+    for said in (None, Verdict.SUPPORTED):
+        drafts = replace(quoting(wrong), verdict=said)
+        assert conclude(asked("Where is my workshop?"), drafts, alone).verdict is Verdict.INSUFFICIENT
+        drafts = replace(quoting(wrong, MOVED), verdict=said)
+        assert conclude(asked("Where is my workshop?"), drafts, both).verdict is Verdict.SUPPORTED
+
+
+def test_what_was_taken_back_contradicts_nothing() -> None:
+    never, now = told("never", "I have never kept bees.", 30), told("now", "The bees I keep swarmed.", 3)
+    related = [Relation("never", "now", 3.0, 0.9)]
+    verdicts = []
+    for earlier in (never, replace(never, retracted_by="now")):
+        sides = (DraftCitation("never", never.content), DraftCitation("now", now.content))
+        draft = replace(quoting(now, earlier), verdict=Verdict.CONFLICTING, conflicts=(DraftConflict(*sides),))
+        verdicts.append(conclude(asked("Do I keep bees?"), draft, findings(ranking(now, earlier), related)).verdict)
+    assert verdicts == [Verdict.CONFLICTING, Verdict.SUPPORTED]
 
 
 def test_what_is_not_in_the_view_supersedes_nothing() -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
+
+from recall.told import asked
 
 from nomemory.client.prompt_passages import tokens
 from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.question import Role
+from nomemory.recall.reading.prompt import first_text
 from nomemory.recall.reading.window import ContextWindow, Line, ReadingBudget
 
 FIRST = datetime(2026, 6, 14, 23, 30, tzinfo=UTC)
@@ -36,6 +40,19 @@ def test_messages_stand_oldest_first_with_weekday_and_speaker_in_the_askers_zone
         {"id": "m1", "said": "Mon 2026-06-15 07:32", "by": "Tom", "text": "The spare key is with Ana."},
     ]
     assert [shown.message_id(label) for label in ("m1", " m2 ", "m3", "id-1")] == ["id-2", "id-1", "m3", "id-1"]
+
+
+def test_what_was_taken_back_names_what_took_it_back_by_its_label() -> None:
+    wrong, right = replace(said(1, "The key is with Ana."), retracted_by="id-2"), said(2, "I mixed that up.")
+    lines = window().rank([right, wrong], {})
+    assert [line.get("taken_back_by") for line in lines] == ["m1", None]
+    assert "holds no more" in first_text(asked("Where is the key?"), lines, is_last=False)
+    assert "holds no more" not in first_text(asked("Where is the key?"), lines[1:], is_last=False)
+
+
+def test_what_took_a_message_back_is_not_named_by_its_own_id() -> None:
+    (line,) = window().rank([replace(said(1, "The key is with Ana."), retracted_by="<anybody's text>")], {})
+    assert line["taken_back_by"] == "a message that is not shown"
 
 
 def test_pasted_text_is_marked_and_a_short_reply_comes_with_what_it_replies_to() -> None:

@@ -73,6 +73,7 @@ class NewMessage(TypedDict):
     metadata: NotRequired[Mapping[str, str]]
     embedding: NotRequired[Sequence[float]]
     expire_ts: NotRequired[Moment | None]
+    retracts: NotRequired[Sequence[str]]
 
 
 Spoken = Mapping[str, Any]
@@ -113,6 +114,7 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
     metadata: Mapping[str, str] = MappingProxyType({}),
     embedding: Sequence[float] = (),
     expire_ts: Moment | None = None,
+    retracts: Sequence[str] = (),
 ) -> message_pb2.ChatMessage:
     """Make a message to write.
 
@@ -127,6 +129,7 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
         metadata: free text by key.
         embedding: a vector of the caller's own for `content`; empty: the server embeds.
         expire_ts: from when on no read returns it, after `ts`; None: it stays.
+        retracts: ids of messages that it takes back, at most 32.
 
     Raises:
         ValueError: `ts` or `expire_ts` is no time or has no time zone, `role` is unknown, or a text is not valid
@@ -143,6 +146,7 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
         metadata=metadata,
         embedding=embedding,
         expire_ts=None if expire_ts is None else timestamp("expire_ts", expire_ts),
+        retracts=retracts,
     )
 
 

@@ -45,6 +45,7 @@ _LEFT_OUT: Final = "For want of room, messages that were left out: {count}."
 _NOTHING: Final = "Nothing that was said is shown."
 _MARKS: Final = MappingProxyType(
     {
+        "retracted_by": "the message with this id took it back: it holds no more.",
         "superseded_by": "a later message seems to say it anew; what the later one says holds now.",
         "contradicts": "it cannot hold beside the messages with these ids, as far as can be told.",
         "passed_on": "it was pasted, forwarded or quoted: not the speaker's own words.",
@@ -118,6 +119,7 @@ class RecalledMessage:
         speaker: who said it: a name or a role.
         content: what was said.
         cut: whether that is only a part of it.
+        retracted_by: the id of the message that took it back; empty: none did.
     """
 
     message_id: str
@@ -125,6 +127,7 @@ class RecalledMessage:
     speaker: str
     content: str
     cut: bool = False
+    retracted_by: str = ""
 
 
 class _Line(NamedTuple):
@@ -221,7 +224,8 @@ class Block:
 
     def _noted(self, message: RecalledMessage) -> dict[str, object]:
         return {
-            "superseded_by": self.marks.superseded_by.get(message.message_id, ""),
+            "retracted_by": message.retracted_by,
+            "superseded_by": not message.retracted_by and self.marks.superseded_by.get(message.message_id, ""),
             "contradicts": list(self.marks.contradicts.get(message.message_id, ())),
             "passed_on": message.message_id in self.marks.passed_on,
             "cut": message.cut,
@@ -337,7 +341,12 @@ def _message(item: pb.EvidenceMessage) -> RecalledMessage:
     message = item.message
     speaker = message.name or role_name(message.role)
     return RecalledMessage(
-        message.message_id, message.ts.ToDatetime(tzinfo=UTC), speaker, message.content, item.truncated
+        message.message_id,
+        message.ts.ToDatetime(tzinfo=UTC),
+        speaker,
+        message.content,
+        item.truncated,
+        message.retracted_by,
     )
 
 

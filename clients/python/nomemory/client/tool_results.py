@@ -108,6 +108,8 @@ def _said(given: message_pb2.ChatMessage, content: str, truncated: bool, score: 
         content=content,
         truncated=truncated,
         score=score,
+        retracts=list(given.retracts) or None,
+        retracted_by=given.retracted_by,
     )
 
 

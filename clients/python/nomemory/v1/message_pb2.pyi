@@ -94,6 +94,8 @@ class ChatMessage(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     EMBEDDING_FIELD_NUMBER: _builtins.int
     EXPIRE_TS_FIELD_NUMBER: _builtins.int
+    RETRACTS_FIELD_NUMBER: _builtins.int
+    RETRACTED_BY_FIELD_NUMBER: _builtins.int
     message_id: _builtins.str
     """message_id is unique within its user, not across users. At most 128 characters, no control characters.
     Empty in a write: the server generates one (`m_` and 26 characters of a ULID). Generated ids of one user grow, within
@@ -109,6 +111,11 @@ class ChatMessage(_message.Message):
     """name is who spoke, where a chat has more than one person. Optional. At most 128 characters."""
     conversation_id: _builtins.str
     """conversation_id groups messages. Optional. At most 128 characters, no control characters."""
+    retracted_by: _builtins.str
+    """retracted_by is the id of the message that took this one back; of several the latest. Empty: none did. It is a fact of
+    now, whatever a read is narrowed to, and stands as long as that message exists, even if it was taken back itself.
+    Output only: ignored in a write.
+    """
     @_builtins.property
     def ts(self) -> _timestamp_pb2.Timestamp:
         """ts is when it was said. Kept in microseconds; finer parts are cut off. Unset in a write: when it came to the server, by
@@ -133,6 +140,13 @@ class ChatMessage(_message.Message):
         (the default): it stays, or until the server's greatest age (a setting) is reached. Not after `ts`: INVALID_ARGUMENT.
         """
 
+    @_builtins.property
+    def retracts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """retracts has the ids of messages of the same user that this one takes back, because they are wrong or hold no more.
+        They stay as they are, and every read marks them with `retracted_by`. At most 32, each as `message_id`, no id twice,
+        not its own. An id that does not exist is accepted: the mark appears when both messages are there.
+        """
+
     def __init__(
         self,
         *,
@@ -146,10 +160,12 @@ class ChatMessage(_message.Message):
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         embedding: _abc.Iterable[_builtins.float] | None = ...,
         expire_ts: _timestamp_pb2.Timestamp | None = ...,
+        retracts: _abc.Iterable[_builtins.str] | None = ...,
+        retracted_by: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_ts", b"expire_ts", "ts", b"ts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "conversation_id", b"conversation_id", "embedding", b"embedding", "expire_ts", b"expire_ts", "message_id", b"message_id", "metadata", b"metadata", "name", b"name", "role", b"role", "ts", b"ts", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "conversation_id", b"conversation_id", "embedding", b"embedding", "expire_ts", b"expire_ts", "message_id", b"message_id", "metadata", b"metadata", "name", b"name", "retracted_by", b"retracted_by", "retracts", b"retracts", "role", b"role", "ts", b"ts", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

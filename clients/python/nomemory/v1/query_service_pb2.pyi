@@ -583,7 +583,7 @@ class HybridSearchResponse(_message.Message):
     """embedding_model names the model whose vectors were compared. Empty if `words_only`."""
     sufficiency: _builtins.float
     """sufficiency is how likely it is that these messages answer the question at all, 0 to 1: see docs/quality.md for how
-    far it can be trusted.
+    far it can be trusted. What was taken back has no part in it.
     """
     told_apart: _builtins.bool
     """told_apart is true if the question names one of several speakers: then `sufficiency` knows of whom things were said,
@@ -743,8 +743,8 @@ class ScoreComponent(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name is `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`, `asks`, `around`, `conversation`
-    or `shared`.
+    """name is `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`, `asks`, `around`, `conversation`,
+    `shared`, `retracts` or `retracted`.
     """
     value: _builtins.float
     """value is what it adds; it may be negative."""

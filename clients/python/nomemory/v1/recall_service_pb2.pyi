@@ -544,7 +544,8 @@ class Statement(_message.Message):
     """text is the statement."""
     superseded_by: _builtins.str
     """superseded_by is the message_id that a newer statement of this view cites, if that says anew what this one says. Empty:
-    nothing newer was found. Statements stand newest first, so what supersedes comes before what it supersedes.
+    nothing newer was found. Statements stand newest first, so what supersedes comes before what it supersedes. Where all
+    messages that the statement cites were taken back, it is the id of the message that did: see `retracted_by`.
     """
     attribution: Global___Attribution.ValueType
     """attribution says whose words these are."""

@@ -66,7 +66,7 @@ def decide(
     Args:
         sufficiency: how likely the log is to answer; None where no search says.
         rule: from when on that is enough.
-        cited: whether the view has a statement.
+        cited: whether the view has a statement of which not all was taken back.
         contradictory: whether statements contradict each other.
         named: whether speakers have names.
     """
@@ -115,6 +115,8 @@ def _checked(claimed: DraftConflict, statements: tuple[Statement, ...], retrieva
     other = _citing(claimed.other, statements, retrieval)
     if one is None or other is None or _sources(one) == _sources(other):
         return None
+    if any(all(_takers(side, retrieval)) for side in (one, other)):
+        return None
     earlier, later = sorted((one, other), key=_first_said)
     return earlier.text, later.text
 
@@ -150,7 +152,7 @@ def conclude(question: Question, draft: Draft, findings: Findings, rule: EnoughR
     """
     view, notes = verify(draft.statements, findings.retrieval)
     claimed = surviving(draft.conflicts, view, findings.retrieval)
-    verdict = own_verdict(draft.verdict, cited=bool(view.statements()), contradictory=bool(claimed))
+    verdict = own_verdict(draft.verdict, cited=_holds(view, findings.retrieval), contradictory=bool(claimed))
     if verdict is not None:
         return _as_drafted(view, verdict, claimed, findings, notes)
     misfit = () if draft.verdict is None else (note(NoteKind.VERDICT_MISFIT, verdict=draft.verdict.value),)
@@ -174,13 +176,25 @@ def _by_rules(
     """Show both sides of each contradiction that the rules find, and decide by how likely the log is to answer."""
     named = is_named(findings.retrieval)
     likely = rule.is_met(findings.sufficiency, named=named)  # else what contradicts itself is beside the point
-    pairs = list(contradictions(findings.evidence, findings.relations, question)) if likely else []
+    holding = [one for one in findings.evidence if not one.message.retracted_by]
+    pairs = list(contradictions(holding, findings.relations, question)) if likely else []
     view, notes = verify([*draft.statements, *_sides(pairs, draft.statements)], findings.retrieval)
     view = _marked(view, findings, {one.message_id for pair in pairs for one in pair})
     conflicts = tuple(_conflicts(view, pairs))
-    cited, contradictory = bool(view.statements()), bool(conflicts)
+    cited, contradictory = _holds(view, findings.retrieval), bool(conflicts)
     ruling = decide(findings.sufficiency, rule, cited=cited, contradictory=contradictory, named=named)
     return Synthesis(view, ruling.verdict, conflicts, (*notes, *misfit, ruling.reason), ruling.enough)
+
+
+def _takers(statement: Statement, retrieval: Retrieval) -> list[str]:
+    """Return what took back each message that a statement cites, by their ids; an empty text for one that holds."""
+    cited = (retrieval.get(message_id) for message_id in sorted(_sources(statement)))
+    return [message.retracted_by for message in cited if message]
+
+
+def _holds(view: MemoryView, retrieval: Retrieval) -> bool:
+    """Return whether a statement cites a message that was not taken back."""
+    return not all(all(_takers(one, retrieval)) for one in view.statements())
 
 
 def _sides(pairs: Iterable[Pair], drafts: Sequence[DraftStatement]) -> list[DraftStatement]:
@@ -210,7 +224,8 @@ def _marked(view: MemoryView, findings: Findings, against: AbstractSet[str]) -> 
 
 def _mark(statement: Statement, newer: dict[str, str], retrieval: Retrieval) -> Statement:
     ids = {citation.message_id for citation in statement.citations}
-    by = {newer.get(message_id, "") for message_id in ids}
+    takers = _takers(statement, retrieval)
+    by = {takers[-1]} if all(takers) else {newer.get(message_id, "") for message_id in ids}
     voices = {attribution(message) for message_id in ids if (message := retrieval.get(message_id))}
     return replace(
         statement,

@@ -64,7 +64,7 @@ DEFAULT_RULE: Final = EnoughRule()
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """One message, verbatim."""
+    """One message, verbatim; the ids of what it takes back, and of what took it back."""
 
     message_id: str
     ts: datetime
@@ -72,6 +72,8 @@ class Retrieved:
     content: str
     name: str = ""
     conversation_id: str = ""
+    retracts: tuple[str, ...] = ()
+    retracted_by: str = ""
 
     @property
     def speaker(self) -> str:

@@ -76,8 +76,8 @@ class RecallResult:
             for citation in statement.citations
         )
         messages = [
-            RecalledMessage(one.message.message_id, one.message.ts, one.message.speaker, one.message.content)
-            for one in self.evidence
+            RecalledMessage(said.message_id, said.ts, said.speaker, said.content, retracted_by=said.retracted_by)
+            for said in (one.message for one in self.evidence)
         ]
         found = marks(statements, self.conflicts, passed_on)
         asked, zone = (question.text, question.now.tzinfo) if question else ("", None)

@@ -68,6 +68,7 @@ _GUIDANCE: Final = "# The skill chosen for this question. Where it asks for anot
 _ASKED: Final = "Answer with the JSON object."
 _LAST: Final = "This is the last answer: give the view; `look_up` has to be empty."
 _CUT: Final = "Of messages with `parts`, only those passages are shown."
+_RETRACTED: Final = "What has `taken_back_by` was taken back by that message: it holds no more."
 
 
 def system_text(skill: Skill) -> str:
@@ -113,3 +114,5 @@ _SHOWN_AGAIN: Final = 8_000
 def _remarks(lines: Sequence[Line]) -> Iterator[str]:
     if any("parts" in line for line in lines):
         yield _CUT
+    if any("taken_back_by" in line for line in lines):
+        yield _RETRACTED

@@ -32,7 +32,7 @@ _SHORT_TOKENS: Final = 14
 """Tokens of a message that may say nothing by itself, such as `both, since March`."""
 
 Line = Mapping[str, JsonValue]
-_Shown = tuple[Retrieved, Line]
+_Shown = tuple[Retrieved, dict[str, JsonValue]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +136,9 @@ class ContextWindow:
             self._ids[label] = message.message_id
             if "parts" in line:
                 self._in_parts.add(message.message_id)
+        for message, line in lines:
+            if message.retracted_by in self._labels:
+                line["taken_back_by"] = self._labels[message.retracted_by]
         return [line for _, line in sorted(lines, key=lambda one: (one[0].ts, one[0].message_id))]
 
     def _members(
@@ -146,6 +149,8 @@ class ContextWindow:
         yield "by", message.speaker
         if attribution(message) is Attribution.QUOTED:
             yield "passed_on", True
+        if message.retracted_by:
+            yield "taken_back_by", "a message that is not shown"
         if replied_to is not None:
             yield "replies_to", replied_to.content[-_REPLIED_CHARS:]
         passages = self._passages.get(message.message_id) or Passages(message.content, question=self._asked)

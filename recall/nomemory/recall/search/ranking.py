@@ -81,9 +81,9 @@ class EvidenceRanking:
         """Take in what a call brought. What a skill asks for has a lower weight, and adds to what was ranked."""
         for hit in result.items:
             self._messages.setdefault(hit.message.message_id, hit.message)
+        self._ranked = None
         if tool == NEIGHBORS:
             return  # they have no scores
-        self._ranked = None
         if tool == HYBRID_SEARCH:
             self._whole.add(result.items)
         else:
@@ -101,8 +101,23 @@ class EvidenceRanking:
         if self._ranked is None or self._ranked[0] is not as_it_is:
             ordered = sorted(self._evidence(0.0 if as_it_is else _NEARNESS), key=_order, reverse=True)
             found = ordered if as_it_is else self._latest_first(self._asserting_first(ordered))
-            self._ranked = as_it_is, tuple(found)
+            self._ranked = as_it_is, tuple(self._corrected(found))
         return self._ranked[1]
+
+    def _corrected(self, evidence: list[Evidence]) -> list[Evidence]:
+        """Put what took a message back before it, with at least its score, whatever call brought it."""
+        known = {one.message.message_id: one for one in evidence}
+        placed: dict[str, Evidence] = {}
+        for one in evidence:
+            last, chain = one, {one.message.message_id: one}
+            while taker := self._messages.get(last.message.retracted_by):
+                if taker.message_id in chain or taker.message_id in placed:
+                    break
+                found = known.get(taker.message_id, Evidence(taker, 0.0))
+                last = chain[taker.message_id] = replace(found, score=max(found.score, last.score))
+            for message_id in reversed(chain):
+                placed.setdefault(message_id, chain[message_id])
+        return list(placed.values())
 
     def _evidence(self, nearness: float) -> list[Evidence]:
         scores, deviations = self._scores(), self._whole.deviations

@@ -36,6 +36,8 @@ _RANKED: Final = 20
 """The least that is ranked for a planner."""
 _REPLIES: Final = 8
 """Of the best short messages, how many are looked at with what they reply to."""
+_CHAIN: Final = 3
+"""How far it is followed that what took something back was taken back itself."""
 _REPLY_WITHIN: Final = timedelta(hours=1)
 
 
@@ -189,12 +191,38 @@ class SearchSession:
             await self.tell(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
         return before
 
+    async def take_corrections(self) -> None:
+        """Read what took back the best of the evidence, and what took back that: calls of the host's, too."""
+        looked_for = {""}
+        for _ in range(_CHAIN):
+            best = (one.message for one in self.ranked()[: self._budget.evidence_messages])
+            named = dict.fromkeys(one.retracted_by for one in best)
+            missing = [one for one in named if self.retrieval.get(one) is None and one not in looked_for][:_REPLIES]
+            if not missing:
+                return
+            looked_for.update(missing)
+            await self._take_corrections(missing)
+
+    async def _take_corrections(self, message_ids: Sequence[str]) -> None:
+        results = await asyncio.gather(*(self._around(one, before=0) for one in message_ids))
+        self._host_calls += len(results)
+        for result in results:
+            self._ranking.take(NEIGHBORS, result)
+        thought, observation = "what took back what was found", f"{len(results)} calls"
+        ids = tuple(hit.message.message_id for result in results for hit in result.items)
+        await self.tell(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
+
     async def _before(self, reply: Retrieved) -> Retrieved | None:
         """Return the message before another."""
-        around: dict[str, JsonValue] = {"message_id": reply.message_id, "before": 1, "after": 0}
+        result = await self._around(reply.message_id, before=1)
+        return result.items[0].message if result.items else None
+
+    async def _around(self, message_id: str, before: int) -> ToolResult:
+        """Read a message, and so many before it."""
+        around: dict[str, JsonValue] = {"message_id": message_id, "before": before, "after": 0}
         result = await self._tools.call(NEIGHBORS, around, max(self.remaining_s, _SHORTEST_CALL_S))
         self.retrieval.add(hit.message for hit in result.items)
-        return result.items[0].message if result.items else None
+        return result
 
     def paused(self, seconds: float) -> None:
         """Leave out of the time for searching what a model took to answer."""

@@ -109,8 +109,11 @@ class ExtractiveSynthesiser:
         self._quoted = quoted
 
     async def draft(self, question: Question, skill: Skill, findings: Findings) -> Draft:  # noqa: ARG002 - the protocol's signature
-        """Quote the evidence that most likely answers, the newest first."""
-        newest_first = sorted(chosen(findings.evidence, self._quoted), key=_when, reverse=True)
+        """Quote the evidence that most likely answers, and what took any of it back, the newest first."""
+        best = chosen(findings.evidence, self._quoted)
+        takers = {one.message.retracted_by for one in best}
+        best += [one for one in findings.evidence if one.message.message_id in takers and one not in best]
+        newest_first = sorted(best, key=_when, reverse=True)
         quotes = ((one, quote(one.message.content, question.reading)) for one in newest_first)
         return Draft(
             tuple(

@@ -80,6 +80,8 @@ def retrieved(message: message_pb2.ChatMessage) -> Retrieved:
         content=message.content,
         name=message.name,
         conversation_id=message.conversation_id,
+        retracts=tuple(message.retracts),
+        retracted_by=message.retracted_by,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from nomemory.server.hybrid.message_features import KeptFeatures
 from nomemory.server.hybrid.parsed_question import ParsedQuestion
+from nomemory.server.hybrid.ranking import CHAIN
 from nomemory.server.hybrid.timeline import KeptTimelines, Key, Timeline, timeline
 from nomemory.server.hybrid.word_scores import Found, found_in, rarity, read_in
 from nomemory.server.lexical.protocol import LexicalIndex, Posting
@@ -125,6 +126,8 @@ class CandidatePools:
         known = {message.sequence: message for message in logged}
         for message in await self._around(logged[:_SURROUNDED], narrowed.until_us):
             known[message.sequence] = message
+        for message in await self._takers(user_id, list(known.values()), narrowed.until_us):
+            known[message.sequence] = message
         await asyncio.sleep(0)
         return CandidatePool(timeline(known.values(), read=self._features.read), total, narrowed)
 
@@ -176,6 +179,19 @@ class CandidatePools:
         sides = chain.from_iterable(await self.log.around(anchors, _AROUND, _AROUND))
         messages = chain.from_iterable(sides)
         return _within_budget([one for one in messages if until_us is None or one.ts_us < until_us])
+
+    async def _takers(self, user_id: str, known: Sequence[LoggedMessage], until_us: int | None) -> list[LoggedMessage]:
+        """Return what took back any of some messages, and what took back that; without those that are known."""
+        present, marked, takers = {message.message_id for message in known}, known, list[LoggedMessage]()
+        for _ in range(CHAIN):
+            missing = {message.retracted_by for message in marked} - present - {""}
+            if not missing:
+                break
+            found = (await self.log.by_ids(user_id, sorted(missing))).values()
+            marked = [one for one in found if until_us is None or one.ts_us < until_us]
+            takers = _within_budget([*takers, *marked])
+            present |= missing
+        return takers
 
     async def _proposed(
         self, user_id: str, narrowed: Filter, asked: ParsedQuestion, nearest: Sequence[Sequence[VectorHit]], total: int

@@ -75,6 +75,12 @@ _LONG_DAYS: Final = 300.0
 
 
 _HALF: Final = 0.5
+CHAIN: Final = 8
+"""How far it is followed that what takes something back is taken back itself."""
+
+
+_STEP_BACK: Final = 0.1
+"""How much less what was taken back scores than before, and so than what took it back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +146,18 @@ def in_talk(timeline: Timeline, base: Ranking, weights: Weights) -> Ranking:
         around=weights.around * _around(timeline, scores),
         conversation=weights.conversation * _of_conversation(timeline, scores),
     ).scaled()
+
+
+def corrected(timeline: Timeline, base: Ranking) -> Ranking:
+    """Let what was taken back stand behind what took it back, which gets at least the score that it had."""
+    if not timeline.retracted.any():
+        return base
+    taken, takers = timeline.retractions
+    scores, steps = base.scores.copy(), timeline.retracted.astype(np.float64)
+    for _ in range(CHAIN):
+        np.maximum.at(scores, takers, scores[taken])
+        np.maximum.at(steps, taken, steps[takers] + 1)
+    return base.plus(retracts=scores - base.scores, retracted=-_STEP_BACK * steps)
 
 
 def of_asked(timeline: Timeline, asked: ParsedQuestion) -> Flags:

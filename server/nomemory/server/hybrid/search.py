@@ -15,7 +15,17 @@ from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.hybrid.candidate_pool import CandidatePool, CandidatePools
 from nomemory.server.hybrid.parsed_question import Meaning, ParsedQuestion, ParsedSentence, meaning_of, parsed
-from nomemory.server.hybrid.ranking import Match, Ranking, Weights, in_talk, matched, places_of, preferred
+from nomemory.server.hybrid.ranking import (
+    CHAIN,
+    Match,
+    Ranking,
+    Weights,
+    corrected,
+    in_talk,
+    matched,
+    places_of,
+    preferred,
+)
 from nomemory.server.hybrid.relations import LOOKED_AT, HybridHit, Related, Relation, relations
 from nomemory.server.hybrid.relevance_feedback import RARE, leaders, shared
 from nomemory.server.hybrid.sufficiency import Candidates, sufficiency, told_apart
@@ -133,7 +143,8 @@ class HybridMessages:
         beside = _explanation if query.explains else nothing_beside
         items = hits[: fitting((hit.message for hit in hits), self.reply_max_bytes, beside)]
         persons = places_of(asked, pool.timeline)
-        candidates = _candidates(space, pool.timeline, ranked, eligible)
+        holding = eligible[~pool.timeline.retracted[eligible]]
+        candidates = _candidates(space, pool.timeline, ranked, holding)
         return HybridAnswer(
             items,
             truncated=len(items) < len(hits),
@@ -202,7 +213,7 @@ class HybridMessages:
         if weights.shared:
             followed = await self._shared(query.user_id, pool, ranking, sentence)
             ranking = ranking.plus(shared=weights.shared * followed)
-        return _Ranked(ranking, matching.scores, words, meaning)
+        return _Ranked(corrected(timeline, ranking), matching.scores, words, meaning)
 
     async def _shared(self, user_id: str, pool: CandidatePool, ranking: Ranking, sentence: ParsedSentence) -> Floats:
         timeline = pool.timeline
@@ -283,13 +294,21 @@ def _asserting(timeline: Timeline, eligible: Ints) -> Flags:
 
 
 def _eligible(timeline: Timeline, ranked: Sequence[_Ranked], narrowed: Filter) -> Ints:
-    """Return the places of messages that match. The messages around one may rank it, but cannot make it match."""
+    """Return the places of messages that match, or take back what matches.
+
+    The messages around one may rank it, but cannot make it match.
+    """
     matches = np.zeros(len(timeline), dtype=np.bool_)
     for one in ranked:
         matches |= one.words.coverage > 0
         if one.meaning is not None:
             matches |= one.meaning.found > 0
-    return np.flatnonzero(matches & timeline.within(narrowed))
+    within = timeline.within(narrowed)
+    matches &= within
+    taken, takers = timeline.retractions
+    for _ in range(CHAIN if len(taken) else 0):
+        np.logical_or.at(matches, takers, matches[taken])
+    return np.flatnonzero(matches & within)
 
 
 def _best(timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints, top_k: int) -> list[HybridHit]:

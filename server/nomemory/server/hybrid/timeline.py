@@ -188,6 +188,20 @@ class Timeline:
         return np.flatnonzero(self.previous >= 0)
 
     @cached_property
+    def retractions(self) -> tuple[Ints, Ints]:
+        """The places of what was taken back by something that is here, and those of what took each back."""
+        marked = [(at, one.retracted_by) for at, one in enumerate(self.logged) if one.retracted_by]
+        places = {one.message_id: at for at, one in enumerate(self.logged)} if marked else {}
+        here = [(at, places[by]) for at, by in marked if by in places]
+        taken, takers = np.array(here, dtype=np.int64).reshape(-1, 2).T
+        return taken, takers
+
+    @cached_property
+    def retracted(self) -> Flags:
+        """Whether a message was taken back, be it by one that is here or not."""
+        return np.array([bool(one.retracted_by) for one in self.logged], dtype=np.bool_)
+
+    @cached_property
     def talks(self) -> Ints:
         """The numbers of the conversations, in the order of `grouped`."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)

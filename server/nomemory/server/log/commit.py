@@ -18,7 +18,7 @@ from nomemory.server.log.damage import checksum
 from nomemory.server.log.position import bucket_of
 from nomemory.server.log.protocol import Deleted, OnConflict, Outcome, Written
 from nomemory.server.log.tables import METADATA, REMOVALS, REQUESTS, USERS, VECTORS, Row, Table
-from nomemory.server.message import IdNumbers, Message, id_of, stored_mark
+from nomemory.server.message import IdNumbers, Message, id_of, retraction_mark, stored_mark
 
 NUMBER_BYTES: Final = 16
 """How a number of an id is kept: big-endian, in so many bytes."""
@@ -301,9 +301,9 @@ def _dated(message: Message, ts_us: int) -> Message:
 
 
 def entries_of(message: Message) -> Iterator[Row]:
-    """Return the rows of a message's metadata."""
-    for entry in message.metadata.items():
-        yield message.user_id, stored_mark(entry), message.ts_us, message.message_id
+    """Return the rows of a message's metadata, and of what it takes back."""
+    for mark in chain(map(stored_mark, message.metadata.items()), map(retraction_mark, message.retracts)):
+        yield message.user_id, mark, message.ts_us, message.message_id
 
 
 def _as_stored(request: StoredRequest) -> tuple[bytes, int]:

@@ -37,6 +37,7 @@ class Dialect:
         has_entry: what holds for a message that has the entry of metadata with a mark.
         expired: a statement for the keys of what has expired by itself at a moment.
         too_old: a statement for the keys of what is not younger than a moment.
+        retracted_by: an expression for the id of what took a message back, given the user twice, and what is living.
     """
 
     of_user: Callable[[str], Clause]
@@ -46,6 +47,7 @@ class Dialect:
     has_entry: str
     expired: str
     too_old: str
+    retracted_by: str
 
     def of_filter(self, narrowed: Filter) -> list[Clause]:
         """Return the conditions of a filter except those on its metadata."""
@@ -91,6 +93,7 @@ class Expiry:
         self._lifetimes = lifetimes
         own = f"coalesce(messages.expire_us, {NEVER_US}) > ?"
         self._living = own if lifetimes.most_us is None else f"{own} AND {dialect.free_ts} > ?"
+        self._retracted_by = dialect.retracted_by.format(living=self._living.replace("messages.", "taker."))
 
     def living(self) -> Clause:
         """Return what holds for the messages that have not expired by now."""
@@ -101,6 +104,14 @@ class Expiry:
         """Return what holds for all others."""
         living = self.living()
         return Clause(f"NOT ({living.condition})", living.values)
+
+    def retracted_by(self, user_id: str, living: Clause) -> Clause:
+        """Return an expression for the id of the living message that took back the one at hand, of a user, or NULL.
+
+        That a user takes nothing back is found out once in a statement.
+        """
+        user = self._dialect.of_user(user_id).values
+        return Clause(self._retracted_by, (*user, *user, *living.values))
 
     def gone(self, user_id: str | None) -> Clause:
         """Return a statement for the keys of what has expired and is not removed yet, of one user or of all.

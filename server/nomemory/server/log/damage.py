@@ -13,6 +13,7 @@ from zlib import crc32
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.feed import Touched
 from nomemory.server.message import LoggedMessage
+from nomemory.server.wire import marked
 
 _BITS_32: Final = 0xFFFF_FFFF
 _USERS_KEPT: Final = 4096
@@ -112,27 +113,33 @@ class LogDamage:
 
         Args:
             user_id: whose.
-            rows: the bytes of each, its sequence and its checksum.
+            rows: the bytes of each, its sequence, its checksum, and what took it back, if anything did.
 
         Raises:
             Fault: STORAGE_UNAVAILABLE, one is damaged.
         """
         if not rows:
             return []
-        wires, sequences, sums = zip(*rows, strict=True)
+        wires, sequences, sums, takers = zip(*rows, strict=True)
         start = start_of(user_id)
         if tuple(map(crc32, wires, [start + sequence for sequence in sequences])) == sums:
-            return list(wires)
-        damaged = [sequence for wire, sequence, crc in rows if checksum(user_id, sequence, wire) != crc]
+            return list(map(marked, wires, takers)) if any(takers) else list(wires)
+        damaged = [sequence for wire, sequence, crc, _ in rows if checksum(user_id, sequence, wire) != crc]
         raise next(iter([self.report(user_id, sequence) for sequence in damaged]))
 
     def sound_messages(self, user_id: str, rows: Sequence[Row]) -> list[LoggedMessage]:
         """Return messages of one user, of rows that have user, id and time before what `sound_wires` takes."""
-        self.sound_wires(user_id, [row[3:] for row in rows])
-        return [LoggedMessage(user, message, ts_us, sequence, wire) for user, message, ts_us, wire, sequence, _ in rows]
+        wires = self.sound_wires(user_id, [row[3:] for row in rows])
+        return [
+            LoggedMessage(user, message, ts_us, sequence, wire, taker or "")
+            for wire, (user, message, ts_us, _, sequence, _, taker) in zip(wires, rows, strict=True)
+        ]
 
     def sifted(self, rows: Iterable[Row]) -> tuple[list[LoggedMessage], list[Touched]]:
-        """Return messages of any users, of such rows, and apart from them what is damaged, which is noted."""
+        """Return messages of any users, of such rows, and apart from them what is damaged, which is noted.
+
+        The rows do not say what took a message back.
+        """
         sound, damaged = list[LoggedMessage](), list[Touched]()
         for user_id, message_id, ts_us, wire, sequence, crc in rows:
             if checksum(user_id, sequence, wire) == crc:

@@ -200,7 +200,7 @@ class LogReader(Protocol):
         """Resolve versions; those that were deleted, replaced, or are another user's are not in the answer."""
 
     async def around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Around]:
-        """Return, for each anchor, up to so many messages right before and right after it."""
+        """Return, for each anchor, up to so many messages right before and right after it. All are of one user."""
 
     async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
         """Return a message and up to so many right before and right after it; None if there is no such message."""

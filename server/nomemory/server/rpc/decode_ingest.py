@@ -155,7 +155,18 @@ def _message(check: Checker, at: str, chat: message_pb2.ChatMessage, dimension: 
         embedding=check.vector(f"{at}embedding", chat.embedding, dimension) if chat.embedding else None,
         expire_us=_expire_us(check, f"{at}expire_ts", chat, ts_us),
         is_undated=is_undated,
+        retracts=_retracts(check, f"{at}retracts", chat) if chat.retracts else (),
     )
+
+
+def _retracts(check: Checker, field: str, chat: message_pb2.ChatMessage) -> tuple[str, ...]:
+    ids = tuple(chat.retracts)
+    check.identifiers(field, ids, most=check.settings.limits.retracts_max)
+    if len(set(ids)) < len(ids):
+        check.refuse(field, "must not name a message twice")
+    if chat.message_id and chat.message_id in ids:
+        check.refuse(field, "must not name the message itself")
+    return ids
 
 
 def _expire_us(check: Checker, field: str, chat: message_pb2.ChatMessage, ts_us: int) -> int | None:

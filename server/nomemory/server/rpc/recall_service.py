@@ -114,6 +114,8 @@ def _evidence(item: Evidence, evidence_chars: int) -> pb.EvidenceMessage:
             content=message.content[:evidence_chars],
             name=message.name,
             conversation_id=message.conversation_id,
+            retracts=message.retracts,
+            retracted_by=message.retracted_by,
         ),
         truncated=len(message.content) > evidence_chars,
         score=item.score,

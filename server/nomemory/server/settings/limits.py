@@ -44,6 +44,8 @@ class LimitSettings(SettingsGroup):
     """Longest metadata key."""
     metadata_value_max_chars: Fixed[int] = 1024
     """Longest metadata value."""
+    retracts_max: Fixed[int] = 32
+    """Most messages that a message takes back."""
     query_max_chars: int = Field(2000, ge=1, description="Longest query text.")
     turns_max: Fixed[int] = 20
     """Most turns of a conversation in progress in a recall."""

@@ -21,7 +21,7 @@ from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.position import bucket_of
 from nomemory.server.log.postgres.connections import ERRORS, RETRY_AFTER_S, Pool
-from nomemory.server.message import Filter, LoggedMessage
+from nomemory.server.message import Filter
 
 if TYPE_CHECKING:
     import asyncpg
@@ -84,10 +84,16 @@ class PostgresLexicalIndex:
         if statement is None:
             return []
         rows = await self._fetch(statement)
-        self._damage.sound_wires(user_id, [(wire, sequence, crc) for _, _, sequence, _, wire, crc in rows])
+        found = self._damage.sound_messages(
+            user_id,
+            [
+                (user_id, message_id, ts_us, wire, sequence, crc, taker)
+                for _, ts_us, sequence, message_id, wire, crc, taker in rows
+            ],
+        )
         hits = [
-            LexicalHit(score, ts_us, sequence, LoggedMessage(user_id, message_id, ts_us, sequence, wire))
-            for score, ts_us, sequence, message_id, wire, _ in rows
+            LexicalHit(score, message.ts_us, message.sequence, message)
+            for (score, *_), message in zip(rows, found, strict=True)
         ]
         hits.sort(key=lambda hit: (hit.score, hit.ts_us), reverse=True)
         return hits

@@ -88,20 +88,22 @@ class PostgresSearch:
         self._values = Values()
         self._conditions = Conditions(wanted.user_id, self._values)
         self._limit = self._values.bind(wanted.limit, "bigint")
-        self._admitted = all_hold(self._admitting(lifetimes))
+        self._expiry = Expiry(POSTGRES, lifetimes)
+        self._admitted = all_hold(self._admitting())
         self._named = list[str]()
         self._done = list[str]()
 
     def statement(self) -> Statement | None:
-        """Return what gives score, `ts_us`, sequence, id, wire and checksum of each hit, in any order.
+        """Return what gives score, `ts_us`, sequence, id, wire and checksum of each hit, and what took it back.
 
-        None if there is nothing to be found.
+        They come in any order. None if there is nothing to be found.
         """
         after = self._wanted.after
         if self._query.is_uniform and after is not None and after.score < self._best:
             return None
         last = self._by_time() if self._query.is_uniform else self._by_rank()
-        return Statement(self._assembled(last), self._values.all)
+        taker = self._values.of(self._expiry.retracted_by(self._wanted.user_id, self._expiry.living()))
+        return Statement(f"SELECT messages.*, {taker} FROM ({self._assembled(last)}) AS messages", self._values.all)
 
     def _by_time(self) -> str:
         """Add steps to a search of which all hits have one score; return the last."""
@@ -239,10 +241,10 @@ class PostgresSearch:
         """Return what holds if all steps so far were in vain."""
         return (f"NOT {done}" for done in self._done)
 
-    def _admitting(self, lifetimes: Lifetimes) -> Iterator[str]:
+    def _admitting(self) -> Iterator[str]:
         yield from self._conditions.admits(self._wanted.narrowed)
         yield f"sequence <= {self._values.bind(self._wanted.pinned, 'bigint')}"
-        yield self._values.of(Expiry(POSTGRES, lifetimes).living())
+        yield self._values.of(self._expiry.living())
 
     def _sum(self, parts: Iterable[tuple[str, float]]) -> str:
         cases = (f"CASE WHEN {holds} THEN {self._values.bind(weight, 'float8')} ELSE 0 END" for holds, weight in parts)

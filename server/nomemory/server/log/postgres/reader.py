@@ -12,7 +12,6 @@ from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.position import BUCKETS, FeedPosition, LogIdentity, bucket_of
 from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.rows import (
-    CHECKED,
     COLUMNS,
     POSTGRES,
     PostgresRows,
@@ -61,14 +60,15 @@ CROSS JOIN LATERAL (
 """  # noqa: S608 - our text, bound values
 """What stands right before and right after each place `at`."""
 _AROUND: Final = f"""
-SELECT place::integer, found.* FROM
+SELECT messages.*, {{taker}} FROM (SELECT place::integer, found.* FROM
   unnest(?::smallint[], ?::text[], ?::bigint[], ?::text[]) WITH ORDINALITY
-  AS at(bucket, user_id, ts_us, message_id, place) {_SIDES}
+  AS at(bucket, user_id, ts_us, message_id, place) {_SIDES}) AS messages
 """  # noqa: S608 - as above
 _SURROUNDINGS: Final = f"""
 WITH anchor AS (SELECT * FROM messages WHERE {{of_user}} AND message_id = ? AND {{living}})
-SELECT {_ANCHOR}, {CHECKED} FROM anchor AS messages
-UNION ALL SELECT side, wire, sequence, checksum FROM (SELECT found.* FROM anchor AS at {_SIDES}) AS beside
+SELECT side, wire, sequence, checksum, {{taker}} FROM (
+  SELECT {_ANCHOR} AS side, {COLUMNS} FROM anchor AS messages UNION ALL SELECT found.* FROM anchor AS at {_SIDES}
+) AS messages
 """  # noqa: S608 - as above
 _PENDING: Final = """
 SELECT count(*) FROM unnest(?::smallint[], ?::bigint[]) AS wanted(of_bucket, after)
@@ -192,19 +192,24 @@ class PostgresLogReader:
         if not anchors:
             return []
         living = self._expiry.living()
+        taker = self._expiry.retracted_by(anchors[0].user_id, living)
         buckets = [bucket_of(anchor.user_id) for anchor in anchors]
         user_ids, message_ids, times, *_ = zip(*anchors, strict=True)
-        values = (buckets, user_ids, times, message_ids, *living.values, before, *living.values, after)
+        places = (buckets, user_ids, times, message_ids)
+        values = (*taker.values, *places, *living.values, before, *living.values, after)
+        statement = _AROUND.format(living=living.condition, taker=taker.condition)
         sides: list[tuple[list[LoggedMessage], list[LoggedMessage]]] = [([], []) for _ in anchors]
-        for place, side, *row in await self._rows.fetch(_AROUND.format(living=living.condition), values):
+        for place, side, *row in await self._rows.fetch(statement, values):
             sides[place - 1][side - _BEFORE].extend(self._damage.sound_messages(anchors[place - 1].user_id, [row]))
         return [Around(older[::-1], newer) for older, newer in sides]
 
     async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
         """Return a message and up to so many right before and right after it; None if there is no such message."""
         living, user = self._expiry.living(), of_user(user_id)
-        values = (*user.values, message_id, *living.values, *living.values, before, *living.values, after)
-        statement = _SURROUNDINGS.format(of_user=user.condition, living=living.condition)
+        taker = self._expiry.retracted_by(user_id, living)
+        anchor = (*user.values, message_id, *living.values)
+        values = (*anchor, *taker.values, *living.values, before, *living.values, after)
+        statement = _SURROUNDINGS.format(of_user=user.condition, living=living.condition, taker=taker.condition)
         rows = await self._rows.fetch(statement, values)
         if not rows:
             return None

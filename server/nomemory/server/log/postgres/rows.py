@@ -12,7 +12,7 @@ from nomemory.server.log.position import bucket_of
 from nomemory.server.log.postgres.connections import Pool, faults
 from nomemory.server.log.protocol import FirstPage
 from nomemory.server.log.tables import Table
-from nomemory.server.message import LoggedMessage
+from nomemory.server.message import RETRACTION, LoggedMessage
 
 _STATEMENTS_KEPT: Final = 512
 
@@ -44,6 +44,17 @@ def users_clause(user_id: str | None, prefix: str) -> Clause:
     return Clause("TRUE")
 
 
+_RETRACTED_BY: Final = f"""CASE WHEN EXISTS (
+  SELECT 1 FROM metadata_entries WHERE bucket = ? AND user_id = ?
+    AND mark > '\\x{RETRACTION.hex()}'::bytea AND mark < '\\x{RETRACTION.hex()}ff'::bytea
+) THEN (
+  SELECT taker.message_id
+  FROM metadata_entries AS entry JOIN messages AS taker USING (bucket, user_id, ts_us, message_id)
+  WHERE entry.bucket = ? AND entry.user_id = ?
+    AND entry.mark = convert_to('{RETRACTION.decode()}' || messages.message_id, 'UTF8') AND {{living}}
+  ORDER BY entry.ts_us DESC, entry.message_id DESC LIMIT 1
+) END"""  # noqa: S608 - our text, bound values
+
 POSTGRES: Final = Dialect(
     of_user=of_user,
     ts="messages.ts_us",
@@ -55,6 +66,7 @@ POSTGRES: Final = Dialect(
     ),
     expired="SELECT bucket, user_id, ts_us, message_id FROM messages WHERE expire_us <= ?",
     too_old="SELECT bucket, user_id, ts_us, message_id FROM messages WHERE ts_us <= ?",
+    retracted_by=_RETRACTED_BY,
 )
 
 
@@ -93,19 +105,24 @@ class PostgresRows:
         self, user_id: str, where: Sequence[Clause], order: Clause = IN_ANY_ORDER
     ) -> list[LoggedMessage]:
         """Return the living messages of a user that conditions admit, in an order."""
-        return self._damage.sound_messages(user_id, await self._read(COLUMNS, where, order))
+        return self._damage.sound_messages(user_id, await self._read(COLUMNS, user_id, where, order))
 
     async def wires(self, user_id: str, where: Sequence[Clause], order: Clause = IN_ANY_ORDER) -> list[bytes]:
         """Return what `messages` does as the bytes of ChatMessages."""
-        return self._damage.sound_wires(user_id, await self._read(CHECKED, where, order))
+        return self._damage.sound_wires(user_id, await self._read(CHECKED, user_id, where, order))
 
     async def pinned_wires(self, user_id: str, where: Sequence[Clause], order: Clause) -> FirstPage:
         """Return what `wires` does, and before it the sequence of the latest change to the user's messages; 0: none."""
-        rows = await self._read(f"{CHECKED}, {_PIN}", where, order, bucket_of(user_id), user_id)
-        pinned = (rows[0][3] or 0) if rows else 0
-        return FirstPage(pinned, self._damage.sound_wires(user_id, [row[:3] for row in rows]))
+        rows = await self._read(f"{_PIN}, {CHECKED}", user_id, where, order, bucket_of(user_id), user_id)
+        pinned = (rows[0][0] or 0) if rows else 0
+        return FirstPage(pinned, self._damage.sound_wires(user_id, [row[1:] for row in rows]))
 
-    async def _read(self, columns: str, where: Sequence[Clause], order: Clause, *of_columns: Value) -> list[Row]:
-        condition, values = joined([*where, self._expiry.living()])
-        statement = f"SELECT {columns} FROM messages WHERE {condition} {order.condition}"  # noqa: S608 - ours
-        return await self.fetch(statement, (*of_columns, *values, *order.values))
+    async def _read(
+        self, columns: str, user_id: str, where: Sequence[Clause], order: Clause, *of_columns: Value
+    ) -> list[Row]:
+        """Return columns of messages of a user, and what took each back."""
+        living = self._expiry.living()
+        condition, values = joined([*where, living])
+        taker, of_taker = self._expiry.retracted_by(user_id, living)
+        statement = f"SELECT {columns}, {taker} FROM messages WHERE {condition} {order.condition}"  # noqa: S608 - ours
+        return await self.fetch(statement, (*of_columns, *of_taker, *values, *order.values))

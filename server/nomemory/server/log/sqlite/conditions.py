@@ -1,7 +1,7 @@
 """How SQLite writes conditions on the table `messages`, and the table of metadata that filters look at.
 
-An entry of metadata is kept as the bytes of its mark, so that a row is short whatever the entry. Rows come and go with
-their messages, in one transaction.
+An entry of metadata is kept as the bytes of its mark, so that a row is short whatever the entry. What a message takes
+back is kept as entries, too (`retraction_mark`). Rows come and go with their messages, in one transaction.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from nomemory.server import wire
 from nomemory.server.log.commit import entries_of
 from nomemory.server.log.conditions import Clause, Dialect
-from nomemory.server.message import Entry, stored_mark
+from nomemory.server.message import RETRACTION, Entry, stored_mark
 
 METADATA_TABLE: Final = """
 CREATE TABLE metadata_entries (
@@ -57,6 +57,15 @@ def fill_entries(connection: sqlite3.Connection) -> None:
         connection.executemany(_INSERT, [row for (each,) in some for row in entries_of(wire.decode(each))])
 
 
+_RETRACTED_BY: Final = f"""CASE WHEN EXISTS (
+  SELECT 1 FROM metadata_entries WHERE user_id = ? AND mark > X'{RETRACTION.hex()}' AND mark < X'{RETRACTION.hex()}FF'
+) THEN (
+  SELECT taker.message_id
+  FROM metadata_entries AS entry CROSS JOIN messages AS taker USING (user_id, ts, message_id)
+  WHERE entry.user_id = ? AND entry.mark = CAST('{RETRACTION.decode()}' || messages.message_id AS BLOB) AND {{living}}
+  ORDER BY entry.ts DESC, entry.message_id DESC LIMIT 1
+) END"""  # noqa: S608 - no value of a caller is in it
+
 SQLITE: Final = Dialect(
     of_user=lambda user_id: Clause("user_id = ?", (user_id,)),
     ts="ts",
@@ -65,4 +74,5 @@ SQLITE: Final = Dialect(
     has_entry=_HAS_ENTRY,
     expired="SELECT user_id, ts, message_id FROM messages INDEXED BY messages_by_expiry WHERE expire_us <= ?",
     too_old="SELECT user_id, ts, message_id FROM users CROSS JOIN messages USING (user_id) WHERE ts <= ?",
+    retracted_by=_RETRACTED_BY,
 )

@@ -5,10 +5,8 @@ Its methods answer at once, without suspending, but for those that may walk thro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 
 import orjson
@@ -162,7 +160,13 @@ class SqliteLogReader:
 
     async def around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Around]:
         """Return, for each anchor, up to so many messages right before and right after it."""
-        return [around for of_user in _by_user(anchors) for around in self._around(of_user, before, after)]
+        if not anchors:
+            return []
+        user_id = anchors[0].user_id
+        places = [(user_id, anchor.ts_us, anchor.message_id) for anchor in anchors]
+        older = self._rows.each(user_id, _OLDER, [(*place, before) for place in places])
+        newer = self._rows.each(user_id, _NEWER, [(*place, after) for place in places])
+        return [Around(earlier[::-1], later) for earlier, later in zip(older, newer, strict=True)]
 
     async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
         """Return a message and up to so many right before and right after it; None if there is no such message."""
@@ -210,16 +214,3 @@ class SqliteLogReader:
         if narrowed.conversation_id:
             return "messages", list(map(SQLITE.has, marks))
         return BY_ENTRY, [Clause("mark = ?", marks[:1]), *map(SQLITE.has, marks[1:])]
-
-    def _around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> Iterator[Around]:
-        """Return what stands around anchors of one user."""
-        user_id = anchors[0].user_id
-        places = [(user_id, anchor.ts_us, anchor.message_id) for anchor in anchors]
-        older = self._rows.each(user_id, _OLDER, [(*place, before) for place in places])
-        newer = self._rows.each(user_id, _NEWER, [(*place, after) for place in places])
-        return (Around(earlier[::-1], later) for earlier, later in zip(older, newer, strict=True))
-
-
-def _by_user(anchors: Sequence[LoggedMessage]) -> Iterator[list[LoggedMessage]]:
-    """Return the anchors in their order, those in a row of one user together."""
-    return (list(of_user) for _, of_user in groupby(anchors, attrgetter("user_id")))

@@ -22,6 +22,8 @@ from nomemory.server.message import LoggedMessage
 _CHECKED = "wire, seq, crc"
 _MESSAGE = f"messages.user_id, messages.message_id, messages.ts, {_CHECKED}"
 _STATEMENTS_KEPT = 256
+_UNMARKED = "NULL"
+"""In the place of what took a message back, where nobody asks."""
 ALL = "messages"
 # Left to itself SQLite walks through all that the user ever said.
 BY_ID = f"{ALL} INDEXED BY messages_by_id"
@@ -85,19 +87,18 @@ class SqliteRows:
 
     def messages(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[LoggedMessage]:
         """Return the messages of a source that a condition admits, in its order. It admits only those of a user."""
-        return self._damage.sound_messages(user_id, self._read(_MESSAGE, source, where, values))
+        return self._damage.sound_messages(user_id, self._marked(_MESSAGE, user_id, source, where, values))
 
     def each(self, user_id: str, where: str, values: Iterable[Sequence[object]]) -> list[list[LoggedMessage]]:
         """Return what `messages` does of one condition for each of several values: all are checked at once."""
-        living, moments = self.living()
-        statement = _statement(_MESSAGE, ALL, living, where)
-        found = [self.fetch(statement, (*moments, *some)) for some in values]
+        statement, before = self._of_user(_MESSAGE, user_id, ALL, where)
+        found = [self.fetch(statement, (*before, *some)) for some in values]
         messages = iter(self._damage.sound_messages(user_id, list(chain.from_iterable(found))))
         return [list(islice(messages, len(rows))) for rows in found]
 
     def wires(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[bytes]:
         """Return what `messages` does as the bytes of ChatMessages."""
-        return self._damage.sound_wires(user_id, self._read(_CHECKED, source, where, values))
+        return self._damage.sound_wires(user_id, self._marked(_CHECKED, user_id, source, where, values))
 
     async def messages_of(self, page: Page, scans: SqliteScans) -> list[LoggedMessage]:
         """Return the messages of a page, however many it looks at."""
@@ -111,7 +112,9 @@ class SqliteRows:
         self, where: str, values: Sequence[object], *, source: str = ALL
     ) -> tuple[list[LoggedMessage], list[Touched]]:
         """Return what `messages` does of any users, and apart from it what is damaged, which is noted."""
-        return self._damage.sifted(self._read(_MESSAGE, source, where, values))
+        living, moments = self.living()
+        statement = _statement(_MESSAGE, _UNMARKED, source, living, where)
+        return self._damage.sifted(row[:-1] for row in self.fetch(statement, (*moments, *values)))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids; those that do not exist are not in the answer."""
@@ -131,9 +134,8 @@ class SqliteRows:
 
     async def _sought(self, columns: str, page: Page, scans: SqliteScans) -> list[Row]:
         """Return the rows of a page: at once if SQLite finds them soon, else beside the event loop."""
-        living, moments = self.living()
-        statement = _statement(columns, page.source, living, page.where)
-        values = (*moments, *page.values)
+        statement, before = self._of_user(columns, page.user_id, page.source, page.where)
+        values = (*before, *page.values)
         if not page.is_sought:
             return self.fetch(statement, values)
         self.connection.set_progress_handler(_give_up, _SOON_STEPS)
@@ -146,14 +148,21 @@ class SqliteRows:
             self.connection.set_progress_handler(None, 0)
         return await scans.rows(statement, values)
 
-    def _read(self, columns: str, source: str, where: str, values: Sequence[object]) -> list[Row]:
-        living, moments = self.living()
-        return self.fetch(_statement(columns, source, living, where), (*moments, *values))
+    def _marked(self, columns: str, user_id: str, source: str, where: str, values: Sequence[object]) -> list[Row]:
+        statement, before = self._of_user(columns, user_id, source, where)
+        return self.fetch(statement, (*before, *values))
+
+    def _of_user(self, columns: str, user_id: str, source: str, where: str) -> Clause:
+        """Return a statement for messages of a user, and for what took each back, without the values of `where`."""
+        living = self.living()
+        taker = self._expiry.retracted_by(user_id, living) if self._expiry else Clause(_UNMARKED)
+        statement = _statement(columns, taker.condition, source, living.condition, where)
+        return Clause(statement, (*taker.values, *living.values))
 
 
 @lru_cache(_STATEMENTS_KEPT)
-def _statement(columns: str, source: str, living: str, where: str) -> str:
-    return f"SELECT {columns} FROM {source} WHERE {living} AND {where}"  # noqa: S608 - our text, bound values
+def _statement(columns: str, taker: str, source: str, living: str, where: str) -> str:
+    return f"SELECT {columns}, {taker} FROM {source} WHERE {living} AND {where}"  # noqa: S608 - our text, bound values
 
 
 def _by_ids(user_id: str, message_ids: Sequence[str]) -> tuple[str, tuple[str, bytes]]:

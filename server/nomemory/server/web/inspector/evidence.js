@@ -28,6 +28,6 @@ function row(item, rank, scale, show) {
       element("output", { text: (item.score ?? 0).toFixed(2) })),
     figures(item),
   );
-  return element("li", { "data-message": message.messageId },
+  return element("li", { "data-message": message.messageId, class: message.retractedBy && "retracted" },
     element("span", { class: "rank", text: rank }), element("div", {}, messageButton(message, { show, chars: 300 }), score));
 }

@@ -4,10 +4,10 @@ import { marked } from "./spans.js";
 import { who } from "./message.js";
 
 export class MessageCard {
-  constructor({ closed }) {
+  constructor({ closed, go }) {
     this.node = element("article", { class: "card", hidden: true, label: "card", tabindex: "-1" });
     this.node.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
-    this.closed = closed;
+    Object.assign(this, { closed, go });
   }
 
   show(message, spans = []) {
@@ -16,8 +16,8 @@ export class MessageCard {
       element("time", { moment: message.ts, datetime: message.ts }),
       button("close", () => this.close(), { class: "quiet" }),
     );
-    const text = element("p", { class: "whole" }, marked(message.content ?? "", spans));
-    this.node.replaceChildren(head, text, facts(message));
+    const text = element("p", { class: message.retractedBy ? "whole retracted" : "whole" }, marked(message.content ?? "", spans));
+    this.node.replaceChildren(head, text, facts(message, this.go));
     this.node.hidden = false;
   }
 
@@ -28,12 +28,15 @@ export class MessageCard {
   }
 }
 
-function facts(message) {
+function facts(message, go) {
+  const linked = (ids) => ids.map((id) => element("button", { type: "button", class: "quiet", text: id, on: { click: () => go(id) } }));
   const known = [
     [{ word: "card.id" }, message.messageId],
     message.conversationId && [{ word: "card.conversation" }, message.conversationId],
     message.expireTs && [{ word: "card.expires" }, message.expireTs],
+    message.retractedBy && [{ word: "card.retractedBy" }, linked([message.retractedBy])],
+    message.retracts && [{ word: "card.retracts" }, linked(message.retracts)],
     ...Object.entries(message.metadata ?? {}).map(([key, value]) => [{ text: key }, value]),
   ].filter(Boolean);
-  return element("dl", {}, known.map(([term, value]) => [element("dt", term), element("dd", { text: value })]));
+  return element("dl", {}, known.map(([term, value]) => [element("dt", term), element("dd", {}, value)]));
 }

@@ -4,7 +4,7 @@ import { word } from "./language.js";
 
 export const COMPONENTS = [
   "meaning", "words", "speaker", "concrete", "dates", "occasion", "answers", "asks", "around", "conversation",
-  "shared",
+  "shared", "retracts", "retracted",
 ];
 
 const figure = (value) => value.toFixed(2);

@@ -1,4 +1,5 @@
 // The pane of a user's talk: search, time line, and the message that is looked at.
+import { getMessages } from "./contract.js";
 import { element } from "./element.js";
 import { translate } from "./language.js";
 import { MessageCard } from "./message_card.js";
@@ -13,7 +14,7 @@ export class Talk {
   constructor(pane, { failed }) {
     this.failed = failed;
     this.extent = element("p", { class: "extent" });
-    this.card = new MessageCard({ closed: () => this.line.box.focus() });
+    this.card = new MessageCard({ closed: () => this.line.box.focus(), go: (id) => this.#goTo(id) });
     this.line = new TimeLine({ open: (message) => this.card.show(message), failed });
     this.search = new WordSearch({
       open: (message, spans) => this.#found(message, spans),
@@ -57,6 +58,15 @@ export class Talk {
       if (error.name !== "AbortError") this.failed(error);
     }
     return true;
+  }
+
+  async #goTo(messageId) {
+    try {
+      const { items } = await getMessages({ userId: this.#log.user, messageIds: [messageId] });
+      if (items) await this.show(items[0]);
+    } catch (error) {
+      this.failed(error);
+    }
   }
 
   async #found(message, spans) {

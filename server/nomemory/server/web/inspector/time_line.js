@@ -94,6 +94,7 @@ export class TimeLine {
     text.replaceChildren(...marked(beginning(message.content), this.#marks.get(message.messageId)));
     const place = this.#evidence.get(message.messageId);
     node.classList.toggle("evidence", place !== undefined);
+    node.classList.toggle("retracted", Boolean(message.retractedBy));
     rank.hidden = place === undefined;
     rank.textContent = place ?? "";
   }

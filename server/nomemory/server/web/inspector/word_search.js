@@ -122,7 +122,7 @@ function row() {
 }
 
 function fill(node, { message, highlight }) {
-  node.className = `row hit ${roleOf(message)}`;
+  node.className = `row hit ${roleOf(message)}${message.retractedBy ? " retracted" : ""}`;
   node.parts.when.textContent = dayAndTime(message.ts);
   name(node.parts.who, message);
   translate(node.parts.who);

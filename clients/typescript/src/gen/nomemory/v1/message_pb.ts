@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file nomemory/v1/message.proto.
  */
 export const file_nomemory_v1_message: GenFile = /*@__PURE__*/
-  fileDesc("Chlub21lbW9yeS92MS9tZXNzYWdlLnByb3RvEgtub21lbW9yeS52MSLgAgoLQ2hhdE1lc3NhZ2USEgoKbWVzc2FnZV9pZBgBIAEoCRImCgJ0cxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHdXNlcl9pZBgDIAEoCRIfCgRyb2xlGAQgASgOMhEubm9tZW1vcnkudjEuUm9sZRIPCgdjb250ZW50GAUgASgJEgwKBG5hbWUYBiABKAkSFwoPY29udmVyc2F0aW9uX2lkGAcgASgJEjgKCG1ldGFkYXRhGAggAygLMiYubm9tZW1vcnkudjEuQ2hhdE1lc3NhZ2UuTWV0YWRhdGFFbnRyeRIRCgllbWJlZGRpbmcYCSADKAISLQoJZXhwaXJlX3RzGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBovCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiYQoJVGltZVJhbmdlEikKBXNpbmNlGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgV1bnRpbBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi1AEKBkZpbHRlchIqCgp0aW1lX3JhbmdlGAEgASgLMhYubm9tZW1vcnkudjEuVGltZVJhbmdlEh8KBHJvbGUYAiABKA4yES5ub21lbW9yeS52MS5Sb2xlEhcKD2NvbnZlcnNhdGlvbl9pZBgDIAEoCRIzCghtZXRhZGF0YRgEIAMoCzIhLm5vbWVtb3J5LnYxLkZpbHRlci5NZXRhZGF0YUVudHJ5Gi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIiCgRTcGFuEg0KBXN0YXJ0GAEgASgFEgsKA2VuZBgCIAEoBSpfCgRSb2xlEhQKEFJPTEVfVU5TUEVDSUZJRUQQABINCglST0xFX1VTRVIQARISCg5ST0xFX0FTU0lTVEFOVBACEg8KC1JPTEVfU1lTVEVNEAMSDQoJUk9MRV9UT09MEARCbgoOaW8ubm9tZW1vcnkudjFQAVo9Z2l0aHViLmNvbS9ub21lbW9yeS9ub21lbW9yeS9jbGllbnRzL2dvL25vbWVtb3J5djE7bm9tZW1vcnl2MaoCC05vTWVtb3J5LlYx6gIMTm9NZW1vcnk6OlYxYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("Chlub21lbW9yeS92MS9tZXNzYWdlLnByb3RvEgtub21lbW9yeS52MSKIAwoLQ2hhdE1lc3NhZ2USEgoKbWVzc2FnZV9pZBgBIAEoCRImCgJ0cxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHdXNlcl9pZBgDIAEoCRIfCgRyb2xlGAQgASgOMhEubm9tZW1vcnkudjEuUm9sZRIPCgdjb250ZW50GAUgASgJEgwKBG5hbWUYBiABKAkSFwoPY29udmVyc2F0aW9uX2lkGAcgASgJEjgKCG1ldGFkYXRhGAggAygLMiYubm9tZW1vcnkudjEuQ2hhdE1lc3NhZ2UuTWV0YWRhdGFFbnRyeRIRCgllbWJlZGRpbmcYCSADKAISLQoJZXhwaXJlX3RzGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXRyYWN0cxgLIAMoCRIUCgxyZXRyYWN0ZWRfYnkYDCABKAkaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBImEKCVRpbWVSYW5nZRIpCgVzaW5jZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wItQBCgZGaWx0ZXISKgoKdGltZV9yYW5nZRgBIAEoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZRIfCgRyb2xlGAIgASgOMhEubm9tZW1vcnkudjEuUm9sZRIXCg9jb252ZXJzYXRpb25faWQYAyABKAkSMwoIbWV0YWRhdGEYBCADKAsyIS5ub21lbW9yeS52MS5GaWx0ZXIuTWV0YWRhdGFFbnRyeRovCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiIgoEU3BhbhINCgVzdGFydBgBIAEoBRILCgNlbmQYAiABKAUqXwoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASDQoJUk9MRV9VU0VSEAESEgoOUk9MRV9BU1NJU1RBTlQQAhIPCgtST0xFX1NZU1RFTRADEg0KCVJPTEVfVE9PTBAEQm4KDmlvLm5vbWVtb3J5LnYxUAFaPWdpdGh1Yi5jb20vbm9tZW1vcnkvbm9tZW1vcnkvY2xpZW50cy9nby9ub21lbW9yeXYxO25vbWVtb3J5djGqAgtOb01lbW9yeS5WMeoCDE5vTWVtb3J5OjpWMWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * ChatMessage is one thing that was said, verbatim. Within a user, messages are totally ordered by
@@ -97,6 +97,24 @@ export type ChatMessage = Message<"nomemory.v1.ChatMessage"> & {
    * @generated from field: google.protobuf.Timestamp expire_ts = 10;
    */
   expireTs?: Timestamp | undefined;
+
+  /**
+   * retracts has the ids of messages of the same user that this one takes back, because they are wrong or hold no more.
+   * They stay as they are, and every read marks them with `retracted_by`. At most 32, each as `message_id`, no id twice,
+   * not its own. An id that does not exist is accepted: the mark appears when both messages are there.
+   *
+   * @generated from field: repeated string retracts = 11;
+   */
+  retracts: string[];
+
+  /**
+   * retracted_by is the id of the message that took this one back; of several the latest. Empty: none did. It is a fact of
+   * now, whatever a read is narrowed to, and stands as long as that message exists, even if it was taken back itself.
+   * Output only: ignored in a write.
+   *
+   * @generated from field: string retracted_by = 12;
+   */
+  retractedBy: string;
 };
 
 /**

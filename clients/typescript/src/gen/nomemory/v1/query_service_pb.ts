@@ -633,7 +633,7 @@ export type HybridSearchResponse = Message<"nomemory.v1.HybridSearchResponse"> &
 
   /**
    * sufficiency is how likely it is that these messages answer the question at all, 0 to 1: see docs/quality.md for how
-   * far it can be trusted.
+   * far it can be trusted. What was taken back has no part in it.
    *
    * @generated from field: float sufficiency = 6;
    */
@@ -805,8 +805,8 @@ export const ScoreExplanationSchema: GenMessage<ScoreExplanation> = /*@__PURE__*
  */
 export type ScoreComponent = Message<"nomemory.v1.ScoreComponent"> & {
   /**
-   * name is `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`, `asks`, `around`, `conversation`
-   * or `shared`.
+   * name is `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`, `asks`, `around`, `conversation`,
+   * `shared`, `retracts` or `retracted`.
    *
    * @generated from field: string name = 1;
    */

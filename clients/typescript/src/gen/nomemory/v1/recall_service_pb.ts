@@ -387,7 +387,8 @@ export type Statement = Message<"nomemory.v1.Statement"> & {
 
   /**
    * superseded_by is the message_id that a newer statement of this view cites, if that says anew what this one says. Empty:
-   * nothing newer was found. Statements stand newest first, so what supersedes comes before what it supersedes.
+   * nothing newer was found. Statements stand newest first, so what supersedes comes before what it supersedes. Where all
+   * messages that the statement cites were taken back, it is the id of the message that did: see `retracted_by`.
    *
    * @generated from field: string superseded_by = 3;
    */

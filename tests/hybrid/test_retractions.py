@@ -1,0 +1,131 @@
+"""What was taken back stands behind what took it back, and neither moves anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+import pytest
+from hybrid.asking import DAY, ask, chat, delete, found, until, write
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nomemory.recall.model.evidence import EnoughRule
+from nomemory.server.settings import Settings
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from talk import said
+
+if TYPE_CHECKING:
+    from served import Server
+
+ASKED = "Where is my workshop in Lisbon?"
+
+
+def talk(user: str, *retracts: str) -> list[m.ChatMessage]:
+    """Make small talk, a message that answers, and a later one without a word of the question."""
+    return [
+        *chat(user, 20, start=9 * DAY),
+        said(user, "wrong", "My workshop is in Lisbon.", 30 * DAY),
+        said(user, "right", "I mixed that up, sorry.", 40 * DAY, retracts=retracts),
+    ]
+
+
+def parts(item: q.HybridItem) -> dict[str, float]:
+    return {one.name: one.value for one in item.explanation.components}
+
+
+@pytest.mark.both_logs
+def test_it_steps_behind_what_took_it_back(vector_server: Server, user: str) -> None:
+    answer = ask(vector_server, user, ASKED, write(vector_server, talk(user, "wrong")), explain=True)
+    right, wrong = answer.items[:2]
+    assert found(answer)[:2] == ["right", "wrong"]
+    assert wrong.message.retracted_by == "right"
+    assert right.score == pytest.approx(wrong.score - parts(wrong)["retracted"])
+    assert parts(right)["retracts"] > 0
+    for item in answer.items:
+        assert sum(parts(item).values()) == pytest.approx(item.score, abs=1e-5)
+
+
+def test_without_a_retraction_nothing_is_lifted(vector_server: Server, user: str) -> None:
+    answer = ask(vector_server, user, ASKED, write(vector_server, talk(user)), explain=True)
+    assert found(answer)[0] == "wrong"
+    assert "right" not in found(answer)
+    assert not any(parts(item).keys() & {"retracts", "retracted"} for item in answer.items)
+
+
+def test_it_comes_back_when_what_took_it_back_is_deleted(vector_server: Server, user: str) -> None:
+    before = ask(vector_server, user, ASKED, write(vector_server, talk(user, "wrong")))
+    after = ask(vector_server, user, ASKED, delete(vector_server, user, "right"))
+    assert (before.items[0].message.message_id, after.items[0].message.message_id) == ("right", "wrong")
+    assert after.items[0].message.retracted_by == ""
+
+
+def test_what_was_taken_back_does_not_make_an_answer_likely(vector_server: Server, user: str) -> None:
+    likely = ask(vector_server, user, ASKED, write(vector_server, talk(user))).sufficiency
+    retracted = talk(user, "wrong")[-1]
+    unlikely = ask(vector_server, user, ASKED, write(vector_server, [retracted], replace=True)).sufficiency
+    assert unlikely < EnoughRule().words_only < likely
+
+
+def test_a_chain_stands_in_its_order(vector_server: Server, user: str) -> None:
+    later = [
+        said(user, "third", "No, wait.", 50 * DAY, retracts=["right"]),
+        said(user, "fourth", "Forget it.", 60 * DAY, retracts=["third"]),
+    ]
+    answer = ask(vector_server, user, ASKED, write(vector_server, [*talk(user, "wrong"), *later]))
+    assert found(answer)[:4] == ["fourth", "third", "right", "wrong"]
+    assert [item.message.retracted_by for item in answer.items[:4]] == ["", "fourth", "third", "right"]
+
+
+def test_messages_that_take_back_each_other_are_found_all_the_same(vector_server: Server, user: str) -> None:
+    messages = talk(user, "wrong")
+    messages[-2].retracts.append("right")
+    assert set(found(ask(vector_server, user, ASKED, write(vector_server, messages)))[:2]) == {"right", "wrong"}
+
+
+@pytest.mark.both_logs
+def test_a_filter_keeps_out_what_took_it_back_but_not_the_mark(vector_server: Server, user: str) -> None:
+    token = write(vector_server, talk(user, "wrong"))
+    for narrowed in (until(35 * DAY), until(35 * DAY, since=20 * DAY)):
+        answer = ask(vector_server, user, ASKED, token, filter=narrowed)
+        assert "right" not in found(answer)
+        assert answer.items[0].message.retracted_by == "right"
+
+
+def test_what_took_it_back_is_read_where_a_user_has_too_many_messages_to_be_looked_at_whole(
+    own_settings: Settings, start: Callable[[Settings], AbstractContextManager[Server]]
+) -> None:
+    bounds = {"timeline_max": 10, "candidates_max": 10}
+    with start(own_settings.model_copy(update={"hybrid": own_settings.hybrid.model_copy(update=bounds)})) as server:
+        again = said("u", "third", "No, wait.", 90 * DAY, retracts=["right"])
+        more = chat("u", 200, start=60 * DAY)
+        answer = ask(server, "u", ASKED, write(server, [*talk("u", "wrong"), again, *more[20:]]))
+        assert found(answer)[:3] == ["third", "right", "wrong"]
+
+
+texts = ["My workshop is in Lisbon.", "Lisbon is warm.", "Sorry.", "No.", "Where is my workshop?"]
+IDS = [f"m{n}" for n in range(5)]
+retractions = st.lists(st.lists(st.sampled_from(IDS), max_size=2, unique=True), min_size=5, max_size=5)
+
+
+@given(taken=retractions)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_takes_back_what_all_of_it_is_found_in_order_and_adds_up(
+    vector_server: Server, user: str, taken: list[list[str]]
+) -> None:
+    messages = [
+        said(user, one, text, n, retracts=[other for other in retracted if other != one])
+        for n, (one, text, retracted) in enumerate(zip(IDS, texts, taken, strict=True))
+    ]
+    answer = ask(vector_server, user, ASKED, write(vector_server, messages, replace=True), explain=True)
+    scores = {item.message.message_id: item.score for item in answer.items}
+    assert {"m0", "m1", "m4"} <= scores.keys()
+    assert [item.score for item in answer.items] == sorted(scores.values(), reverse=True)
+    takers = {item.message.message_id: item.message.retracted_by for item in answer.items}
+    for item in answer.items:
+        assert sum(parts(item).values()) == pytest.approx(item.score, abs=1e-5)
+        taker = item.message.retracted_by
+        if taker and takers[taker] == "":
+            assert scores[taker] > item.score

@@ -1,0 +1,226 @@
+"""A message takes others back: nothing is lost, and every read says by what."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1 import recall_service_pb2 as r
+from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
+from talk import refusal, said
+
+if TYPE_CHECKING:
+    from served import Server
+
+Start = Callable[[Settings], AbstractContextManager["Server"]]
+VECTOR = (1.0, 0.0, 0.0, 0.0)
+BOTH = {"a": "b", "b": ""}
+
+
+def write(server: Server, *messages: m.ChatMessage, replaces: bool = False) -> str:
+    return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages, replace=replaces)).write_token
+
+
+def tea(user: str, message_id: str, *retracts: str, ts: float = 1) -> m.ChatMessage:
+    return said(user, message_id, f"I drink tea {message_id}", ts, embedding=VECTOR, retracts=retracts)
+
+
+def marks(messages: Iterable[m.ChatMessage]) -> dict[str, str]:
+    return {one.message_id: one.retracted_by for one in messages}
+
+
+def listed(server: Server, user: str) -> dict[str, str]:
+    return marks(server.query.ListMessages(q.ListMessagesRequest(user_id=user)).items)
+
+
+def read_in_every_way(server: Server, user: str, token: str = "") -> dict[str, dict[str, str]]:
+    query, near = server.query, q.Embedding(values=VECTOR)
+    semantic = q.SemanticSearchRequest(user_id=user, query_embedding=near, at_least=token)
+    hybrid = q.HybridSearchRequest(user_id=user, query_text="tea?", query_embedding=near, at_least=token)
+    words = q.LexicalSearchRequest(user_id=user, query_text="tea", at_least=token, highlight=q.HighlightOptions())
+    ranked = q.LexicalSearchRequest(user_id=user, query_text="drink OR tea")
+    around = q.GetNeighborsRequest(user_id=user, message_id="b", before=9, after=9)
+    exported = query.ExportMessages(q.ExportMessagesRequest(user_id=user))
+    return {
+        "list": listed(server, user),
+        "role": marks(query.ListMessages(q.ListMessagesRequest(user_id=user, filter=m.Filter(role=m.ROLE_USER))).items),
+        "words": marks(query.LexicalSearch(words).items),
+        "ranked words": marks(query.LexicalSearch(ranked).items),
+        "no words": marks(query.LexicalSearch(q.LexicalSearchRequest(user_id=user)).items),
+        "meaning": marks(item.message for item in query.SemanticSearch(semantic).items),
+        "hybrid": marks(item.message for item in query.HybridSearch(hybrid).items),
+        "neighbours": marks(query.GetNeighbors(around).items),
+        "ids": marks(query.BatchGetMessages(q.BatchGetMessagesRequest(user_id=user, message_ids=["a", "b"])).items),
+        "export": marks(message for batch in exported for message in batch.messages),
+    }
+
+
+def saying_otherwise(server: Server, user: str, token: str) -> list[str]:
+    """Return the reads that do not say that `b` took back `a`, and nothing else."""
+    return [read for read, found in read_in_every_way(server, user, token).items() if found != BOTH]
+
+
+@pytest.mark.both_logs
+def test_every_read_says_what_took_a_message_back(vector_server: Server, user: str) -> None:
+    token = write(vector_server, tea(user, "a"), tea(user, "b", "a", ts=2))
+    assert saying_otherwise(vector_server, user, token) == []
+    (first,) = vector_server.query.BatchGetMessages(q.BatchGetMessagesRequest(user_id=user, message_ids=["a"])).items
+    assert first == m.ChatMessage(
+        message_id="a", user_id=user, role=m.ROLE_USER, content="I drink tea a", ts=first.ts, retracted_by="b"
+    )
+
+
+@pytest.mark.both_logs
+def test_it_holds_again_when_what_took_it_back_is_deleted_or_says_so_no_more(vector_server: Server, user: str) -> None:
+    write(vector_server, tea(user, "b", "a", ts=2), tea(user, "c", "a", ts=3))
+    write(vector_server, tea(user, "a"))
+    assert listed(vector_server, user) == {"c": "", "b": "", "a": "c"}
+    vector_server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user, message_ids=["c"]))
+    assert listed(vector_server, user) == {"b": "", "a": "b"}
+    write(vector_server, tea(user, "b", ts=2), replaces=True)
+    assert listed(vector_server, user) == {"b": "", "a": ""}
+
+
+@pytest.mark.both_logs
+def test_nobody_takes_back_what_somebody_else_said(vector_server: Server, user: str) -> None:
+    write(vector_server, tea(user, "a"), tea(f"{user}-other", "b", "a", ts=2), tea(f"{user}-other", "c", ts=3))
+    assert listed(vector_server, user) == {"a": ""}
+    write(vector_server, tea(f"{user}-other", "a"))
+    vector_server.ingest.EraseUser(i.EraseUserRequest(user_id=user))
+    assert listed(vector_server, f"{user}-other") == {"c": "", "b": "", "a": "b"}
+
+
+def test_whoever_begins_anew_after_an_erasure_finds_no_old_retraction(vector_server: Server, user: str) -> None:
+    write(vector_server, tea(user, "a"), tea(user, "b", "a", ts=2))
+    vector_server.ingest.EraseUser(i.EraseUserRequest(user_id=user))
+    write(vector_server, tea(user, "a"))
+    assert listed(vector_server, user) == {"a": ""}
+
+
+def test_a_mask_may_ask_for_nothing_but_the_mark(vector_server: Server, user: str) -> None:
+    write(vector_server, tea(user, "a"), tea(user, "b", "a", ts=2))
+    request = q.ListMessagesRequest(user_id=user, return_fields=FieldMask(paths=["retracted_by", "retracts"]))
+    assert list(vector_server.query.ListMessages(request).items) == [
+        m.ChatMessage(message_id="b", retracts=["a"]),
+        m.ChatMessage(message_id="a", retracted_by="b"),
+    ]
+
+
+def test_what_a_caller_says_of_it_is_ignored(vector_server: Server, user: str) -> None:
+    write(vector_server, tea(user, "a"))
+    again = tea(user, "a")
+    again.retracted_by = "made up"
+    reply = vector_server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[again]))
+    assert reply.results[0].outcome == i.WRITE_OUTCOME_UNCHANGED
+    assert listed(vector_server, user) == {"a": ""}
+
+
+def test_the_same_message_with_other_retractions_is_a_conflict(vector_server: Server, user: str) -> None:
+    write(vector_server, tea(user, "b", "a"))
+    with pytest.raises(grpc.RpcError) as refused:
+        write(vector_server, tea(user, "b", "a", "c"))
+    assert refusal(refused.value).reason == "MESSAGE_CONFLICT"
+
+
+def test_every_violation_is_named(vector_server: Server, user: str) -> None:
+    wrong = [
+        tea(user, "a", "x", "a"),
+        tea(user, "b", "x", "x"),
+        tea(user, "c", "", "y" * 129, "z\n"),
+        tea(user, "d", *(f"m{n}" for n in range(33))),
+        tea(user, "e", *(f"m{n}" for n in range(32))),
+    ]
+    with pytest.raises(grpc.RpcError) as refused:
+        write(vector_server, *wrong)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert refusal(refused.value).fields == [
+        "messages[0].retracts",
+        "messages[1].retracts",
+        "messages[2].retracts[0]",
+        "messages[2].retracts[1]",
+        "messages[2].retracts[2]",
+        "messages[3].retracts",
+    ]
+
+
+def test_an_import_refuses_such_a_message_and_stores_the_others(vector_server: Server, user: str) -> None:
+    batch = i.ImportMessagesRequest(messages=[tea(user, "b", "b"), tea(user, "c", "a", ts=2), tea(user, "a")])
+    reply = vector_server.ingest.ImportMessages(iter([batch]))
+    assert [list(one.violations) for one in reply.rejections] == [["retracts: must not name the message itself"]]
+    assert listed(vector_server, user) == {"c": "", "a": "c"}
+
+
+def test_http_says_it_too(tmp_path: Path, start: Start) -> None:
+    settings = Settings.from_environment(
+        data=tmp_path, listen="127.0.0.1:0", http="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
+    )
+    with start(settings) as server:
+        write(server, tea("u", "a"), tea("u", "b", "a", ts=2))
+        with urllib.request.urlopen(f"{server.http}/v1/users/u/messages") as reply:  # noqa: S310 - our own
+            items = json.load(reply)["items"]
+    assert [(one["messageId"], one.get("retracts"), one.get("retractedBy")) for one in items] == [
+        ("b", ["a"], None),
+        ("a", None, "b"),
+    ]
+
+
+def recalled(server: Server, user: str, question: str, token: str) -> r.RecallResponse:
+    with grpc.insecure_channel(server.target) as channel:
+        request = r.RecallRequest(question=question, at_least=token)
+        reply: r.RecallResponse = RecallServiceStub(channel).Recall(request, metadata=(("x-user-id", user),))
+    return reply
+
+
+def test_a_recall_brings_what_took_it_back_and_says_so(vector_server: Server, user: str) -> None:
+    wrong = said(user, "a", "I am allergic to peanuts.", 86_400, conversation_id="old")
+    right = said(user, "b", "I mixed that up, sorry.", 900_000, conversation_id="new", retracts=["a"])
+    others = [said(user, f"o{n}", f"The tram was full again {n}.", 1_000_000 + n) for n in range(9)]
+    token = write(vector_server, wrong, right, *others)
+    reply = recalled(vector_server, user, "Am I allergic to peanuts?", token)
+    shown = [(one.message.message_id, one.message.retracted_by) for one in reply.evidence]
+    assert shown[:2] == [("b", ""), ("a", "b")]
+    assert list(reply.evidence[0].message.retracts) == ["a"]
+    view = [*reply.memory_view.preferences, *reply.memory_view.profile, *reply.memory_view.constraints]
+    assert {one.citations[0].message_id: one.superseded_by for one in view} == {"b": "", "a": "b"}
+    assert reply.verdict == r.VERDICT_INSUFFICIENT
+
+
+def test_a_recall_of_a_time_brings_what_took_it_back_later(vector_server: Server, user: str) -> None:
+    wrong = said(user, "a", "I am allergic to peanuts.", 86_400)
+    right, last = said(user, "b", "I mixed that up.", 900_000, retracts=["a"]), said(user, "c", "Yes.", 950_000)
+    last.retracts.append("b")
+    others = [said(user, f"o{n}", "I am allergic to peanuts, I said.", 80_000 + n) for n in range(5)]
+    token = write(vector_server, wrong, right, last, *others)
+    with grpc.insecure_channel(vector_server.target) as channel:
+        request = r.RecallRequest(question="Am I allergic to peanuts?", at_least=token, include_trace=True)
+        request.context.time_range.until.FromSeconds(90_000)
+        reply = RecallServiceStub(channel).Recall(request, metadata=(("x-user-id", user),))
+    assert "c" in [one.message.message_id for one in reply.evidence]
+    read = [list(step.message_ids) for step in reply.trace if step.thought.startswith("what took back")]
+    assert read == [["b"], ["c"]]
+    scores = [one.score for one in reply.evidence]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_recall_of_one_conversation_marks_what_was_taken_back_in_another(vector_server: Server, user: str) -> None:
+    wrong = said(user, "a", "I am allergic to peanuts.", 86_400, conversation_id="old")
+    right = said(user, "b", "I mixed that up, sorry.", 900_000, conversation_id="new", retracts=["a"])
+    token = write(vector_server, wrong, right)
+    with grpc.insecure_channel(vector_server.target) as channel:
+        request = r.RecallRequest(question="Am I allergic to peanuts?", at_least=token)
+        request.context.conversation_id = "old"
+        reply = RecallServiceStub(channel).Recall(request, metadata=(("x-user-id", user),))
+    assert [(one.message.message_id, one.message.retracted_by) for one in reply.evidence] == [("a", "b")]
+    assert reply.verdict == r.VERDICT_INSUFFICIENT
