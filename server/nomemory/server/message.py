@@ -64,8 +64,8 @@ class Message(NamedTuple):
 
     `message_id` is empty where the log is to make one. `ts_us` is microseconds since the Unix epoch, as is `expire_us`,
     the moment from which the message is gone; None: it stays. `embedding` is the caller's own vector as little-endian
-    float32 bytes, or None. `retracts` has the ids of what it takes back. `is_undated`: `ts_us` is when it arrived, for want
-    of a time of its own.
+    float32 bytes, or None. `retracts` has the ids of what it takes back. `is_undated`: `ts_us` is when it
+    arrived, for want of a time of its own.
     """
 
     user_id: str
