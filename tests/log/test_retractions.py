@@ -115,6 +115,7 @@ one_message = st.builds(
     embedding=st.none(),
     expire_us=st.none(),
     retracts=st.lists(st.sampled_from(IDS), max_size=3, unique=True).map(tuple),
+    is_undated=st.just(False),  # noqa: FBT003 - the value itself
 )
 writes = st.lists(one_message, min_size=1, max_size=5).map(lambda batch: ("write", batch))
 deletes = st.tuples(st.just("delete"), st.sampled_from(USERS), st.lists(st.sampled_from(IDS), min_size=1, max_size=2))
