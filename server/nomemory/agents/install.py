@@ -1,0 +1,214 @@
+"""Puts NoMemory's hooks into the settings of a coding agent, and takes them out again, byte for byte.
+
+What a file was before is kept beside the data. As long as nobody has changed the file since, taking the hooks out
+restores exactly that; otherwise the hooks alone are taken out, and the rest stays as it is now.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from nomemory.agents import hook
+from nomemory.agents.home import Home
+from nomemory.server.private_files import put
+
+Settings = dict[str, Any]
+_TIMEOUT_S: Final = 5
+"""After how long the agent itself gives up on a hook, which ends by itself before that."""
+_MARK: Final = "/".join(Path(hook.__file__).parts[-3:])
+"""What our entries have, and no others."""
+
+
+class InstallError(Exception):
+    """The agent's settings cannot be changed; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A coding agent that has hooks.
+
+    Attributes:
+        title: what people call it.
+        variable: of the environment, which says where its settings are.
+        directory: where they are otherwise, in the home of the user.
+        file: the file there that names hooks.
+        events: that are hooked.
+        entry: makes an entry for an event of a command.
+        base: what a new file has, beside the hooks.
+    """
+
+    title: str
+    variable: str
+    directory: str
+    file: str
+    events: tuple[str, ...]
+    entry: Callable[[str], Settings]
+    base: Mapping[str, Any]
+
+    def path(self) -> Path:
+        """Return the file; where it is a link, what that leads to."""
+        named = os.environ.get(self.variable, "")
+        return ((Path(named) if named else Path.home() / self.directory) / self.file).resolve()
+
+
+def _grouped(command: str) -> Settings:
+    return {"hooks": [{"type": "command", "command": command, "timeout": _TIMEOUT_S}]}
+
+
+def _plain(command: str) -> Settings:
+    return {"command": command}
+
+
+_TURNS: Final = ("SessionStart", "UserPromptSubmit", "Stop")
+
+AGENTS: Final[Mapping[str, Agent]] = {
+    "claude-code": Agent(
+        "Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "settings.json", (*_TURNS, "SessionEnd"), _grouped, {}
+    ),
+    "codex": Agent("Codex", "CODEX_HOME", ".codex", "hooks.json", _TURNS, _grouped, {}),
+    "cursor": Agent(
+        "Cursor",
+        "",
+        ".cursor",
+        "hooks.json",
+        ("beforeSubmitPrompt", "afterAgentResponse", "afterShellExecution", "afterMCPExecution"),
+        _plain,
+        {"version": 1},
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a file. None stands for no file."""
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+
+    def make(self) -> None:
+        """Change the file, unless somebody else has changed it meanwhile.
+
+        Raises:
+            InstallError: somebody has, or it cannot be written.
+        """
+        if _content(self.path) != self.before:
+            raise InstallError(f"{self.path} has changed meanwhile: try again")
+        try:
+            if self.after is None:
+                self.path.unlink(missing_ok=True)
+            else:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                put(self.path, self.after, like=self.path.stat() if self.path.exists() else None)
+        except OSError as error:
+            raise InstallError(f"{self.path}: {error.strerror or error}") from None
+
+
+class Installation:
+    """The hooks of one agent.
+
+    Args:
+        name: the agent's.
+        home: of the memory.
+        user: whose memory it is.
+    """
+
+    def __init__(self, name: str, home: Home, user: str) -> None:
+        self._agent = AGENTS[name]
+        command = [sys.executable, "-IS", str(Path(hook.__file__)), str(home.root), name, user]
+        self._command = f"{shlex.join(command)} || true"
+        self._kept = home.root / f"{name}.json"
+
+    def added(self) -> Change:
+        """Return the change that puts the hooks in, and those of an earlier installation out.
+
+        Raises:
+            InstallError: the file is not of the form that the agent documents.
+        """
+        path = self._agent.path()
+        before = _content(path)
+        settings = dict(self._agent.base) if before is None else _parsed(path, before)
+        hooks = _without_ours(path, settings).setdefault("hooks", {})
+        for event in self._agent.events:
+            hooks.setdefault(event, []).append(self._agent.entry(self._command))
+        return Change(path, before, _written(settings, before))
+
+    def removed(self) -> Change:
+        """Return the change that takes the hooks out.
+
+        Raises:
+            InstallError: as `added`.
+        """
+        path = self._agent.path()
+        before = _content(path)
+        kept = json.loads(self._kept.read_bytes()) if self._kept.exists() else None
+        if kept and before == _bytes(kept["after"]):
+            return Change(path, before, _bytes(kept["before"]))
+        if before is None:
+            return Change(path, None, None)
+        return Change(path, before, _written(_without_ours(path, _parsed(path, before)), before))
+
+    def keep(self, change: Change) -> None:
+        """Remember what the file was before the first change of ours."""
+        kept = json.loads(self._kept.read_bytes()) if self._kept.exists() else None
+        first = kept["before"] if kept and _bytes(kept["after"]) == change.before else _text(change.before)
+        put(self._kept, json.dumps({"before": first, "after": _text(change.after)}).encode())
+
+    def forget(self) -> None:
+        """Forget it."""
+        self._kept.unlink(missing_ok=True)
+
+
+def _without_ours(path: Path, settings: Settings) -> Settings:
+    """Take our entries out, and what is empty then."""
+    hooks = settings.get("hooks", {})
+    if not isinstance(hooks, dict) or not all(isinstance(entries, list) for entries in hooks.values()):
+        raise InstallError(f"{path}: `hooks` is not of the form that is known; nothing was changed")
+    for event, entries in list(hooks.items()):
+        hooks[event] = [entry for entry in entries if _MARK not in json.dumps(entry)]
+        if not hooks[event] and entries:
+            del hooks[event]
+    if not hooks:
+        settings.pop("hooks", None)
+    return settings
+
+
+def _parsed(path: Path, content: bytes) -> Settings:
+    try:
+        settings = json.loads(content)
+    except ValueError as error:
+        raise InstallError(f"{path} is not JSON ({error}); nothing was changed") from None
+    if not isinstance(settings, dict):
+        raise InstallError(f"{path} is not a JSON object; nothing was changed")
+    return settings
+
+
+def _written(settings: Settings, before: bytes | None) -> bytes:
+    """Write settings with the indentation that they had."""
+    first = next((line for line in (before or b"").splitlines() if line[:1] in b" \t" and line.strip()), b"  x")
+    indent = first[: len(first) - len(first.lstrip())].decode()
+    return json.dumps(settings, indent=indent, ensure_ascii=False).encode() + b"\n"
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InstallError(f"{path}: {error.strerror or error}") from None
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("utf-8", "surrogateescape")
+
+
+def _text(content: bytes | None) -> str | None:
+    return None if content is None else content.decode("utf-8", "surrogateescape")

@@ -1,0 +1,93 @@
+"""`python -m nomemory.agents.serving HOME [IDLE_S]`: the local server. It ends itself when nobody uses it any more."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from nomemory.agents.door import Door
+from nomemory.agents.home import Home
+from nomemory.agents.local_server import BUSY, IDLE_S
+from nomemory.server.app import serve
+from nomemory.server.cannot_start import CannotStartError
+from nomemory.server.data_directory import DataDirectoryBusyError
+from nomemory.server.settings import Settings
+
+_LOOKS: Final = 20
+"""How often it looks, in the time that it may be unused."""
+_OVERRIDDEN: Final = ("api_keys", "jwt_secret", "jwt_jwks", "tls_cert", "tls_key", "tls_client_ca", "tls_identities")
+_tasks: Final = set[asyncio.Task[None]]()
+
+
+def main() -> int:
+    """Serve. The exit code is 75 where another server is there already."""
+    home = Home(Path(sys.argv[1])).made()
+    idle_s = float(sys.argv[2]) if len(sys.argv) > 2 else IDLE_S  # noqa: PLR2004 - the second argument
+    try:
+        serve(_settings(home), lambda _addresses: _begin(home, idle_s))
+    except DataDirectoryBusyError:
+        return BUSY
+    except (CannotStartError, ValidationError) as error:
+        print(error, file=sys.stderr)  # noqa: T201 - into the log, whose last lines are shown
+        return 1
+    return 0
+
+
+def _settings(home: Home) -> Settings:
+    """Return the environment's settings, but for where it serves, and to whom: the socket's owner alone."""
+    nobody_else = dict.fromkeys(_OVERRIDDEN)
+    return Settings.from_environment(
+        data=home.data,
+        listen=home.target,
+        http="",
+        inspect=False,
+        metrics="",
+        workers=1,
+        log_level="warning",
+        audit=False,
+        log=None,
+        key_file=None,
+        recall_query_target="",
+        **nobody_else,
+    )
+
+
+def _begin(home: Home, idle_s: float) -> None:
+    """Open the door for hooks, which says that the server serves; and look whether anybody uses it."""
+    task = asyncio.get_running_loop().create_task(_until_unused(home, idle_s))
+    _tasks.add(task)
+
+
+async def _until_unused(home: Home, idle_s: float) -> None:
+    users = home.users()
+    async with Door(home) as door:
+        while True:
+            await asyncio.sleep(idle_s / _LOOKS)
+            if not _is_free(users.fileno()):
+                door.last_used = time.monotonic()
+            elif time.monotonic() - door.last_used >= idle_s:
+                break
+            else:
+                fcntl.flock(users, fcntl.LOCK_UN)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.Event().wait()  # whoever comes now waits for `users`, until this process has ended
+
+
+def _is_free(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())
