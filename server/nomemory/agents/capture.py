@@ -15,7 +15,7 @@ from nomemory.client.sync import Client
 from nomemory.importing.draft import Accepted, Draft, Given, Parsed, Place, Record, Refused, derived_id
 from nomemory.importing.fields import Fields, Importer
 from nomemory.importing.formats import FORMATS
-from nomemory.importing.transcripts import about, kept
+from nomemory.importing.transcripts import about, kept, turn_id
 from nomemory.importing.upload import Upload
 from nomemory.server.private_files import put
 from nomemory.server.structured_logs import get_logger
@@ -140,7 +140,7 @@ class Capture:
         upload = Upload(self._client.import_messages, _tell_refused)
         for _ in upload.run(items):
             pass
-        _log.info("took what an agent said", agent=event.agent, event=event.name, messages=upload.tally.sent)
+        _log.info("took what an agent said", agent=event.agent, messages=upload.tally.sent)
 
 
 def _said(reader: Importer, line: bytes) -> Iterator[Parsed]:
@@ -164,7 +164,7 @@ def _of_cursor(event: Event) -> Iterator[Parsed]:
         ts=event.at,
         role=role,
         content=kept(text, role),
-        message_id=f"{event.session}:{own}",
+        message_id=turn_id(event.session, own),
         name=fields.text("tool_name") or tool,
         conversation_id=event.session,
         metadata=about(event.agent, event.directory),

@@ -17,6 +17,7 @@ from nomemory.client.messages import role_name
 from nomemory.client.prompt_block import Block, RecalledMessage
 from nomemory.client.sync import Client
 from nomemory.importing.transcripts import about
+from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.structured_logs import get_logger
 
 _ARRIVAL_S: Final = 2.0
@@ -53,7 +54,7 @@ class Door:
 
     async def __aenter__(self) -> Self:
         self._client = AsyncClient(self._home.target, timeout=_SEARCH_S)
-        self._storing = asyncio.create_task(self._store_all())
+        self._storing = Supervisor().start_task("agents", self._store_all)
         self._server = await asyncio.start_unix_server(self._serve, self._home.hooks)
         self._take_waiting()
         return self

@@ -41,7 +41,7 @@ class Agent:
         file: the file there that names hooks.
         events: that are hooked.
         entry: makes an entry for an event of a command.
-        base: what a new file has, beside the hooks.
+        base: what the file has beside the hooks.
     """
 
     title: str
@@ -134,7 +134,7 @@ class Installation:
         """
         path = self._agent.path()
         before = _content(path)
-        settings = dict(self._agent.base) if before is None else _parsed(path, before)
+        settings = {**self._agent.base, **(_parsed(path, before) if before is not None else {})}
         hooks = _without_ours(path, settings).setdefault("hooks", {})
         for event in self._agent.events:
             hooks.setdefault(event, []).append(self._agent.entry(self._command))

@@ -16,7 +16,7 @@ LEFT_OUT: Final = "[secret left out]"
 _NAMES: Final = r"(?:pass(?:word|wd|phrase)|secret|token|credential|(?:api|access|private|signing|encryption)[_-]?key)"
 
 _PREFIXED: Final = (
-    r"\b[A-Za-z][A-Za-z0-9]{1,11}[_-](?:[A-Za-z0-9]{1,14}[_-]){0,3}"
+    r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9]{1,11}[_-](?:[A-Za-z0-9]{1,14}[_-]){0,3}"
     r"(?=[A-Z0-9]*[a-z])(?=[a-z0-9]*[A-Z])(?=(?:[A-Za-z]*[0-9]){2})[A-Za-z0-9]{20,}[A-Za-z0-9_-]*"
 )
 """A short prefix, then a long run of letters of both cases and digits."""
@@ -27,16 +27,16 @@ _SHAPES: Final = tuple(
         # A block of a private key, whole or cut short.
         r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|\Z)",
         _PREFIXED,
-        r"\b(?:sk-|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|npm_|hf_|pypi-)[A-Za-z0-9_-]{20,}",
-        r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
-        r"\bAIza[A-Za-z0-9_-]{35}",
+        r"(?<![A-Za-z0-9])(?:sk-|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|npm_|hf_|pypi-)[A-Za-z0-9_-]{20,}",
+        r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])",
+        r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{35}",
         # A signed token: three parts, the first two JSON in base64.
-        r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+",
+        r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+",
         # The password in an address.
         r"(?<=://)[^\s/:@'\"]*:[^\s/@'\"]+(?=@)",
         # What a header says who calls with.
         r"(?i)(?<![A-Za-z])(?:proxy-)?authorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token|digest)\s+)?\K[^\s\"',]+",
-        r"(?i)\b(?:bearer|basic)\s+\K(?=[^\s\"']*[0-9])[A-Za-z0-9._~+/-]{16,}=*",
+        r"(?i)(?<![a-z0-9])(?:bearer|basic)\s+\K(?=[^\s\"']*[0-9])[A-Za-z0-9._~+/-]{16,}=*",
         # A value that is given to such a name: in quotes, without a space before it, or with a digit in it.
         rf"(?i){_NAMES}(?:_[A-Z0-9_]*)?[\"']?\s*[:=]\s*\K(?:\"[^\"\n]{{4,}}\"|'[^'\n]{{4,}}')",
         rf"(?i){_NAMES}(?:_[A-Z0-9_]*)?=\K[^\s\"'`,;&(){{}}\[\]<>$]{{4,}}+(?![(\[.])",

@@ -50,6 +50,16 @@ def about(agent: str, directory: str) -> dict[str, str]:
     return {"agent": agent, **({"project": project} if project else {})}
 
 
+def turn_id(session: str, own: str) -> str:
+    """Return the id of a message: short, as it stands in prompts, and the same for the same ids of the agent.
+
+    Args:
+        session: the session's id.
+        own: the message's id in it.
+    """
+    return derived_id("t", session, own)
+
+
 class _Transcript(Importer):
     """What the readers have in common."""
 
@@ -82,7 +92,7 @@ class ClaudeCode(_Transcript):
     def messages(self, record: Record) -> Iterator[Parsed]:
         """Return what a line says: a text, or what tools answered."""
         line = record.value
-        parts = _parts(line) if isinstance(line, dict) and line.get("type") in {"user", "assistant"} else []
+        parts = _parts(line) if isinstance(line, dict) and line.get("type") in ("user", "assistant") else []
         if not parts or any(line.get(mark) for mark in ("isSidechain", "isMeta", "isCompactSummary")):
             yield Skipped(record.place)
             return
@@ -108,7 +118,7 @@ class ClaudeCode(_Transcript):
             ts=fields.moment("timestamp", required=True),
             role=role,
             content=kept(text, role),
-            message_id=f"{session}:{message_id}",
+            message_id=turn_id(session, message_id),
             name=name,
             conversation_id=session,
             metadata=about(self.name, fields.text("cwd")),
@@ -136,7 +146,7 @@ class Codex(_Transcript):
         """Return what a line says: a text, or what a tool answered."""
         line = record.value
         payload = line.get("payload") if isinstance(line, dict) else None
-        if not isinstance(payload, dict) or line.get("type") not in {"session_meta", "response_item"}:
+        if not isinstance(payload, dict) or line.get("type") not in ("session_meta", "response_item"):
             yield Skipped(record.place)
         elif line["type"] == "session_meta":
             self._session = self._session or Fields(payload)
@@ -159,7 +169,7 @@ class Codex(_Transcript):
             ts=fields.moment("timestamp", required=True),
             role=role,
             content=kept(text, role),
-            message_id=f"{session_id}:{own}",
+            message_id=turn_id(session_id, own),
             name=name,
             conversation_id=session_id,
             metadata=about(self.name, session.text("cwd")),
@@ -175,7 +185,7 @@ class Codex(_Transcript):
             if payload.get("role") == "user":
                 texts = [text for text in texts if not _FROM_THE_AGENT.match(text)]
             return str(payload.get("role")), "\n".join(filter(None, texts)), ""
-        if kind in {"function_call_output", "custom_tool_call_output"}:
+        if kind in ("function_call_output", "custom_tool_call_output"):
             return "tool", read_content(payload.get("output"))[0], self._tool_name(payload.get("call_id"))
         return "", "", ""
 

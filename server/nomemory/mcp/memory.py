@@ -5,6 +5,7 @@ Whom a connection reads for, and with which credentials.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,6 +22,8 @@ from nomemory.v1.server_service_pb2_grpc import ServerServiceStub
 
 Metadata = tuple[tuple[str, str | bytes], ...]
 _INGEST: Final = "ingest"
+_PAUSES_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+"""How long a call that met no server waits before the next try: a channel takes a moment to notice a new one."""
 _EVERY_SCOPE: Final = frozenset({_INGEST, "query", "recall"})
 
 
@@ -67,7 +70,7 @@ class Memory:
         channel: to the server; the caller closes it.
         timeout_s: how long a call may take.
         reach: is awaited before each call, and has started the server when it returns; a call that loses its server is
-            made once more. None: nobody starts it.
+            made again. None: nobody starts it.
     """
 
     def __init__(
@@ -88,19 +91,19 @@ class Memory:
         """
         if self._reach is None:
             return await self._called(method, request, metadata)
-        await self._reach()
-        try:
-            return await self._called(method, request, metadata)
-        except NoMemoryError as error:
-            if error.code is not grpc.StatusCode.UNAVAILABLE:
-                raise
-        await self._reach()
+        for pause_s in _PAUSES_S:
+            await self._reach()
+            try:
+                return await self._called(method, request, metadata)
+            except NoMemoryError as error:
+                if error.code is not grpc.StatusCode.UNAVAILABLE or error.reason:
+                    raise
+            await asyncio.sleep(pause_s)
         return await self._called(method, request, metadata)
 
     async def _called(self, method: Callable[..., Any], request: object, metadata: Metadata) -> Any:  # noqa: ANN401 - as `call`
-        waits = self._reach is not None  # for a channel that has not noticed yet that the server is there
         try:
-            return await method(request, metadata=metadata, timeout=self._timeout_s, wait_for_ready=waits)
+            return await method(request, metadata=metadata, timeout=self._timeout_s)
         except grpc.RpcError as error:
             raise from_rpc_error(error) from None
 

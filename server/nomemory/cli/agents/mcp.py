@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+import grpc
 
 from nomemory.agents.home import Home, user_here
-from nomemory.agents.local_server import LocalServer
+from nomemory.agents.local_server import LocalServer, LocalServerError
 from nomemory.cli.configuration import address_option, configured
 from nomemory.cli.connection import Refused, Target, target_option
 from nomemory.client import channel
@@ -91,16 +93,24 @@ async def _of_this_user(user: str) -> None:
     home = Home.of_this_user().made()
     with ExitStack() as stack:
         server = LocalServer(home, stack)
-        starting = asyncio.create_task(server.reach())
+        starting = asyncio.create_task(_reach(server))
+        starting.add_done_callback(lambda task: task.cancelled() or task.exception())  # the first call meets it, too
         from nomemory.mcp import stdio  # noqa: PLC0415 - an extra
         from nomemory.mcp.memory import trusted  # noqa: PLC0415 - an extra
 
         async def bind() -> BoundCaller:
             return trusted(user)
 
-        async with _memory(Target(home.target), server.reach) as memory:
+        async with _memory(Target(home.target), partial(_reach, server)) as memory:
             await stdio.serve(memory, bind)
         starting.cancel()
+
+
+async def _reach(server: LocalServer) -> None:
+    try:
+        await server.reach()
+    except LocalServerError as error:
+        raise NoMemoryError(grpc.StatusCode.UNAVAILABLE, str(error)) from None
 
 
 async def _over_http(target: Target, address: ListenAddress, tls: TlsFiles | None) -> None:
