@@ -39,7 +39,7 @@ def test_claude_code_gives_what_was_said_and_what_tools_answered() -> None:
     assert (first["ts"], first["conversation_id"]) == ("2026-03-02T09:00:01.313000Z", "s1")
     assert first["metadata"] == {"agent": "claude-code", "project": "harbour"}
     assert refusals(items) == [(12, "", ("timestamp: is required",))]
-    assert sum(isinstance(item, Skipped) for item in items) == 9
+    assert sum(isinstance(item, Skipped) for item in items) == 7
 
 
 def test_codex_gives_what_was_said_and_not_what_it_says_in_the_users_place() -> None:

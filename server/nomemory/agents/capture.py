@@ -22,7 +22,7 @@ from nomemory.server.structured_logs import get_logger
 
 _REMEMBERED: Final = 1_000
 """Transcripts of which it is remembered how far they were read. One that is forgotten is read again, to no harm."""
-_CURSOR_EVENTS: Final = {
+CURSOR_EVENTS: Final = {
     "beforeSubmitPrompt": ("user", "prompt", ""),
     "afterAgentResponse": ("assistant", "text", ""),
     "afterShellExecution": ("tool", "output", "shell"),
@@ -154,7 +154,7 @@ def _said(reader: Importer, line: bytes) -> Iterator[Parsed]:
 def _of_cursor(event: Event) -> Iterator[Parsed]:
     """Return what an event of Cursor's says. Its ids are those of the conversation and of what was generated."""
     fields = event.fields
-    role, field, tool = _CURSOR_EVENTS.get(event.name, ("", "", ""))
+    role, field, tool = CURSOR_EVENTS.get(event.name, ("", "", ""))
     text = fields.text(field) if field else ""
     if not text.strip():
         return

@@ -29,7 +29,7 @@ _HALF_WRITTEN_S: Final = 60.0
 """How old a file is, at least, of a hook that was killed while it wrote."""
 _QUESTION_CHARS: Final = 2_000
 _LOOKED_AT: Final = 20
-_LEAST_SUFFICIENCY: Final = 0.5
+LEAST_SUFFICIENCY: Final = 0.5
 """Less likely than not to bear on the prompt, messages are not worth their place in it."""
 _BLOCK_TOKENS: Final = 1_200
 _PROMPT: Final = "UserPromptSubmit"
@@ -113,7 +113,7 @@ class Door:
             event.user, question, top_k=_LOOKED_AT, metadata={"project": project} if project else None
         )
         messages = [item.message for item in found.items if item.message.conversation_id != event.session]
-        if not messages or found.sufficiency < _LEAST_SUFFICIENCY:
+        if not messages or found.sufficiency < LEAST_SUFFICIENCY:
             return ""
         recalled = [
             RecalledMessage(one.message_id, one.ts.ToDatetime(tzinfo=UTC), one.name or role_name(one.role), one.content)

@@ -11,7 +11,12 @@ import os
 import socket
 import sys
 
+TYPE_CHECKING = False  # typing takes as long as everything here
+if TYPE_CHECKING:
+    import subprocess
+
 _PATIENCE_S = 2.0
+_LOG_BYTES = 1 << 20
 
 
 def run(home: str, agent: str, user: str) -> None:
@@ -24,7 +29,7 @@ def run(home: str, agent: str, user: str) -> None:
     """
     event = f"{agent}\n{user}\n".encode() + sys.stdin.buffer.read()
     try:
-        reply = _handed(os.path.join(home, "hooks"), event)  # noqa: PTH118 - pathlib takes as long as everything here
+        reply = _handed(f"{home}/hooks", event)
     except OSError:
         _leave(home, event)
         return
@@ -45,22 +50,35 @@ def _handed(address: str, event: bytes) -> bytes:
 
 def _leave(home: str, event: bytes) -> None:
     """Put the event where the next server finds it, and start that."""
-    import subprocess  # noqa: PLC0415 - rarely needed
-    import time  # noqa: PLC0415 - the same
+    import time  # noqa: PLC0415 - rarely needed
 
-    place = os.path.join(home, "waiting", f"{time.time_ns()}-{os.getpid()}")  # noqa: PTH118 - as above
+    place = f"{home}/waiting/{time.time_ns()}-{os.getpid()}"
     descriptor = os.open(f"{place}.new", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(event)
-    os.rename(f"{place}.new", place)  # noqa: PTH104 - as above
-    with open(os.path.join(home, "server.log"), "ab") as log:  # noqa: PTH118, PTH123 - as above
-        subprocess.Popen(  # noqa: S603 - a command of our own
-            [sys.executable, "-P", "-m", "nomemory.agents.serving", home],
+    os.rename(f"{place}.new", place)  # noqa: PTH104 - pathlib takes as long as everything here
+    start_server(home)
+
+
+def start_server(home: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a server in a session of its own, so that what ends this process does not end it.
+
+    Args:
+        home: where.
+        arguments: further ones of the server's.
+    """
+    import subprocess  # noqa: PLC0415 - as above
+
+    log = f"{home}/server.log"
+    is_long = os.path.exists(log) and os.path.getsize(log) > _LOG_BYTES  # noqa: PTH110, PTH202 - as above
+    mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (os.O_TRUNC if is_long else 0)
+    with os.fdopen(os.open(log, mode, 0o600), "wb") as file:
+        return subprocess.Popen(  # noqa: S603 - a command of our own
+            [sys.executable, "-P", "-m", "nomemory.agents.serving", home, *arguments],
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
+            stdout=file,
+            stderr=file,
             start_new_session=True,
-            close_fds=True,
         )
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nomemory.agents import hook
+from nomemory.agents.capture import CURSOR_EVENTS
 from nomemory.agents.home import Home
 from nomemory.server.private_files import put
 
@@ -73,15 +74,7 @@ AGENTS: Final[Mapping[str, Agent]] = {
         "Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "settings.json", (*_TURNS, "SessionEnd"), _grouped, {}
     ),
     "codex": Agent("Codex", "CODEX_HOME", ".codex", "hooks.json", _TURNS, _grouped, {}),
-    "cursor": Agent(
-        "Cursor",
-        "",
-        ".cursor",
-        "hooks.json",
-        ("beforeSubmitPrompt", "afterAgentResponse", "afterShellExecution", "afterMCPExecution"),
-        _plain,
-        {"version": 1},
-    ),
+    "cursor": Agent("Cursor", "", ".cursor", "hooks.json", tuple(CURSOR_EVENTS), _plain, {"version": 1}),
 }
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import subprocess
-import sys
 import time
 from contextlib import ExitStack
 from typing import Final
 
 from nomemory.agents.home import Home
+from nomemory.agents.hook import start_server
 
 IDLE_S: Final = 600.0
 """How long a server stays that nobody uses."""
@@ -19,7 +18,6 @@ BUSY: Final = 75
 """The exit code of a server that found another one in its place."""
 _START_S: Final = 60.0
 _POLL_S: Final = 0.02
-_LOG_BYTES: Final = 1 << 20
 _LAST_LINES: Final = 3
 
 
@@ -93,28 +91,10 @@ def _start(home: Home, idle_s: float) -> None:
     while not answers(home):
         code = BUSY if process is None else process.poll()
         if code == BUSY:
-            process = _launched(home, idle_s)
+            process = start_server(str(home.root), str(idle_s))
         elif code is not None:
-            raise LocalServerError(f"the local server does not start: {_last_words(home)}")
+            said = home.log.read_text("utf-8", errors="replace").splitlines()
+            raise LocalServerError("\n".join(["the local server does not start:", *said[-_LAST_LINES:]]))
         if time.monotonic() > give_up:
             raise LocalServerError(f"the local server does not answer; see {home.log}")
         time.sleep(_POLL_S)
-
-
-def _launched(home: Home, idle_s: float) -> subprocess.Popen[bytes]:
-    """Start a server in a session of its own, so that what ends this process does not end it."""
-    is_long = home.log.exists() and home.log.stat().st_size > _LOG_BYTES
-    mode = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if is_long else os.O_APPEND)
-    with os.fdopen(os.open(home.log, mode, 0o600), "wb") as log:
-        return subprocess.Popen(  # noqa: S603 - a command of our own
-            [sys.executable, "-P", "-m", "nomemory.agents.serving", str(home.root), str(idle_s)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-
-
-def _last_words(home: Home) -> str:
-    lines = home.log.read_text("utf-8", errors="replace").splitlines()
-    return "\n".join(lines[-_LAST_LINES:])

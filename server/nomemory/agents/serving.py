@@ -23,7 +23,11 @@ from nomemory.server.settings import Settings
 
 _LOOKS: Final = 20
 """How often it looks, in the time that it may be unused."""
-_OVERRIDDEN: Final = ("api_keys", "jwt_secret", "jwt_jwks", "tls_cert", "tls_key", "tls_client_ca", "tls_identities")
+_EMPTY: Final = ("http", "metrics", "recall_query_target")
+_UNSET: Final = (
+    *("log", "key_file", "api_keys", "jwt_secret", "jwt_jwks"),
+    *("tls_cert", "tls_key", "tls_client_ca", "tls_identities"),
+)
 _tasks: Final = set[asyncio.Task[None]]()
 
 
@@ -43,21 +47,9 @@ def main() -> int:
 
 def _settings(home: Home) -> Settings:
     """Return the environment's settings, but for where it serves, and to whom: the socket's owner alone."""
-    nobody_else = dict.fromkeys(_OVERRIDDEN)
-    return Settings.from_environment(
-        data=home.data,
-        listen=home.target,
-        http="",
-        inspect=False,
-        metrics="",
-        workers=1,
-        log_level="warning",
-        audit=False,
-        log=None,
-        key_file=None,
-        recall_query_target="",
-        **nobody_else,
-    )
+    unset = dict.fromkeys(_UNSET) | dict.fromkeys(_EMPTY, "")
+    own = {"data": home.data, "listen": home.target, "workers": 1, "inspect": False, "audit": False}
+    return Settings.from_environment(**unset, **own, log_level="warning")
 
 
 def _begin(home: Home, idle_s: float) -> None:

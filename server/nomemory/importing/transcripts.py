@@ -8,10 +8,11 @@ What people and the agent said is kept whole, what tools answered is cut, and se
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from nomemory.importing.draft import METADATA_VALUE_CHARS, Draft, Given, Parsed, Record, Skipped, derived_id
 from nomemory.importing.fields import Fields, Importer, drafted, read_content
@@ -26,6 +27,7 @@ _OURS: Final = "nomemory"
 _FROM_THE_AGENT: Final = re.compile(r"\s*(?:# AGENTS\.md instructions for|<([A-Za-z_]\w*)>.*</\1>\s*\Z)", re.DOTALL)
 """What Codex puts into the user's place: a part that is all one element, or a file of instructions."""
 _ASKED: Final = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
+_NOT_SAID: Final = ("isSidechain", "isMeta", "isCompactSummary")
 _NO_TIME: Final = "the transcript has no times; give the time of the first message with --start"
 
 
@@ -60,19 +62,56 @@ def turn_id(session: str, own: str) -> str:
     return derived_id("t", session, own)
 
 
+class _Said(NamedTuple):
+    """What a line says: who speaks, the text, the agent's own id for it, and the tool's name."""
+
+    role: str
+    text: str
+    own_id: str
+    name: str = ""
+
+
 class _Transcript(Importer):
-    """What the readers have in common."""
+    """What the readers have in common: a line says nothing, or something in a session, in a directory."""
 
     def __init__(self, given: Given) -> None:
         super().__init__(given)
-        self._called: dict[str, str] = {}
+        self._session = self._directory = ""
+        self._called: dict[object, str] = {}
 
-    def _noted_call(self, call_id: object, name: object) -> None:
+    def messages(self, record: Record) -> Iterator[Parsed]:
+        """Return what a line says."""
+        said = [one for one in self._said(record.value) if one.text.strip() and _OURS not in one.name]
+        yield from (drafted(record, partial(self._draft, one)) for one in said)
+        if not said:
+            yield Skipped(record.place)
+
+    def _said(self, line: Any) -> Iterator[_Said]:  # noqa: ANN401 - whatever JSON has
+        raise NotImplementedError
+
+    def _moment(self, fields: Fields) -> datetime | None:
+        return fields.moment("timestamp", required=True)
+
+    def _draft(self, said: _Said, fields: Fields) -> Draft:
+        ts = self._moment(fields)
+        return Draft(
+            user_id=self.user,
+            ts=ts,
+            role=said.role,
+            content=kept(said.text, said.role),
+            message_id=turn_id(self._session, said.own_id or derived_id("i", str(ts), said.role, said.text)),
+            name=said.name,
+            conversation_id=self._session,
+            metadata=about(self.name, self._directory),
+        )
+
+    def _note_call(self, call_id: object, name: object) -> None:
         if isinstance(call_id, str) and isinstance(name, str):
             self._called[call_id] = name
 
-    def _tool_name(self, call_id: object) -> str:
-        return self._called.get(call_id, "") if isinstance(call_id, str) else ""
+    def _answer(self, call_id: object, content: object, own_id: str) -> _Said:
+        name = self._called.get(call_id, "") if isinstance(call_id, str) else ""
+        return _Said("tool", read_content(content)[0], own_id, name)
 
 
 class ClaudeCode(_Transcript):
@@ -89,40 +128,16 @@ class ClaudeCode(_Transcript):
         """Recognise a line by its type and what it belongs to."""
         return isinstance(value, dict) and "type" in value and bool({"sessionId", "leafUuid", "snapshot"} & set(value))
 
-    def messages(self, record: Record) -> Iterator[Parsed]:
-        """Return what a line says: a text, or what tools answered."""
-        line = record.value
-        parts = _parts(line) if isinstance(line, dict) and line.get("type") in ("user", "assistant") else []
-        if not parts or any(line.get(mark) for mark in ("isSidechain", "isMeta", "isCompactSummary")):
-            yield Skipped(record.place)
+    def _said(self, line: Any) -> Iterator[_Said]:  # noqa: ANN401 - whatever JSON has
+        if not isinstance(line, dict) or line.get("type") not in ("user", "assistant") or any(map(line.get, _NOT_SAID)):
             return
-        texts = [part for part in parts if part.get("type") == "text"]
-        yield drafted(record, lambda fields: self._draft(fields, line["type"], texts, fields.text("uuid")))
+        fields, parts = Fields(line), _parts(line)
+        self._session, self._directory, own_id = fields.text("sessionId"), fields.text("cwd"), fields.text("uuid")
+        yield _Said(line["type"], _text(parts), own_id)
         for number, part in enumerate(parts):
-            self._noted_call(part.get("id"), part.get("name"))
+            self._note_call(part.get("id"), part.get("name"))
             if part.get("type") == "tool_result":
-                yield drafted(record, partial(self._answer, part, number))
-
-    def _answer(self, part: Mapping[str, Any], number: int, fields: Fields) -> Draft | None:
-        name = self._tool_name(part.get("tool_use_id"))
-        message_id = f"{fields.text('uuid')}:{number}"
-        return None if _OURS in name else self._draft(fields, "tool", part.get("content"), message_id, name)
-
-    def _draft(self, fields: Fields, role: str, content: object, message_id: str, name: str = "") -> Draft | None:
-        text, _ = read_content(content)
-        session = fields.text("sessionId", required=True)
-        if not text.strip():
-            return None
-        return Draft(
-            user_id=self.user,
-            ts=fields.moment("timestamp", required=True),
-            role=role,
-            content=kept(text, role),
-            message_id=turn_id(session, message_id),
-            name=name,
-            conversation_id=session,
-            metadata=about(self.name, fields.text("cwd")),
-        )
+                yield self._answer(part.get("tool_use_id"), part.get("content"), f"{own_id}:{number}")
 
 
 class Codex(_Transcript):
@@ -131,10 +146,6 @@ class Codex(_Transcript):
     name = "codex"
     title = "Codex transcript"
 
-    def __init__(self, given: Given) -> None:
-        super().__init__(given)
-        self._session: Fields | None = None
-
     @staticmethod
     def matches(value: object) -> bool:
         """Recognise a line by its parts."""
@@ -142,52 +153,21 @@ class Codex(_Transcript):
             isinstance(value, dict) and {"timestamp", "type"} <= set(value) and isinstance(value.get("payload"), dict)
         )
 
-    def messages(self, record: Record) -> Iterator[Parsed]:
-        """Return what a line says: a text, or what a tool answered."""
-        line = record.value
+    def _said(self, line: Any) -> Iterator[_Said]:  # noqa: ANN401 - whatever JSON has
         payload = line.get("payload") if isinstance(line, dict) else None
-        if not isinstance(payload, dict) or line.get("type") not in ("session_meta", "response_item"):
-            yield Skipped(record.place)
-        elif line["type"] == "session_meta":
-            self._session = self._session or Fields(payload)
-            yield Skipped(record.place)
-        else:
-            self._noted_call(payload.get("call_id"), payload.get("name"))
-            yield drafted(record, lambda fields: self._draft(fields, payload))
-
-    def _draft(self, fields: Fields, payload: Mapping[str, Any]) -> Draft | None:
-        role, text, name = self._said(payload)
-        if role not in {"user", "assistant", "tool"} or not text.strip() or _OURS in name:
-            return None
-        session = self._session or Fields({})
-        session_id, given_id = session.text("id"), Fields(payload).text("id")
-        if not session_id:
-            fields.reasons.append("session_meta: is missing before this line")
-        own = given_id or derived_id("i", fields.text("timestamp"), role, text)
-        return Draft(
-            user_id=self.user,
-            ts=fields.moment("timestamp", required=True),
-            role=role,
-            content=kept(text, role),
-            message_id=turn_id(session_id, own),
-            name=name,
-            conversation_id=session_id,
-            metadata=about(self.name, session.text("cwd")),
-        )
-
-    def _said(self, payload: Mapping[str, Any]) -> tuple[str, str, str]:
-        """Return who speaks, what they say, and the tool's name."""
-        kind = payload.get("type")
-        if kind == "message":
-            parts = payload.get("content")
-            parts = parts if isinstance(parts, list) else [parts]
-            texts = [read_content(part)[0] for part in parts]
-            if payload.get("role") == "user":
-                texts = [text for text in texts if not _FROM_THE_AGENT.match(text)]
-            return str(payload.get("role")), "\n".join(filter(None, texts)), ""
-        if kind in ("function_call_output", "custom_tool_call_output"):
-            return "tool", read_content(payload.get("output"))[0], self._tool_name(payload.get("call_id"))
-        return "", "", ""
+        if not isinstance(payload, dict):
+            return
+        fields, kind = Fields(payload), (line.get("type"), payload.get("type"))
+        self._note_call(payload.get("call_id"), payload.get("name"))
+        if kind[0] == "session_meta" and not self._session:
+            self._session, self._directory = fields.text("id"), fields.text("cwd")
+        elif kind == ("response_item", "message") and payload.get("role") in ("user", "assistant"):
+            content = payload.get("content")
+            texts = [read_content(part)[0] for part in (content if isinstance(content, list) else [content])]
+            own = [text for text in texts if payload["role"] != "user" or not _FROM_THE_AGENT.match(text)]
+            yield _Said(payload["role"], "\n".join(filter(None, own)), fields.text("id"))
+        elif kind in (("response_item", "function_call_output"), ("response_item", "custom_tool_call_output")):
+            yield self._answer(payload.get("call_id"), payload.get("output"), fields.text("id"))
 
 
 class Cursor(_Transcript):
@@ -201,6 +181,7 @@ class Cursor(_Transcript):
 
     def __init__(self, given: Given) -> None:
         super().__init__(given)
+        self._session = given.file
         self._number = 0
 
     @staticmethod
@@ -208,33 +189,23 @@ class Cursor(_Transcript):
         """Recognise a line by its role and the message beside it."""
         return isinstance(value, dict) and "role" in value and isinstance(value.get("message"), dict)
 
-    def messages(self, record: Record) -> Iterator[Parsed]:
-        """Return what a line says."""
-        if isinstance(record.value, dict) and "role" not in record.value:
-            yield Skipped(record.place)
-        else:
-            yield drafted(record, self._draft)
-
-    def _draft(self, fields: Fields) -> Draft | None:
-        texts = [part for part in _parts(fields.value) if part.get("type") == "text"]
-        text = read_content(texts)[0]
+    def _said(self, line: Any) -> Iterator[_Said]:  # noqa: ANN401 - whatever JSON has
+        if not isinstance(line, dict) or line.get("role") not in ("user", "assistant"):
+            return
+        text = _text(_parts(line))
         asked = _ASKED.findall(text)
-        text = "\n".join(asked) if asked else text
-        if not text.strip():
-            return None
+        self._number += 1
+        yield _Said(line["role"], "\n".join(asked) if asked else text, str(self._number))
+
+    def _moment(self, fields: Fields) -> datetime | None:
         if self.given.start is None:
             fields.reasons.append(f"ts: {_NO_TIME}")
-        self._number += 1
-        role = fields.text("role")
-        return Draft(
-            user_id=self.user,
-            ts=self.given.start and self.given.start + (self._number - 1) * self.given.step,
-            role=role,
-            content=kept(text, role),
-            position=str(self._number),
-            conversation_id=self.given.file,
-            metadata=about(self.name, ""),
-        )
+            return None
+        return self.given.start + (self._number - 1) * self.given.step
+
+
+def _text(parts: Sequence[Mapping[str, Any]]) -> str:
+    return read_content([part for part in parts if part.get("type") == "text"])[0]
 
 
 def _parts(line: Mapping[str, Any]) -> list[Mapping[str, Any]]:
