@@ -96,3 +96,15 @@ def test_the_command_that_it_writes_is_one_that_the_agent_can_run(at: LocalHome)
     assert "o'brien" in shlex.split(command)
     done = subprocess.run(["sh", "-c", command], input=b"{}", capture_output=True, timeout=30, check=False)  # noqa: S607 - whichever there is
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_the_plugin_hooks_the_same_events_and_names_commands_that_exist(at: LocalHome) -> None:
+    plugin = Path("plugins/nomemory")
+    hooks = json.loads((plugin / "hooks/hooks.json").read_text())["hooks"]
+    assert tuple(hooks) == AGENTS["claude-code"].events
+    for ((entry,),) in ((one["hooks"] for one in entries) for entries in hooks.values()):
+        words = shlex.split(entry["command"].removesuffix(" || true"))
+        done = at.run(*words[1:], answer="{}")
+        assert (words[0], done.returncode, done.stdout, done.stderr) == ("nomemory", 0, "", "")
+    (served,) = json.loads((plugin / ".claude-plugin/plugin.json").read_text())["mcpServers"].values()
+    assert served == {"command": "nomemory", "args": ["mcp", "--local"]}

@@ -111,10 +111,14 @@ class Installation:
         name: the agent's.
         home: of the memory.
         user: whose memory it is.
+
+    Attributes:
+        title: what people call the agent.
     """
 
     def __init__(self, name: str, home: Home, user: str) -> None:
         self._agent = AGENTS[name]
+        self.title = self._agent.title
         command = [sys.executable, "-IS", str(Path(hook.__file__)), str(home.root), name, user]
         self._command = f"{shlex.join(command)} || true"
         self._kept = home.root / f"{name}.json"

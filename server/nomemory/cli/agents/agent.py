@@ -6,13 +6,16 @@ import difflib
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from nomemory.agents import hook
 from nomemory.agents.home import Home, user_here
-from nomemory.agents.install import AGENTS, Change, Installation, InstallError
 from nomemory.cli.terminal import printable
+
+if TYPE_CHECKING:
+    from nomemory.agents.install import Change, Installation
 
 _NEXT = {
     "claude-code": "Sessions that start from now on are remembered. For the memory's tools as well:\n"
@@ -37,7 +40,7 @@ def agent() -> None:
 def _changing(command: Command) -> Command:
     """Add what both commands take."""
     command = click.option("--yes", is_flag=True, help="Change the file without asking.")(command)
-    return click.argument("name", type=click.Choice(tuple(AGENTS)))(command)
+    return click.argument("name", type=click.Choice(tuple(_NEXT)))(command)
 
 
 @agent.command("install")
@@ -45,34 +48,42 @@ def _changing(command: Command) -> Command:
 @click.option("--user", metavar="ID", help="Whose memory it is. Default: the name of the operating system's user.")
 def install(*, name: str, user: str | None, yes: bool) -> None:
     """Put the hooks into an agent's settings, after showing what changes there."""
-    installation = Installation(name, Home.of_this_user().made(), user or user_here())
+    installation = _installation(name, user or user_here())
     if "cache" in "/".join(Path(sys.executable).parts).lower():
         click.echo(
             "NoMemory runs from a cache, which may be emptied: the hooks would do nothing then. Install it first."
         )
     if _change(installation.added, yes=yes, then=installation.keep):
-        click.echo(f"{AGENTS[name].title} has the hooks. {_NEXT[name]}")
+        click.echo(f"{installation.title} has the hooks. {_NEXT[name]}")
 
 
 @agent.command("uninstall")
 @_changing
 def uninstall(*, name: str, yes: bool) -> None:
     """Take the hooks out of an agent's settings. What was stored stays."""
-    installation = Installation(name, Home.of_this_user().made(), "")
+    installation = _installation(name)
     if _change(installation.removed, yes=yes, then=lambda _change: installation.forget()):
-        click.echo(f"{AGENTS[name].title} has no hooks of NoMemory.")
+        click.echo(f"{installation.title} has no hooks of NoMemory.")
 
 
 @agent.command("hook", hidden=True)
-@click.argument("name", type=click.Choice(tuple(AGENTS)))
+@click.argument("name", type=click.Choice(tuple(_NEXT)))
 @click.option("--user")
 def handed_over(*, name: str, user: str | None) -> None:
     """Hand an event on standard input over to the local server, as a plugin's hooks do."""
     hook.run(str(Home.of_this_user().made().root), name, user or user_here())
 
 
+def _installation(name: str, user: str = "") -> Installation:
+    from nomemory.agents.install import Installation  # noqa: PLC0415 - a hook does not need all that it loads
+
+    return Installation(name, Home.of_this_user().made(), user)
+
+
 def _change(find: Callable[[], Change], then: Callable[[Change], None], *, yes: bool) -> bool:
     """Show a change, ask, and make it; returns whether the file is now as it should be."""
+    from nomemory.agents.install import InstallError  # noqa: PLC0415 - as above
+
     try:
         change = find()
         if change.before != change.after:
