@@ -104,22 +104,19 @@ class Capture:
             OSError: the transcript cannot be read.
         """
         if event.agent == "cursor":
-            self._store(event, _of_cursor(event))
+            self._store(_of_cursor(event))
         elif path := event.fields.text("transcript_path"):
-            self._follow(event, Path(path))
+            self._follow(event, path)
 
-    def _follow(self, event: Event, path: Path) -> None:
-        try:
-            transcript = path.open("rb")
-        except FileNotFoundError:
+    def _follow(self, event: Event, path: str) -> None:
+        if not Path(path).exists():
             return  # a session that has said nothing yet has none
-        with transcript:
-            self._store(event, self._gained(event, transcript))
+        with Path(path).open("rb") as transcript:
+            self._store(self._gained(event, transcript))
             ended = transcript.tell()
-        if self._read.pop(str(path), None) != ended or len(self._read) >= _REMEMBERED:
-            self._read = dict(list(self._read.items())[1 - _REMEMBERED :])
-        self._read[str(path)] = ended
-        put(self._home.progress, json.dumps(self._read).encode())
+        if self._read.pop(path, None) != ended:
+            put(self._home.progress, json.dumps({**self._read, path: ended}).encode())
+        self._read = dict([*self._read.items(), (path, ended)][-_REMEMBERED:])
 
     def _gained(self, event: Event, transcript: BinaryIO) -> Iterator[Parsed]:
         """Return what the lines say that are new; what has no end yet is left for the next time."""
@@ -136,11 +133,10 @@ class Capture:
                 return
             yield from _said(reader, line)
 
-    def _store(self, event: Event, items: Iterator[Parsed]) -> None:
+    def _store(self, items: Iterator[Parsed]) -> None:
         upload = Upload(self._client.import_messages, _tell_refused)
         for _ in upload.run(items):
             pass
-        _log.info("took what an agent said", agent=event.agent, messages=upload.tally.sent)
 
 
 def _said(reader: Importer, line: bytes) -> Iterator[Parsed]:

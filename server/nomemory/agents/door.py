@@ -100,8 +100,8 @@ class Door:
             return ""
         try:
             block = await self._bearing_on(question, event)
-        except NoMemoryError as error:
-            _log.warning("nothing could be looked up for a prompt", code=error.code.name)
+        except (NoMemoryError, UnicodeEncodeError) as error:
+            _log.warning("nothing could be looked up for a prompt", kind=type(error).__name__)
             return ""
         said = {"hookSpecificOutput": {"hookEventName": _PROMPT, "additionalContext": block}}
         return json.dumps(said) if block else ""

@@ -11,86 +11,75 @@ import os
 import pwd
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Self
 
 _OWNER_ONLY: Final = 0o700
+_IN_USE: Final = "in-use"
 
 
-@dataclass(frozen=True, slots=True)
 class Home:
-    """The layout of the directory. Only its owner can look into it."""
+    """The layout of the directory. Only its owner can look into it.
 
-    root: Path
+    Args:
+        root: the directory.
+
+    Attributes:
+        data: the data directory of the server.
+        target: the address of the server: a socket that only its owner can open.
+        hooks: the socket at which the server listens for hooks; it is there once the server serves.
+        waiting: the directory of events that found no server.
+        log: what the server has to say.
+        progress: how far each transcript has been read.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.data = root / "data"
+        self.target = f"unix:{root / 'socket'}"
+        self.hooks = root / "hooks"
+        self.waiting = root / "waiting"
+        self.log = root / "server.log"
+        self.progress = root / "transcripts.json"
 
     @classmethod
-    def of_this_user(cls) -> Home:
-        """Return the home where the system keeps the data of programs: `XDG_DATA_HOME`, or the platform's place."""
-        if named := os.environ.get("XDG_DATA_HOME"):
-            return cls(Path(named) / "nomemory")
+    def of_this_user(cls) -> Self:
+        """Return the home where the system keeps the data of programs: `XDG_DATA_HOME`, or the platform's place.
+
+        Raises:
+            OSError: it is not there, and cannot be made.
+        """
         place = "Library/Application Support" if sys.platform == "darwin" else ".local/share"
-        return cls(Path.home() / place / "nomemory")
+        return cls(Path(os.environ.get("XDG_DATA_HOME") or Path.home() / place) / "nomemory").made()
 
-    @property
-    def data(self) -> Path:
-        """The data directory of the server."""
-        return self.root / "data"
-
-    @property
-    def target(self) -> str:
-        """The address of the server: a socket that only its owner can open."""
-        return f"unix:{self.root / 'socket'}"
-
-    @property
-    def hooks(self) -> Path:
-        """The socket at which the server listens for hooks; it is there once the server serves."""
-        return self.root / "hooks"
-
-    @property
-    def waiting(self) -> Path:
-        """The directory of events that found no server."""
-        return self.root / "waiting"
-
-    @property
-    def log(self) -> Path:
-        """The server's log."""
-        return self.root / "server.log"
-
-    @property
-    def progress(self) -> Path:
-        """How far each transcript has been read."""
-        return self.root / "transcripts.json"
-
-    def made(self) -> Home:
+    def made(self) -> Self:
         """Make the directory, if it is not there.
 
         Raises:
             OSError: it cannot be made.
         """
-        self.root.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
+        self.waiting.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
         self.root.chmod(_OWNER_ONLY)
-        self.waiting.mkdir(exist_ok=True, mode=_OWNER_ONLY)
         return self
 
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
+    def in_use(self) -> AbstractContextManager[None]:
         """Keep the server from ending. While it is ending, wait until it has."""
-        with self.users() as file:
-            fcntl.flock(file, fcntl.LOCK_SH)
-            yield
+        return self._locked(_IN_USE, fcntl.LOCK_SH)
 
-    @contextmanager
-    def starting(self) -> Iterator[None]:
+    def starting(self) -> AbstractContextManager[None]:
         """Keep others from starting a server meanwhile."""
-        with (self.root / "starting").open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+        return self._locked("starting", fcntl.LOCK_EX)
 
     def users(self) -> BinaryIO:
         """Open the file that whoever uses the server has locked."""
-        return (self.root / "in-use").open("ab")
+        return (self.root / _IN_USE).open("ab")
+
+    @contextmanager
+    def _locked(self, name: str, how: int) -> Iterator[None]:
+        with (self.root / name).open("ab") as file:
+            fcntl.flock(file, how)
+            yield
 
 
 def user_here() -> str:

@@ -10,7 +10,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -41,7 +41,6 @@ class Agent:
         directory: where they are otherwise, in the home of the user.
         file: the file there that names hooks.
         events: that are hooked.
-        entry: makes an entry for an event of a command.
         base: what the file has beside the hooks.
     """
 
@@ -50,8 +49,12 @@ class Agent:
     directory: str
     file: str
     events: tuple[str, ...]
-    entry: Callable[[str], Settings]
     base: Mapping[str, Any]
+
+    def entry(self, command: str) -> Settings:
+        """Return what stands under an event; Cursor's file has a version, and no groups of commands."""
+        one = {"type": "command", "command": command, "timeout": _TIMEOUT_S}
+        return {"command": command} if self.base else {"hooks": [one]}
 
     def path(self) -> Path:
         """Return the file; where it is a link, what that leads to."""
@@ -59,22 +62,12 @@ class Agent:
         return ((Path(named) if named else Path.home() / self.directory) / self.file).resolve()
 
 
-def _grouped(command: str) -> Settings:
-    return {"hooks": [{"type": "command", "command": command, "timeout": _TIMEOUT_S}]}
-
-
-def _plain(command: str) -> Settings:
-    return {"command": command}
-
-
 _TURNS: Final = ("SessionStart", "UserPromptSubmit", "Stop")
 
 AGENTS: Final[Mapping[str, Agent]] = {
-    "claude-code": Agent(
-        "Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "settings.json", (*_TURNS, "SessionEnd"), _grouped, {}
-    ),
-    "codex": Agent("Codex", "CODEX_HOME", ".codex", "hooks.json", _TURNS, _grouped, {}),
-    "cursor": Agent("Cursor", "", ".cursor", "hooks.json", tuple(CURSOR_EVENTS), _plain, {"version": 1}),
+    "claude-code": Agent("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "settings.json", (*_TURNS, "SessionEnd"), {}),
+    "codex": Agent("Codex", "CODEX_HOME", ".codex", "hooks.json", _TURNS, {}),
+    "cursor": Agent("Cursor", "", ".cursor", "hooks.json", tuple(CURSOR_EVENTS), {"version": 1}),
 }
 
 

@@ -94,7 +94,7 @@ def target_option(command: Command) -> Command:
         show_default=True,
         envvar="NOMEMORY_TARGET",
         show_envvar=True,
-        help="The server; `local` is this user's own on this machine, which is started if need be (docs/mcp.md).",
+        help="The server; `local` is your own on this machine (docs/mcp.md).",
     )
     @click.option(
         "--api-key",
@@ -130,7 +130,7 @@ def target_option(command: Command) -> Command:
 @contextmanager
 def local_server() -> Iterator[str]:
     """Start the local server, unless it is there, and keep it; returns its address."""
-    home = Home.of_this_user().made()
+    home = Home.of_this_user()
     with home.in_use():
         try:
             ensure(home)
@@ -167,7 +167,7 @@ def _file_option(name: str, variable: str, help_text: str) -> Callable[[Command]
 
 def _address(text: str) -> str:
     if _ADDRESS.fullmatch(text) is None:
-        raise click.BadParameter(f"{text!r} is not of the form HOST:PORT.")
+        raise click.BadParameter(f"{text!r} is not of the form HOST:PORT, unix:PATH or local.")
     return text
 
 

@@ -68,16 +68,15 @@ def uninstall(*, name: str, yes: bool) -> None:
 
 @agent.command("hook", hidden=True)
 @click.argument("name", type=click.Choice(tuple(_NEXT)))
-@click.option("--user")
-def handed_over(*, name: str, user: str | None) -> None:
-    """Hand an event on standard input over to the local server, as a plugin's hooks do."""
-    hook.run(str(Home.of_this_user().made().root), name, user or user_here())
+def handed_over(*, name: str) -> None:
+    """Hand an event on standard input over, as a plugin's hooks do."""
+    hook.run(str(Home.of_this_user().root), name, user_here())
 
 
 def _installation(name: str, user: str = "") -> Installation:
     from nomemory.agents.install import Installation  # noqa: PLC0415 - a hook does not need all that it loads
 
-    return Installation(name, Home.of_this_user().made(), user)
+    return Installation(name, Home.of_this_user(), user)
 
 
 def _change(find: Callable[[], Change], then: Callable[[Change], None], *, yes: bool) -> bool:

@@ -32,7 +32,7 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command("mcp")
-@click.option("--local", is_flag=True, help="Serve this user's own memory on this machine: no server has to be there.")
+@click.option("--local", is_flag=True, help="Serve your own memory on this machine; no server has to be there.")
 @click.option(
     "--user", metavar="ID", help="Whose memory it is; left out where the credentials say it. With --local: you."
 )
@@ -57,8 +57,7 @@ def mcp(
     """Serve agents a user's memory as tools of the Model Context Protocol.
 
     On standard input and output it reads for --user, with the credentials of this command. Over HTTP each request has
-    credentials of its own (`authorization`, and `x-user-id` of a service), which are passed on to the server. With
-    --local the server is this user's own, which is started if it is not there, and shared by all agents.
+    credentials of its own (`authorization`, and `x-user-id` of a service), which are passed on to the server.
     """
     if find_spec("mcp") is None:
         raise click.ClickException("The protocol's package is missing: pip install 'nomemory[mcp]'")
@@ -90,7 +89,7 @@ async def _on_standard_input(target: Target, user: str | None) -> None:
 
 async def _of_this_user(user: str) -> None:
     """Serve the local server's memory. The tools are listed while that is still being started."""
-    home = Home.of_this_user().made()
+    home = Home.of_this_user()
     with ExitStack() as stack:
         server = LocalServer(home, stack)
         starting = asyncio.create_task(_reach(server))

@@ -28,10 +28,7 @@ _QUESTIONS: Final = ("Which port does the gateway use?", "订午饭有什么忌�
 @click.command("quickstart")
 @click.option("--inspector/--no-inspector", default=True, help="Whether to open the inspector at the end.")
 def quickstart(*, inspector: bool) -> None:
-    """Show what it does: a short talk, two questions about it, and the inspector.
-
-    It runs this user's own server on this machine, and takes the talk out again at the end.
-    """
+    """Show a short talk, two questions about it, and the inspector, on your own server on this machine."""
     root = Home.of_this_user().root
     click.echo(f"Starting your own server. Its data is in {root}; nobody else can read it.")
     with local_server() as address, connect(Target(address)) as client:

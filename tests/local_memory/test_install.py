@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from agents.local import LocalHome
+from local_memory.local import LocalHome
 
 from nomemory.agents.install import AGENTS
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from agents.local import NOMEMORY, LocalHome, agent, recalled, shown
+from local_memory.local import NOMEMORY, LocalHome, agent, recalled, shown
 from server.fleet import until
 
 from nomemory.agents.home import user_here

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agents.local import LocalHome
+from local_memory.local import LocalHome
 
 
 @pytest.fixture

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from agents.local import LocalHome, claude_line, event, written
+from local_memory.local import LocalHome, claude_line, event, written
 from server.fleet import until
 
 from nomemory.agents.local_server import ensure
 
+HALF = b'{"hook_event_name": "UserPromptSubmit", "prompt": "half a pair \\ud800"}'
 TOOL_USE = [{"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "cat port"}}]
 TOOL_RESULT = [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "7710", "is_error": False}]
 TURN = (
@@ -160,7 +161,7 @@ def test_without_a_server_the_hook_says_nothing_and_what_it_was_told_is_stored_l
     assert list(at.home.waiting.iterdir()) == []
 
 
-@pytest.mark.parametrize("handed", [b"", b"{", b"[]", b'"text"', b"\xff\xfe", b"[" * 100_000, b'{"prompt": 3}'])
+@pytest.mark.parametrize("handed", [b"", b"{", b"[]", b'"text"', b"\xff\xfe", b"[" * 100_000, b'{"prompt": 3}', HALF])
 def test_whatever_it_is_handed_the_agent_is_told_nothing(served: LocalHome, handed: bytes) -> None:
     assert served.hook("claude-code", handed) == ""
     assert served.server() is not None
