@@ -71,6 +71,9 @@ def test_odd_lines_cost_themselves(served: LocalHome, transcript: Path) -> None:
     written(transcript, *odd, *TURN[:1], claude_line(2, "user", "half a pair: \ud800"), *odd, *TURN[1:])
     served.hook("claude-code", event("Stop", transcript))
     assert stored(served, *SAID)
+    log = served.home.log.read_text()
+    assert "was not stored" in log
+    assert "half a pair" not in log
 
 
 def test_codex_is_read_from_where_it_was_left_and_its_own_words_are_left_out(

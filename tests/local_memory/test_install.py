@@ -69,7 +69,10 @@ def test_it_shows_what_changes_and_asks(at: LocalHome) -> None:
     assert path.read_text() != "{}"
 
 
-@pytest.mark.parametrize("broken", ["{", "[]", '// comment\n{"a": 1}', '{"hooks": 3}', '{"hooks": {"Stop": "x"}}'])
+@pytest.mark.parametrize(
+    "broken",
+    ["{", "[]", '// comment\n{"a": 1}', '{"hooks": 3}', '{"hooks": {"Stop": "x"}}', '{"a": "\\ud800"}', "[" * 90_000],
+)
 def test_settings_of_another_form_are_left_alone(at: LocalHome, broken: str) -> None:
     path = settings(at, "claude-code")
     put(path, broken)

@@ -78,6 +78,7 @@ def start_server(home: str, *arguments: str) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
+            cwd=home,
             start_new_session=True,
         )
 

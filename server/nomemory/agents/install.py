@@ -173,8 +173,9 @@ def _without_ours(path: Path, settings: Settings) -> Settings:
 def _parsed(path: Path, content: bytes) -> Settings:
     try:
         settings = json.loads(content)
-    except ValueError as error:
-        raise InstallError(f"{path} is not JSON ({error}); nothing was changed") from None
+        json.dumps(settings, ensure_ascii=False).encode()  # half a surrogate pair could not be written again
+    except (ValueError, RecursionError):
+        raise InstallError(f"{path} is not JSON; nothing was changed") from None
     if not isinstance(settings, dict):
         raise InstallError(f"{path} is not a JSON object; nothing was changed")
     return settings

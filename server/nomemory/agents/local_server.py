@@ -12,7 +12,7 @@ from typing import Final
 from nomemory.agents.home import Home
 from nomemory.agents.hook import start_server
 
-IDLE_S: Final = 600.0
+IDLE_S: Final = 3600.0
 """How long a server stays that nobody uses."""
 BUSY: Final = 75
 """The exit code of a server that found another one in its place."""
