@@ -9,8 +9,8 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +21,7 @@ from mcp_types import CallToolResult, TextContent
 from server.fleet import until
 
 from nomemory.agents.home import Home
+from nomemory.agents.local_server import IDLE_S, ensure
 from nomemory.client.sync import Client as Calls
 
 NOMEMORY = str(Path(sys.executable).with_name("nomemory"))
@@ -46,6 +47,13 @@ class LocalHome:
             "XDG_DATA_HOME": str(self.root),
             "LC_ALL": "C.UTF-8",
         }
+
+    @contextmanager
+    def served(self, idle_s: float = IDLE_S) -> Iterator[Home]:
+        """Start the server, if it is not there, and use it."""
+        with ExitStack() as use:
+            ensure(self.home.made(), use, idle_s)
+            yield self.home
 
     def server(self) -> int | None:
         """Return the process that serves; None: none does."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from local_memory.local import LocalHome, claude_line, event, written
 from server.fleet import until
-
-from nomemory.agents.local_server import ensure
 
 HALF = b'{"hook_event_name": "UserPromptSubmit", "prompt": "half a pair \\ud800"}'
 TOOL_USE = [{"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "cat port"}}]
@@ -28,10 +27,10 @@ SAID = [
 
 
 @pytest.fixture
-def served(at: LocalHome) -> LocalHome:
+def served(at: LocalHome) -> Iterator[LocalHome]:
     """A home whose server is there."""
-    ensure(at.home.made())
-    return at
+    with at.served():
+        yield at
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from local_memory.local import NOMEMORY, LocalHome, agent, recalled, shown
 from server.fleet import until
 
 from nomemory.agents.home import user_here
-from nomemory.agents.local_server import LocalServerError, answers, ensure
+from nomemory.agents.local_server import LocalServerError, answers
 
 PORT = "We put the gateway on port 7710."
 FERRY = "The ferry to Aalborg leaves from quay four."
@@ -72,22 +72,18 @@ async def test_two_agents_that_begin_at_once_start_one_server(at: LocalHome) -> 
 
 
 def test_what_a_killed_server_left_is_in_nobodys_way(at: LocalHome) -> None:
-    home = at.home.made()
-    with home.in_use():
-        ensure(home)
+    with at.served() as home:
         killed = at.server()
         assert killed
         os.kill(killed, signal.SIGKILL)
         assert until(lambda: not answers(home))
         assert home.hooks.exists()
-        ensure(home)
-        assert at.server() not in {killed, None}
+        with at.served():
+            assert at.server() not in {killed, None}
 
 
 def test_it_ends_when_nobody_has_used_it_for_a_while(at: LocalHome) -> None:
-    home = at.home.made()
-    with home.in_use():
-        ensure(home, idle_s=1.0)
+    with at.served(idle_s=1.0) as home:
         server = at.server()
         with pytest.raises(subprocess.TimeoutExpired):  # twice as long as it would stay
             subprocess.run(["tail", f"--pid={server}", "-f", os.devnull], timeout=2, check=False)  # noqa: S607 - coreutils
@@ -96,18 +92,14 @@ def test_it_ends_when_nobody_has_used_it_for_a_while(at: LocalHome) -> None:
 
 
 def test_somebody_who_comes_while_it_ends_gets_another_one(at: LocalHome) -> None:
-    home = at.home.made()
-    ensure(home, idle_s=0.2)
-    with home.in_use():
-        ensure(home)
-        with at.calls() as client:
-            assert client.server_info()
+    with at.served(idle_s=0.2):
+        pass
+    with at.served(), at.calls() as client:
+        assert client.server_info()
 
 
 def test_nobody_else_can_look_in(at: LocalHome) -> None:
-    home = at.home.made()
-    with home.in_use():
-        ensure(home)
+    with at.served() as home:
         for path in (home.root, home.data, home.hooks, Path(home.target.removeprefix("unix:"))):
             assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
@@ -122,8 +114,8 @@ async def test_why_it_cannot_start_is_told_to_the_agent(at: LocalHome) -> None:
 
 def test_a_path_that_is_too_long_for_a_socket_is_told(tmp_path: Path) -> None:
     long = LocalHome(tmp_path / ("deep" * 30))
-    with pytest.raises(LocalServerError, match="too long"):
-        ensure(long.home.made())
+    with pytest.raises(LocalServerError, match="too long"), long.served():
+        pass
 
 
 def test_a_user_has_the_name_that_the_system_has_and_one_place_to_serve(at: LocalHome) -> None:

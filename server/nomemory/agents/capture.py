@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 from nomemory.agents.home import Home
 from nomemory.client.sync import Client
@@ -33,52 +32,40 @@ CURSOR_EVENTS: Final = {
 _log = get_logger("agents")
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """What a hook was told.
 
     Attributes:
         agent: by the name of its transcripts' format.
         user: whose memory it is.
-        fields: of the agent's JSON.
         at: when it came.
+        fields: of the agent's JSON.
+        name: what has happened, in the agent's word.
+        session: the session's id.
+        directory: the directory that the agent works in.
     """
 
     agent: str
     user: str
-    fields: Fields
     at: datetime
-
-    @property
-    def name(self) -> str:
-        """What has happened, in the agent's word."""
-        return self.fields.text("hook_event_name")
-
-    @property
-    def session(self) -> str:
-        """The session's id."""
-        return self.fields.text("session_id") or self.fields.text("conversation_id")
-
-    @property
-    def directory(self) -> str:
-        """The directory that the agent works in."""
-        roots = self.fields.value.get("workspace_roots")
-        root = roots[0] if isinstance(roots, list) and roots else ""
-        return self.fields.text("cwd") or str(root)
+    fields: Fields
+    name: str
+    session: str
+    directory: str
 
 
 def parsed_event(raw: bytes, at: datetime) -> Event | None:
     """Read what a hook has handed over: a line with the agent, one with the user, then JSON. None: it is no event."""
-    agent, _, rest = raw.partition(b"\n")
-    user, _, text = rest.partition(b"\n")
+    agent, user, text = (*raw.decode(errors="replace").split("\n", 2), "", "")[:3]
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict) or agent.decode(errors="replace") not in FORMATS:
+        fields = Fields(dict(json.loads(text)))
+    except (ValueError, TypeError, RecursionError):
         _log.warning("a hook handed over no event", bytes=len(raw))
         return None
-    return Event(agent.decode(), user.decode(errors="replace"), Fields(value), at)
+    roots = fields.value.get("workspace_roots")
+    directory = fields.text("cwd") or str(roots[0] if isinstance(roots, list) and roots else "")
+    session = fields.text("session_id") or fields.text("conversation_id")
+    return Event(agent, user, at, fields, fields.text("hook_event_name"), session, directory)
 
 
 class Capture:
@@ -103,14 +90,13 @@ class Capture:
             NoMemoryError: the server did not store it.
             OSError: the transcript cannot be read.
         """
+        path = event.fields.text("transcript_path")
         if event.agent == "cursor":
             self._store(_of_cursor(event))
-        elif path := event.fields.text("transcript_path"):
+        elif event.agent in FORMATS and Path(path).is_file():  # a session that has said nothing yet has none
             self._follow(event, path)
 
     def _follow(self, event: Event, path: str) -> None:
-        if not Path(path).exists():
-            return  # a session that has said nothing yet has none
         with Path(path).open("rb") as transcript:
             self._store(self._gained(event, transcript))
             ended = transcript.tell()

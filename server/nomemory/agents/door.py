@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from nomemory.agents.capture import Capture, Event, parsed_event
 from nomemory.agents.home import Home
@@ -38,7 +39,7 @@ _log = get_logger("agents")
 
 
 class Door:
-    """Serves at the socket for hooks of a home, while the context is entered.
+    """Serves at the socket for hooks of a home, while it is open.
 
     Args:
         home: of the server that it is a part of.
@@ -52,23 +53,19 @@ class Door:
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self.last_used = time.monotonic()
 
-    async def __aenter__(self) -> Self:
-        self._client = AsyncClient(self._home.target, timeout=_SEARCH_S)
-        self._storing = Supervisor().start_task("agents", self._store_all)
-        self._server = await asyncio.start_unix_server(self._serve, self._home.hooks)
-        self._take_waiting()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.close()
-        self._home.hooks.unlink(missing_ok=True)
-        self._storing.cancel()
-        await self._client.close()
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Serve, from the events on that came while no server was there, until the context is left."""
+        async with AsyncClient(self._home.target, timeout=_SEARCH_S) as self._client:
+            storing = Supervisor().start_task("agents", self._store_all)
+            async with await asyncio.start_unix_server(self._serve, self._home.hooks):
+                self._take_waiting()
+                yield
+            self._home.hooks.unlink(missing_ok=True)
+            storing.cancel()
 
     def _take_waiting(self) -> None:
-        """Take the events that came while no server was there, in their order."""
+        """Take the events that were left in files, in their order."""
         for file in sorted(self._home.waiting.iterdir()):
             written_s = file.stat().st_mtime
             if file.suffix == ".new" and time.time() - written_s < _HALF_WRITTEN_S:

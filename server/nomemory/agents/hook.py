@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import subprocess
 
 _PATIENCE_S = 2.0
-_LOG_BYTES = 1 << 20
 
 
 def run(home: str, agent: str, user: str) -> None:
@@ -29,23 +28,16 @@ def run(home: str, agent: str, user: str) -> None:
     """
     event = f"{agent}\n{user}\n".encode() + sys.stdin.buffer.read()
     try:
-        reply = _handed(f"{home}/hooks", event)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_PATIENCE_S)
+            connection.connect(f"{home}/hooks")
+            connection.sendall(event)
+            connection.shutdown(socket.SHUT_WR)
+            reply = connection.makefile("rb").read()
     except OSError:
         _leave(home, event)
-        return
-    sys.stdout.buffer.write(reply)
-
-
-def _handed(address: str, event: bytes) -> bytes:
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(_PATIENCE_S)
-        connection.connect(address)
-        connection.sendall(event)
-        connection.shutdown(socket.SHUT_WR)
-        received = b""
-        while part := connection.recv(65_536):
-            received += part
-        return received
+    else:
+        sys.stdout.buffer.write(reply)
 
 
 def _leave(home: str, event: bytes) -> None:
@@ -53,10 +45,9 @@ def _leave(home: str, event: bytes) -> None:
     import time  # noqa: PLC0415 - rarely needed
 
     place = f"{home}/waiting/{time.time_ns()}-{os.getpid()}"
-    descriptor = os.open(f"{place}.new", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+    with open(f"{place}.new", "wb") as file:  # noqa: PTH123 - pathlib takes as long as everything here
         file.write(event)
-    os.rename(f"{place}.new", place)  # noqa: PTH104 - pathlib takes as long as everything here
+    os.rename(f"{place}.new", place)  # noqa: PTH104 - as above
     start_server(home)
 
 
@@ -69,18 +60,10 @@ def start_server(home: str, *arguments: str) -> subprocess.Popen[bytes]:
     """
     import subprocess  # noqa: PLC0415 - as above
 
-    log = f"{home}/server.log"
-    is_long = os.path.exists(log) and os.path.getsize(log) > _LOG_BYTES  # noqa: PTH110, PTH202 - as above
-    mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (os.O_TRUNC if is_long else 0)
-    with os.fdopen(os.open(log, mode, 0o600), "wb") as file:
-        return subprocess.Popen(  # noqa: S603 - a command of our own
-            [sys.executable, "-P", "-m", "nomemory.agents.serving", home, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-            cwd=home,
-            start_new_session=True,
-        )
+    command = [sys.executable, "-P", "-m", "nomemory.agents.serving", home, *arguments]
+    with open(f"{home}/server.log", "ab") as log:  # noqa: PTH123 - as above
+        null = subprocess.DEVNULL
+        return subprocess.Popen(command, stdin=null, stdout=log, stderr=log, cwd=home, start_new_session=True)  # noqa: S603 - our own
 
 
 if __name__ == "__main__":

@@ -9,8 +9,11 @@ import time
 from contextlib import ExitStack
 from typing import Final
 
+import grpc
+
 from nomemory.agents.home import Home
 from nomemory.agents.hook import start_server
+from nomemory.client.errors import NoMemoryError
 
 IDLE_S: Final = 3600.0
 """How long a server stays that nobody uses."""
@@ -21,23 +24,27 @@ _POLL_S: Final = 0.02
 _LAST_LINES: Final = 3
 
 
-class LocalServerError(Exception):
-    """The local server cannot be started; the text says why."""
+class LocalServerError(NoMemoryError):
+    """The local server cannot be started; the message says why."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(grpc.StatusCode.UNAVAILABLE, why)
 
 
 class LocalServer:
     """The local server, as a program with an event loop uses it: started when it is needed, and again if it is gone.
 
+    The program keeps it in use until it ends.
+
     Args:
         home: where.
-        stack: keeps the home in use until it is closed.
     """
 
-    def __init__(self, home: Home, stack: ExitStack) -> None:
+    def __init__(self, home: Home) -> None:
         self._home = home
-        self._stack = stack
         self._turn = asyncio.Lock()
-        self._is_in_use = False
+        self._use = ExitStack()
+        self._is_used = False
 
     async def reach(self) -> None:
         """Return once the server answers.
@@ -45,29 +52,25 @@ class LocalServer:
         Raises:
             LocalServerError: it cannot be started.
         """
-        if not (self._is_in_use and answers(self._home)):
-            async with self._turn:
-                await asyncio.to_thread(self._ensure)
-
-    def _ensure(self) -> None:
-        if not self._is_in_use:
-            self._stack.enter_context(self._home.in_use())
-            self._is_in_use = True
-        ensure(self._home)
+        if self._is_used and answers(self._home):
+            return
+        async with self._turn:
+            await asyncio.to_thread(ensure, self._home, self._use)
+            self._is_used = True
 
 
-def ensure(home: Home, idle_s: float = IDLE_S) -> None:
-    """Return once a server answers at a home. The caller keeps the home in use from before this until it is done.
+def ensure(home: Home, use: ExitStack, idle_s: float = IDLE_S) -> None:
+    """Return once a server answers at a home.
 
     Args:
         home: where.
+        use: keeps the home in use until it is closed.
         idle_s: how long a server that is started here stays when nobody uses it.
 
     Raises:
         LocalServerError: none can be started.
     """
-    if answers(home):
-        return
+    use.enter_context(home.in_use())
     with home.starting():
         _start(home, idle_s)
 

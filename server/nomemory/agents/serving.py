@@ -28,6 +28,7 @@ _UNSET: Final = (
     *("log", "key_file", "api_keys", "jwt_secret", "jwt_jwks"),
     *("tls_cert", "tls_key", "tls_client_ca", "tls_identities"),
 )
+_LOG_BYTES: Final = 1 << 20
 _tasks: Final = set[asyncio.Task[None]]()
 
 
@@ -35,6 +36,8 @@ def main() -> int:
     """Serve. The exit code is 75 where another server is there already."""
     home = Home(Path(sys.argv[1])).made()
     idle_s = float(sys.argv[2]) if len(sys.argv) > 2 else IDLE_S  # noqa: PLR2004 - the second argument
+    if home.log.exists() and home.log.stat().st_size > _LOG_BYTES:
+        os.truncate(home.log, 0)
     try:
         serve(_settings(home), lambda _addresses: _begin(home, idle_s))
     except DataDirectoryBusyError:
@@ -60,7 +63,8 @@ def _begin(home: Home, idle_s: float) -> None:
 
 async def _until_unused(home: Home, idle_s: float) -> None:
     users = home.users()
-    async with Door(home) as door:
+    door = Door(home)
+    async with door.open():
         while True:
             await asyncio.sleep(idle_s / _LOOKS)
             if not _is_free(users.fileno()):

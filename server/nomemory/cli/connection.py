@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -129,13 +129,17 @@ def target_option(command: Command) -> Command:
 
 @contextmanager
 def local_server() -> Iterator[str]:
-    """Start the local server, unless it is there, and keep it; returns its address."""
+    """Start the local server, unless it is there, and keep it; returns its address.
+
+    Raises:
+        click.ClickException: it cannot be started.
+    """
     home = Home.of_this_user()
-    with home.in_use():
+    with ExitStack() as use:
         try:
-            ensure(home)
+            ensure(home, use)
         except LocalServerError as error:
-            raise click.ClickException(str(error)) from None
+            raise click.ClickException(error.message) from None
         yield home.target
 
 

@@ -54,7 +54,7 @@ class BoundCaller:
         return (*self.metadata, *requests.bound_to(self.user_id))
 
 
-def trusted(user_id: str) -> BoundCaller:
+async def trusted(user_id: str) -> BoundCaller:
     """Return a caller of a server that asks for no credentials: nobody has to ask it who this is."""
     return BoundCaller(user_id, (), _EVERY_SCOPE)
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
-import grpc
 
 from nomemory.agents.home import Home, user_here
-from nomemory.agents.local_server import LocalServer, LocalServerError
+from nomemory.agents.local_server import LocalServer
 from nomemory.cli.configuration import address_option, configured
 from nomemory.cli.connection import Refused, Target, target_option
 from nomemory.client import channel
@@ -24,7 +23,7 @@ from nomemory.server.identity.tls import TlsFiles
 from nomemory.server.listen_address import ListenAddress
 
 if TYPE_CHECKING:
-    from nomemory.mcp.memory import BoundCaller, Memory
+    from nomemory.mcp.memory import Memory
 
 _TIMEOUT_S: Final = 60.0
 _ATTEMPTS: Final = 2
@@ -90,26 +89,15 @@ async def _on_standard_input(target: Target, user: str | None) -> None:
 async def _of_this_user(user: str) -> None:
     """Serve the local server's memory. The tools are listed while that is still being started."""
     home = Home.of_this_user()
-    with ExitStack() as stack:
-        server = LocalServer(home, stack)
-        starting = asyncio.create_task(_reach(server))
-        starting.add_done_callback(lambda task: task.cancelled() or task.exception())  # the first call meets it, too
-        from nomemory.mcp import stdio  # noqa: PLC0415 - an extra
-        from nomemory.mcp.memory import trusted  # noqa: PLC0415 - an extra
+    server = LocalServer(home)
+    starting = asyncio.create_task(server.reach())
+    starting.add_done_callback(lambda task: task.cancelled() or task.exception())  # the first call meets it, too
+    await asyncio.sleep(0)  # it starts while the rest is loaded
+    from nomemory.mcp import stdio  # noqa: PLC0415 - an extra
+    from nomemory.mcp.memory import trusted  # noqa: PLC0415 - an extra
 
-        async def bind() -> BoundCaller:
-            return trusted(user)
-
-        async with _memory(Target(home.target), partial(_reach, server)) as memory:
-            await stdio.serve(memory, bind)
-        starting.cancel()
-
-
-async def _reach(server: LocalServer) -> None:
-    try:
-        await server.reach()
-    except LocalServerError as error:
-        raise NoMemoryError(grpc.StatusCode.UNAVAILABLE, str(error)) from None
+    async with _memory(Target(home.target), server.reach) as memory:
+        await stdio.serve(memory, partial(trusted, user))
 
 
 async def _over_http(target: Target, address: ListenAddress, tls: TlsFiles | None) -> None:

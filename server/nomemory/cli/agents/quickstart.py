@@ -12,6 +12,7 @@ from nomemory.agents.home import Home
 from nomemory.cli.connection import LOCAL, Target, connect, local_server
 from nomemory.client.messages import RoleName, chat_message
 from nomemory.client.sync import Client
+from nomemory.importing.upload import wait_until_indexed
 
 _USER: Final = "nomemory-quickstart"
 _TALK: Final[tuple[tuple[RoleName, str], ...]] = (
@@ -22,6 +23,7 @@ _TALK: Final[tuple[tuple[RoleName, str], ...]] = (
     ("user", "对了，我不吃辣，团队午饭别订川菜。"),
     ("assistant", "好的，记住了。"),
 )
+_INDEXED_S: Final = 120.0
 _QUESTIONS: Final = ("Which port does the gateway use?", "订午饭有什么忌口？")
 
 
@@ -52,10 +54,10 @@ def _show(client: Client) -> None:
         chat_message(user_id=_USER, ts=begin + timedelta(minutes=minute), role=role, content=text)
         for minute, (role, text) in enumerate(_TALK)
     ]
-    token = client.write(said).write_token
+    client.write(said)
     for message in said:
         click.echo(f"  {message.content}")
-    client.recall(_QUESTIONS[0], user_id=_USER, at_least=token)  # so that what follows finds them
+    wait_until_indexed(client.status, _INDEXED_S, lambda _left: None)
     for question in _QUESTIONS:
         click.echo("\nA question. Each line of the answer quotes what was said:\n")
         _run("recall", "--user", _USER, question)
