@@ -30,11 +30,7 @@ Command = Callable[..., None]
 
 @click.group("agent")
 def agent() -> None:
-    """Let coding agents remember: Claude Code, Codex, Cursor.
-
-    Their hooks store each turn in this user's memory on this machine, and put what bears on a prompt before the model
-    (docs/coding-agents.md).
-    """
+    """Let coding agents remember: Claude Code, Codex, Cursor (docs/coding-agents.md)."""
 
 
 def _changing(command: Command) -> Command:
