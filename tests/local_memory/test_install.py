@@ -58,6 +58,22 @@ def test_what_was_changed_since_stays(at: LocalHome, name: str) -> None:
     assert rest == {"hooks": {"Stop" if name != "cursor" else "stop": [{"hooks": [OWN]}]}, "later": True}
 
 
+def test_hooks_that_are_put_in_again_after_a_change_come_out_whole(at: LocalHome) -> None:
+    path = settings(at, "claude-code")
+    at.run("agent", "install", "claude-code", "--yes")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"later": True}))
+    at.run("agent", "install", "claude-code", "--yes")
+    assert at.run("agent", "uninstall", "claude-code", "--yes").returncode == 0
+    assert json.loads(path.read_text()) == {"later": True}
+
+
+def test_settings_without_hooks_of_ours_are_not_touched(at: LocalHome) -> None:
+    path = settings(at, "codex")
+    put(path, BEFORE["odd spaces"])
+    assert at.run("agent", "uninstall", "codex", "--yes").returncode == 0
+    assert path.read_text(encoding="utf-8") == BEFORE["odd spaces"]
+
+
 def test_it_shows_what_changes_and_asks(at: LocalHome) -> None:
     path = settings(at, "codex")
     put(path, "{}")

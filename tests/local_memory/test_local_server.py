@@ -82,6 +82,15 @@ def test_what_a_killed_server_left_is_in_nobodys_way(at: LocalHome) -> None:
             assert at.server() not in {killed, None}
 
 
+def test_an_agent_that_is_killed_while_it_starts_the_server_keeps_nobody_waiting(at: LocalHome) -> None:
+    starter = subprocess.Popen([NOMEMORY, "mcp", "--local"], env=at.environment, stdin=subprocess.PIPE)
+    assert until((at.home.root / "starting").exists)
+    starter.kill()
+    starter.wait()
+    with at.served(), at.calls() as client:
+        assert client.server_info()
+
+
 def test_it_ends_when_nobody_has_used_it_for_a_while(at: LocalHome) -> None:
     with at.served(idle_s=1.0) as home:
         server = at.server()
@@ -102,6 +111,15 @@ def test_nobody_else_can_look_in(at: LocalHome) -> None:
     with at.served() as home:
         for path in (home.root, home.data, home.hooks, Path(home.target.removeprefix("unix:"))):
             assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
+def test_settings_of_another_server_do_not_keep_it_from_serving_its_owner(
+    at: LocalHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("API_KEYS", "JWT_ISSUER", "TLS_CERT", "KEY_FILE", "HTTP", "METRICS", "LISTEN", "DATA"):
+        monkeypatch.setenv(f"NOMEMORY_{variable}", "elsewhere")
+    with at.served(), at.calls() as client:
+        assert client.server_info()
 
 
 async def test_why_it_cannot_start_is_told_to_the_agent(at: LocalHome) -> None:

@@ -114,7 +114,7 @@ class Installation:
         self.title = self._agent.title
         command = [sys.executable, "-IS", str(Path(hook.__file__)), str(home.root), name, user]
         self._command = f"{shlex.join(command)} || true"
-        self._kept = home.root / f"{name}.json"
+        self._before, self._after = home.root / f"{name}.before", home.root / f"{name}.after"
 
     def added(self) -> Change:
         """Return the change that puts the hooks in, and those of an earlier installation out.
@@ -138,22 +138,29 @@ class Installation:
         """
         path = self._agent.path()
         before = _content(path)
-        kept = json.loads(self._kept.read_bytes()) if self._kept.exists() else None
-        if kept and before == _bytes(kept["after"]):
-            return Change(path, before, _bytes(kept["before"]))
-        if before is None:
-            return Change(path, None, None)
-        return Change(path, before, _written(_without_ours(path, _parsed(path, before)), before))
+        if before == _content(self._after):
+            return Change(path, before, _content(self._before))
+        return Change(path, before, _cleaned(path, before))
 
     def keep(self, change: Change) -> None:
-        """Remember what the file was before the first change of ours."""
-        kept = json.loads(self._kept.read_bytes()) if self._kept.exists() else None
-        first = kept["before"] if kept and _bytes(kept["after"]) == change.before else _text(change.before)
-        put(self._kept, json.dumps({"before": first, "after": _text(change.after)}).encode())
+        """Remember what the file was before the first change of ours, and what it is now."""
+        if change.before != _content(self._after):
+            self._before.unlink(missing_ok=True)
+            if (clean := _cleaned(change.path, change.before)) is not None:
+                put(self._before, clean)
+        put(self._after, change.after or b"")
 
     def forget(self) -> None:
         """Forget it."""
-        self._kept.unlink(missing_ok=True)
+        self._before.unlink(missing_ok=True)
+        self._after.unlink(missing_ok=True)
+
+
+def _cleaned(path: Path, content: bytes | None) -> bytes | None:
+    """Return the content of a file without our entries; as it is, where there are none."""
+    if content is None or _MARK.encode() not in content:
+        return content
+    return _written(_without_ours(path, _parsed(path, content)), content)
 
 
 def _without_ours(path: Path, settings: Settings) -> Settings:
@@ -195,11 +202,3 @@ def _content(path: Path) -> bytes | None:
         return None
     except OSError as error:
         raise InstallError(f"{path}: {error.strerror or error}") from None
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else text.encode("utf-8", "surrogateescape")
-
-
-def _text(content: bytes | None) -> str | None:
-    return None if content is None else content.decode("utf-8", "surrogateescape")

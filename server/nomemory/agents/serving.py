@@ -20,14 +20,11 @@ from nomemory.server.app import serve
 from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.data_directory import DataDirectoryBusyError
 from nomemory.server.settings import Settings
+from nomemory.server.settings.identity import IdentitySettings
 
 _LOOKS: Final = 20
 """How often it looks, in the time that it may be unused."""
-_EMPTY: Final = ("http", "metrics", "recall_query_target")
-_UNSET: Final = (
-    *("log", "key_file", "api_keys", "jwt_secret", "jwt_jwks"),
-    *("tls_cert", "tls_key", "tls_client_ca", "tls_identities"),
-)
+_ELSEWHERE: Final = ("http", "metrics", "recall_query_target")
 _LOG_BYTES: Final = 1 << 20
 _tasks: Final = set[asyncio.Task[None]]()
 
@@ -50,9 +47,10 @@ def main() -> int:
 
 def _settings(home: Home) -> Settings:
     """Return the environment's settings, but for where it serves, and to whom: the socket's owner alone."""
-    unset = dict.fromkeys(_UNSET) | dict.fromkeys(_EMPTY, "")
-    own = {"data": home.data, "listen": home.target, "workers": 1, "inspect": False, "audit": False}
-    return Settings.from_environment(**unset, **own, log_level="warning")
+    trusting = {name: field.default for name, field in IdentitySettings.model_fields.items()}
+    here = {"data": home.data, "log": None, "key_file": None, "listen": home.target, "workers": 1, "inspect": False}
+    nowhere = dict.fromkeys(_ELSEWHERE, "")
+    return Settings.from_environment(**trusting, **here, **nowhere, audit=False, log_level="warning")
 
 
 def _begin(home: Home, idle_s: float) -> None:
