@@ -53,6 +53,7 @@ LONGEST = (
     "tests/server/test_lost_log.py",
     "tests/server/test_paging.py",
     "tests/server/test_shared_index.py",
+    "tests/local_memory/test_local_server.py",
     "tests/model_context/test_transports.py",
     "tests/proofs/test_soak.py",
     "tests/embedding/test_local.py",

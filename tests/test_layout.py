@@ -26,6 +26,7 @@ LADDER = {
     ),
     "nomemory.server": ("nomemory.spans", "nomemory.text", "nomemory.v1", "nomemory.recall"),
     "nomemory.importing": ("nomemory.v1", "nomemory.client", "nomemory.server.extension_point"),
+    "nomemory.agents": ("nomemory.client", "nomemory.importing", "nomemory.server"),
     "nomemory.mcp": ("nomemory.v1", "nomemory.client", "nomemory.recall.tools", "nomemory.recall.model"),
     "nomemory.inspector": (
         "nomemory.v1",

@@ -110,6 +110,9 @@ RULES = (
         "nomemory export",
     ),
     Rule(
+        "docs/importing.md", "sh", COMMANDS, "nomemory import ~", "tests/importing/test_transcripts.py reads such files"
+    ),
+    Rule(
         "docs/importing.md",
         "sh",
         IMPORTED,
@@ -132,6 +135,9 @@ RULES = (
     Rule("docs/inspector.md", "sh", UNFOLDS, "./scripts/demo"),
     Rule("docs/inspector.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/installing.md", "sh", COMMANDS, why="it takes minutes; scripts/check_dists installs the packages"),
+    Rule(
+        "docs/coding-agents.md", "sh", COMMANDS, why="tests/local_memory/test_install.py runs them in a home of its own"
+    ),
     Rule("docs/mcp.md", "sh", COMMANDS, "claude", OF_OTHERS),
     Rule("docs/mcp.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/mcp.md", "json", "tests/documentation/test_data.py::test_the_agents_are_told_of_a_command"),

@@ -45,6 +45,12 @@ def test_this_machine_needs_no_credentials(host: str) -> None:
     refuse_exposure(ListenAddress(host, 7700), NOTHING)
 
 
+def test_a_socket_of_the_file_system_is_its_owners() -> None:
+    address = parse_listen_address("unix:/run/nomemory/socket")
+    assert str(address) == "unix:/run/nomemory/socket"
+    refuse_exposure(address, NOTHING)
+
+
 @pytest.mark.parametrize("host", OPEN)
 def test_an_open_address_needs_protection(host: str) -> None:
     for protection in (NOTHING, Protection(credentials=False, tls=True, plaintext_accepted=True)):
@@ -65,7 +71,9 @@ def test_credentials_do_not_travel_in_the_clear_unless_that_is_said(host: str) -
     refuse_exposure(address, Protection(credentials=True, tls=False, plaintext_accepted=True))
 
 
-@pytest.mark.parametrize("text", ["", ":", "7700", "host:", ":7700", "host:x", "host:65536", "host:-1", "[]:1"])
+@pytest.mark.parametrize(
+    "text", ["", ":", "unix:", "7700", "host:", ":7700", "host:x", "host:65536", "host:-1", "[]:1"]
+)
 def test_an_address_has_a_host_and_a_port(text: str) -> None:
     with pytest.raises(ListenAddressError, match="HOST:PORT"):
         parse_listen_address(text)

@@ -303,10 +303,25 @@ FIELDS = st.one_of(
     st.sampled_from(["user_id", "message_id", "ts", "role", "content", "name", "conversation_id", "metadata"]),
     st.sampled_from(["messages", "created_at", "tool_calls", "type", "text"]),
     st.sampled_from(["conversation", "sample_id", "session_1", "session_1_date_time", "speaker", "dia_id"]),
+    st.sampled_from(
+        ["timestamp", "sessionId", "uuid", "message", "payload", "cwd", "call_id", "tool_use_id", "isMeta"]
+    ),
     st.sampled_from(["mapping", "current_node", "create_time", "id", "title", "author", "parts", "parent", "children"]),
 )
 NEARLY = st.recursive(
-    JSON | st.sampled_from(["user", "assistant", "2024-05-01T08:00:00Z", "1:56 pm on 8 May, 2023"]),
+    JSON
+    | st.sampled_from(
+        [
+            "user",
+            "assistant",
+            "response_item",
+            "session_meta",
+            "tool_result",
+            "function_call_output",
+            "2024-05-01T08:00:00Z",
+            "1:56 pm on 8 May, 2023",
+        ]
+    ),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=6),
     max_leaves=20,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -13,6 +13,8 @@ from typing import Final
 import click
 import grpc
 
+from nomemory.agents.home import Home
+from nomemory.agents.local_server import LocalServerError, ensure
 from nomemory.cli.terminal import one_line, printable
 from nomemory.client.channel import Identity
 from nomemory.client.errors import NoMemoryError
@@ -20,7 +22,9 @@ from nomemory.client.sync import Client
 
 _REASON = "ERROR_REASON_"
 DEFAULT_TARGET: Final = "127.0.0.1:7700"
-_ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/]+):\d{1,5}")
+LOCAL: Final = "local"
+"""Instead of an address: the local server of this user, which is started if it is not there."""
+_ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/]+):\d{1,5}|unix:.+|local")
 Command = Callable[..., None]
 _ATTEMPTS: Final = 2  # somebody is waiting: once more after a hiccup, then say so
 _IMPORT_TIMEOUT_S: Final = 600.0  # for one stream of at most 1,000 messages
@@ -90,7 +94,7 @@ def target_option(command: Command) -> Command:
         show_default=True,
         envvar="NOMEMORY_TARGET",
         show_envvar=True,
-        help="The server.",
+        help="The server; `local` is your own on this machine (docs/mcp.md).",
     )
     @click.option(
         "--api-key",
@@ -117,9 +121,26 @@ def target_option(command: Command) -> Command:
         if (tls_client_cert is None) != (tls_client_key is None):
             raise click.UsageError("--tls-client-cert and --tls-client-key go together.")
         identity = Identity(api_key=api_key, tls=tls, tls_ca=tls_ca, tls_cert=tls_client_cert, tls_key=tls_client_key)
-        command(target=Target(target, identity), **others)
+        with local_server() if target == LOCAL else nullcontext(target) as address:
+            command(target=Target(address, identity), **others)
 
     return connected
+
+
+@contextmanager
+def local_server() -> Iterator[str]:
+    """Start the local server, unless it is there, and keep it; returns its address.
+
+    Raises:
+        click.ClickException: it cannot be started.
+    """
+    home = Home.of_this_user()
+    with ExitStack() as use:
+        try:
+            ensure(home, use)
+        except LocalServerError as error:
+            raise click.ClickException(error.message) from None
+        yield home.target
 
 
 def client_option(command: Command) -> Command:
@@ -150,7 +171,7 @@ def _file_option(name: str, variable: str, help_text: str) -> Callable[[Command]
 
 def _address(text: str) -> str:
     if _ADDRESS.fullmatch(text) is None:
-        raise click.BadParameter(f"{text!r} is not of the form HOST:PORT.")
+        raise click.BadParameter(f"{text!r} is not of the form HOST:PORT, unix:PATH or local.")
     return text
 
 

@@ -98,18 +98,17 @@ def import_(  # noqa: PLR0913 - a parameter for each option
     """Store the messages of files; - is standard input.
 
     Takes JSON Lines with the contract's field names, OpenAI chat messages, exports of ChatGPT, Claude, WhatsApp, mem0,
-    Zep and Letta, and LoCoMo's JSON; docs/importing.md describes each. Importing a file again stores nothing twice,
-    so that is how to go on after an interruption. What cannot be stored goes to FILE.rejects.jsonl, with the reasons;
-    the exit code is then 1.
+    Zep and Letta, transcripts of Claude Code, Codex and Cursor, and LoCoMo's JSON; docs/importing.md describes each.
+    Importing a file again stores nothing twice, so that is how to go on after an interruption. What cannot be stored
+    goes to FILE.rejects.jsonl, with the reasons; the exit code is then 1.
     """
     if {rejects_path(file).resolve() for file in files} & {Path(file).resolve() for file in files}:
         raise click.UsageError("The rejects of a file would take the place of a file that is imported: rename it.")
-    given = Given(user, start, step, time_zone)
     send = _pretend if dry_run else functools.partial(client.import_messages, replace=replace)
     rejected = 0
     for file in files:
         source = Source(file)
-        found, items = _parsed(source, name, given)
+        found, items = _parsed(source, name, Given(user, start, step, time_zone, Path(file).stem))
         with Rejects(rejects_path(file)) as rejects:
             upload = Upload(send, functools.partial(rejects.write, file))
             _run(upload, items, source)

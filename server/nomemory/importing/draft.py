@@ -92,12 +92,16 @@ class Format(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the command line says that a file may not: whose messages these are, and when and where they were said."""
+    """What the command line says that a file may not: whose messages these are, and when and where they were said.
+
+    `file` is the file's name without its ending.
+    """
 
     user: str = ""
     start: datetime | None = None
     step: timedelta = timedelta(seconds=1)
     zone: tzinfo | None = None
+    file: str = ""
 
 
 ORIGINAL_ROLE: Final = "original_role"

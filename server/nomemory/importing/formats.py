@@ -18,6 +18,7 @@ from nomemory.importing.letta import Letta
 from nomemory.importing.locomo import Locomo
 from nomemory.importing.mem0 import Mem0
 from nomemory.importing.openai import OpenAI
+from nomemory.importing.transcripts import ClaudeCode, Codex, Cursor
 from nomemory.importing.whatsapp import WhatsApp
 from nomemory.importing.zep import Zep
 from nomemory.server.extension_point import ExtensionPoint
@@ -26,7 +27,10 @@ FormatFactory = Callable[[Given], Format]
 FORMATS: Final[Mapping[str, type[Importer]]] = MappingProxyType(
     {
         importer.name: importer
-        for importer in (MessageLines, Locomo, ChatGPT, Claude, Letta, Mem0, Zep, WhatsApp, OpenAI)
+        for importer in (
+            *(MessageLines, Locomo, ChatGPT, Claude, ClaudeCode, Codex, Cursor),
+            *(Letta, Mem0, Zep, WhatsApp, OpenAI),
+        )
     }
 )
 """Ours, by name, in the order in which they are tried: the more specific forms first."""

@@ -5,7 +5,8 @@ Whom a connection reads for, and with which credentials.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,6 +22,9 @@ from nomemory.v1.server_service_pb2_grpc import ServerServiceStub
 
 Metadata = tuple[tuple[str, str | bytes], ...]
 _INGEST: Final = "ingest"
+_PAUSES_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+"""How long a call that met no server waits before the next try: a channel takes a moment to notice a new one."""
+_EVERY_SCOPE: Final = frozenset({_INGEST, "query", "recall"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,11 @@ class BoundCaller:
         return (*self.metadata, *requests.bound_to(self.user_id))
 
 
+async def trusted(user_id: str) -> BoundCaller:
+    """Return a caller of a server that asks for no credentials: nobody has to ask it who this is."""
+    return BoundCaller(user_id, (), _EVERY_SCOPE)
+
+
 class UserNotNamedError(Exception):
     """The credentials are a service's, and the connection does not say for which user it reads."""
 
@@ -60,14 +69,19 @@ class Memory:
     Args:
         channel: to the server; the caller closes it.
         timeout_s: how long a call may take.
+        reach: is awaited before each call, and has started the server when it returns; a call that loses its server is
+            made again. None: nobody starts it.
     """
 
-    def __init__(self, channel: grpc.aio.Channel, timeout_s: float) -> None:
+    def __init__(
+        self, channel: grpc.aio.Channel, timeout_s: float, reach: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         self.query = QueryServiceStub(channel)
         self.ingest = IngestServiceStub(channel)
         self.recall = RecallServiceStub(channel)
         self._server = ServerServiceStub(channel)
         self._timeout_s = timeout_s
+        self._reach = reach
 
     async def call(self, method: Callable[..., Any], request: object, metadata: Metadata) -> Any:  # noqa: ANN401 - a method's own reply
         """Make a call.
@@ -75,6 +89,19 @@ class Memory:
         Raises:
             NoMemoryError: it did not succeed.
         """
+        if self._reach is None:
+            return await self._called(method, request, metadata)
+        for pause_s in _PAUSES_S:
+            await self._reach()
+            try:
+                return await self._called(method, request, metadata)
+            except NoMemoryError as error:
+                if error.code is not grpc.StatusCode.UNAVAILABLE or error.reason:
+                    raise
+            await asyncio.sleep(pause_s)
+        return await self._called(method, request, metadata)
+
+    async def _called(self, method: Callable[..., Any], request: object, metadata: Metadata) -> Any:  # noqa: ANN401 - as `call`
         try:
             return await method(request, metadata=metadata, timeout=self._timeout_s)
         except grpc.RpcError as error:

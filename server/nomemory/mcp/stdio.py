@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from mcp.server.stdio import stdio_server
 
-from nomemory.mcp.memory import Credential, Memory
+from nomemory.mcp.memory import BoundCaller, Memory
 from nomemory.mcp.server import MemoryServer
 
 
-async def serve(memory: Memory, credential: Credential) -> None:
-    """Answer until standard input ends."""
-    protocol = MemoryServer(memory, lambda _context: memory.bind(credential)).protocol()
+async def serve(memory: Memory, bind: Callable[[], Awaitable[BoundCaller]]) -> None:
+    """Answer until standard input ends.
+
+    Args:
+        memory: the server behind the tools.
+        bind: says for whom; may raise what `Memory.bind` raises.
+    """
+    protocol = MemoryServer(memory, lambda _context: bind()).protocol()
     async with stdio_server() as (incoming, outgoing):
         await protocol.run(incoming, outgoing, protocol.create_initialization_options())

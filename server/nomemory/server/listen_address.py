@@ -18,19 +18,30 @@ class ListenAddressError(CannotStartError):
     """The server must not, or cannot, listen there."""
 
 
+UNIX: Final = "unix:"
+"""What the address of a socket begins with; the rest is its path."""
+
+
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """A host and a port. Port 0 asks the system for a free one."""
+    """A host and a port, or a socket of the file system. Port 0 asks the system for a free one.
+
+    `host` is `unix:PATH` for a socket, whose file says who may use it; its port means nothing.
+    """
 
     host: str
     port: int
 
     def __str__(self) -> str:
+        if self.host.startswith(UNIX):
+            return self.host
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
     def is_loopback(self) -> bool:
         """Return whether only this machine can reach it."""
+        if self.host.startswith(UNIX):
+            return True
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -59,11 +70,13 @@ class Protection:
 
 
 def parse_listen_address(text: str) -> ListenAddress:
-    """Read `HOST:PORT`.
+    """Read `HOST:PORT`, or `unix:PATH`.
 
     Raises:
         ListenAddressError: it is not of that form.
     """
+    if text.startswith(UNIX) and len(text) > len(UNIX):
+        return ListenAddress(text, 0)
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isdecimal() or int(port) > 65535:  # noqa: PLR2004 - the largest port there is

@@ -26,7 +26,10 @@ class ServerSettings(SettingsGroup):
         description="File of the key that seals cursors and write tokens, where servers of one log share it. Unset: "
         "`server.key` in the data directory, which is made there.",
     )
-    listen: str = Field("127.0.0.1:7700", description="HOST:PORT to serve on; port 0 picks a free one.")
+    listen: str = Field(
+        "127.0.0.1:7700",
+        description="HOST:PORT to serve on; port 0 picks a free one. `unix:PATH`: a socket of its owner alone.",
+    )
     free_bytes_min: int = Field(
         32_000_000, ge=0, description="Free bytes on the data's disk without which the server does not start."
     )

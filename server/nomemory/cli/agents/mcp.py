@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from nomemory.agents.home import Home, user_here
+from nomemory.agents.local_server import LocalServer
 from nomemory.cli.configuration import address_option, configured
 from nomemory.cli.connection import Refused, Target, target_option
 from nomemory.client import channel
@@ -28,7 +31,10 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command("mcp")
-@click.option("--user", metavar="ID", help="Whose memory it is; left out where the credentials say it.")
+@click.option("--local", is_flag=True, help="Serve your own memory on this machine; no server has to be there.")
+@click.option(
+    "--user", metavar="ID", help="Whose memory it is; left out where the credentials say it. With --local: you."
+)
 @click.option(
     "--http",
     type=address_option,
@@ -39,7 +45,13 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--http-key", type=_FILE, metavar="FILE", help="Its key (PEM).")
 @target_option
 def mcp(
-    *, user: str | None, http: ListenAddress | None, http_cert: Path | None, http_key: Path | None, target: Target
+    *,
+    local: bool,
+    user: str | None,
+    http: ListenAddress | None,
+    http_cert: Path | None,
+    http_key: Path | None,
+    target: Target,
 ) -> None:
     """Serve agents a user's memory as tools of the Model Context Protocol.
 
@@ -51,8 +63,10 @@ def mcp(
     if http is None:
         if http_cert or http_key:
             raise click.UsageError("--http-cert and --http-key go with --http.")
-        asyncio.run(_on_standard_input(target, user))
+        asyncio.run(_of_this_user(user or user_here()) if local else _on_standard_input(target, user))
         return
+    if local:
+        raise click.UsageError("--local serves on standard input and output: --http does not go with it.")
     if user or target.identity.get("api_key"):
         raise click.UsageError("With --http each request says who it is: --user and --api-key do not go with it.")
     if (http_cert is None) != (http_key is None):
@@ -67,8 +81,23 @@ async def _on_standard_input(target: Target, user: str | None) -> None:
     from nomemory.mcp import stdio  # noqa: PLC0415 - an extra
     from nomemory.mcp.memory import Credential  # noqa: PLC0415 - an extra
 
+    credential = Credential(with_credential((), target.identity), user)
     async with _memory(target) as memory:
-        await stdio.serve(memory, Credential(with_credential((), target.identity), user))
+        await stdio.serve(memory, lambda: memory.bind(credential))
+
+
+async def _of_this_user(user: str) -> None:
+    """Serve the local server's memory. The tools are listed while that is still being started."""
+    home = Home.of_this_user()
+    server = LocalServer(home)
+    starting = asyncio.create_task(server.reach())
+    starting.add_done_callback(lambda task: task.cancelled() or task.exception())  # the first call meets it, too
+    await asyncio.sleep(0)  # it starts while the rest is loaded
+    from nomemory.mcp import stdio  # noqa: PLC0415 - an extra
+    from nomemory.mcp.memory import trusted  # noqa: PLC0415 - an extra
+
+    async with _memory(Target(home.target), server.reach) as memory:
+        await stdio.serve(memory, partial(trusted, user))
 
 
 async def _over_http(target: Target, address: ListenAddress, tls: TlsFiles | None) -> None:
@@ -100,12 +129,12 @@ async def _refuse_unguarded(memory: Memory, target: Target) -> None:
 
 
 @asynccontextmanager
-async def _memory(target: Target) -> AsyncIterator[Memory]:
+async def _memory(target: Target, reach: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[Memory]:
     from nomemory.mcp.memory import Memory  # noqa: PLC0415 - an extra
 
     opened = channel.open_async(target.address, channel_credentials(target.identity), _ATTEMPTS)
     async with opened:
         try:
-            yield Memory(opened, _TIMEOUT_S)
+            yield Memory(opened, _TIMEOUT_S, reach)
         except NoMemoryError as error:
             raise Refused(error, target.address) from None

@@ -1,0 +1,159 @@
+"""Stores what coding agents say: what their transcripts have gained since the last event, or the event's own text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from nomemory.agents.home import Home
+from nomemory.client.sync import Client
+from nomemory.importing.draft import Accepted, Draft, Given, Parsed, Place, Record, Refused, derived_id
+from nomemory.importing.fields import Fields, Importer
+from nomemory.importing.formats import FORMATS
+from nomemory.importing.transcripts import about, kept, turn_id
+from nomemory.importing.upload import Upload
+from nomemory.server.private_files import put
+from nomemory.server.structured_logs import get_logger
+
+_REMEMBERED: Final = 1_000
+"""Transcripts of which it is remembered how far they were read. One that is forgotten is read again, to no harm."""
+CURSOR_EVENTS: Final = {
+    "beforeSubmitPrompt": ("user", "prompt", ""),
+    "afterAgentResponse": ("assistant", "text", ""),
+    "afterShellExecution": ("tool", "output", "shell"),
+    "afterMCPExecution": ("tool", "result_json", "MCP"),
+}
+"""Of Cursor's events: who speaks, the field with the text, and the tool's name where the event has none."""
+
+_log = get_logger("agents")
+
+
+class Event(NamedTuple):
+    """What a hook was told.
+
+    Attributes:
+        agent: by the name of its transcripts' format.
+        user: whose memory it is.
+        at: when it came.
+        fields: of the agent's JSON.
+        name: what has happened, in the agent's word.
+        session: the session's id.
+        directory: the directory that the agent works in.
+    """
+
+    agent: str
+    user: str
+    at: datetime
+    fields: Fields
+    name: str
+    session: str
+    directory: str
+
+
+def parsed_event(raw: bytes, at: datetime) -> Event | None:
+    """Read what a hook has handed over: a line with the agent, one with the user, then JSON. None: it is no event."""
+    agent, user, text = (*raw.decode(errors="replace").split("\n", 2), "", "")[:3]
+    try:
+        fields = Fields(dict(json.loads(text)))
+    except (ValueError, TypeError, RecursionError):
+        _log.warning("a hook handed over no event", bytes=len(raw))
+        return None
+    roots = fields.value.get("workspace_roots")
+    directory = fields.text("cwd") or str(roots[0] if isinstance(roots, list) and roots else "")
+    session = fields.text("session_id") or fields.text("conversation_id")
+    return Event(agent, user, at, fields, fields.text("hook_event_name"), session, directory)
+
+
+class Capture:
+    """Stores what events tell of.
+
+    Args:
+        home: has the record of how far each transcript was read.
+        client: of the server.
+    """
+
+    def __init__(self, home: Home, client: Client) -> None:
+        self._home = home
+        self._client = client
+        self._read: dict[str, int] = {}
+        with suppress(OSError, ValueError, TypeError):
+            self._read = {path: int(end) for path, end in json.loads(home.progress.read_bytes()).items()}
+
+    def take(self, event: Event) -> None:
+        """Store what is new.
+
+        Raises:
+            NoMemoryError: the server did not store it.
+            OSError: the transcript cannot be read.
+        """
+        path = event.fields.text("transcript_path")
+        if event.agent == "cursor":
+            self._store(_of_cursor(event))
+        elif event.agent in FORMATS and Path(path).is_file():  # a session that has said nothing yet has none
+            self._follow(event, path)
+
+    def _follow(self, event: Event, path: str) -> None:
+        with Path(path).open("rb") as transcript:
+            self._store(self._gained(event, transcript))
+            ended = transcript.tell()
+        if self._read.pop(path, None) != ended:
+            put(self._home.progress, json.dumps({**self._read, path: ended}).encode())
+        self._read = dict([*self._read.items(), (path, ended)][-_REMEMBERED:])
+
+    def _gained(self, event: Event, transcript: BinaryIO) -> Iterator[Parsed]:
+        """Return what the lines say that are new; what has no end yet is left for the next time."""
+        reader = FORMATS[event.agent](Given(event.user))
+        begin = self._read.get(transcript.name, 0)
+        begin = begin if begin <= transcript.seek(0, 2) else 0
+        transcript.seek(0)
+        if begin:
+            list(_said(reader, transcript.readline()))  # it says which session this is
+        transcript.seek(begin)
+        for line in iter(transcript.readline, b""):
+            if not line.endswith(b"\n"):
+                transcript.seek(-len(line), 1)
+                return
+            yield from _said(reader, line)
+
+    def _store(self, items: Iterator[Parsed]) -> None:
+        upload = Upload(self._client.import_messages, _tell_refused)
+        for _ in upload.run(items):
+            pass
+
+
+def _said(reader: Importer, line: bytes) -> Iterator[Parsed]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return
+    yield from reader.parse(Record(Place("line", 0), value, None))
+
+
+def _of_cursor(event: Event) -> Iterator[Parsed]:
+    """Return what an event of Cursor's says. Its ids are those of the conversation and of what was generated."""
+    fields = event.fields
+    role, field, tool = CURSOR_EVENTS.get(event.name, ("", "", ""))
+    text = fields.text(field) if field else ""
+    if not text.strip():
+        return
+    own = derived_id("i", fields.text("generation_id"), event.name, text)
+    draft = Draft(
+        user_id=event.user,
+        ts=event.at,
+        role=role,
+        content=kept(text, role),
+        message_id=turn_id(event.session, own),
+        name=fields.text("tool_name") or tool,
+        conversation_id=event.session,
+        metadata=about(event.agent, event.directory),
+    )
+    yield draft.finish(Place("item", 1), None, ())
+
+
+def _tell_refused(_refused: Accepted | Refused, reasons: tuple[str, ...]) -> None:
+    """Name the fields that are wrong. Their words may quote what was said."""
+    _log.warning("a message of an agent was not stored", fields=[reason.partition(":")[0] for reason in reasons])

@@ -1,0 +1,144 @@
+"""What becomes of coding agents' transcripts. The lines are as the agents write them, without their long parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from importing.test_formats import ANN, START, accepted, ids, parsed, refusals
+
+from nomemory.importing.draft import Given, Skipped
+from nomemory.importing.files import Source
+from nomemory.importing.formats import detect, records
+from nomemory.importing.secret_shapes import LEFT_OUT, without_secrets
+from nomemory.importing.transcripts import kept
+
+CURSOR = replace(ANN, start=START, file="k1")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("claude_code.jsonl", "claude-code"), ("codex.jsonl", "codex"), ("cursor.jsonl", "cursor")],
+)
+def test_the_format_is_found_out(name: str, expected: str) -> None:
+    chosen, _ = detect(records(Source(f"tests/importing/files/{name}"), None), Given())
+    assert chosen.name == expected
+
+
+def test_claude_code_gives_what_was_said_and_what_tools_answered() -> None:
+    items = parsed("claude_code.jsonl", ANN)
+    assert [(one["role"], one.get("name"), one["content"]) for one in accepted(items)] == [
+        ("user", None, "Which port did we choose?"),
+        ("assistant", None, "I look at the settings."),
+        ("tool", "Bash", f"PORT=7710\nDB_PASSWORD={LEFT_OUT}"),
+        ("assistant", None, "端口是 7710。"),
+    ]
+    first = accepted(items)[0]
+    assert (first["ts"], first["conversation_id"]) == ("2026-03-02T09:00:01.313000Z", "s1")
+    assert first["metadata"] == {"agent": "claude-code", "project": "harbour"}
+    assert refusals(items) == [(12, "", ("timestamp: is required",))]
+    assert sum(isinstance(item, Skipped) for item in items) == 7
+
+
+def test_codex_gives_what_was_said_and_not_what_it_says_in_the_users_place() -> None:
+    assert [(one["role"], one.get("name"), one["content"]) for one in accepted(parsed("codex.jsonl", ANN))] == [
+        ("user", None, "Which port did we choose?"),
+        ("tool", "exec_command", "Process exited with code 0\nOutput:\nport=7710\n"),
+        ("assistant", None, "Port 7710."),
+    ]
+
+
+def test_cursor_needs_a_time_and_has_its_files_name_as_the_session() -> None:
+    assert [
+        (one["role"], one["content"], one["ts"], one["conversation_id"])
+        for one in accepted(parsed("cursor.jsonl", CURSOR))
+    ] == [
+        ("user", "Which port did we choose?", "2024-05-01T08:00:00Z", "k1"),
+        ("assistant", "Port 7710.", "2024-05-01T08:00:01Z", "k1"),
+    ]
+    reasons = {reason for _, _, found in refusals(parsed("cursor.jsonl", ANN)) for reason in found}
+    assert reasons == {"ts: the transcript has no times; give the time of the first message with --start"}
+
+
+@pytest.mark.parametrize("name", ["claude_code.jsonl", "codex.jsonl", "cursor.jsonl"])
+def test_ids_are_the_same_every_time_and_one_for_each_message(name: str) -> None:
+    found = ids(parsed(name, CURSOR))
+    assert found == ids(parsed(name, CURSOR))
+    assert len(set(found)) == len(found) >= 2
+
+
+def test_what_tools_answer_is_cut_in_the_middle_and_what_people_say_is_not() -> None:
+    long = "".join(f"line {number}\n" for number in range(1000))
+    cut = kept(long, "tool")
+    assert cut.startswith("line 0\n")
+    assert cut.endswith("line 999")
+    assert "characters left out]" in cut
+    assert len(cut) < 2_100
+    assert kept(long, "user") == long
+    assert len(kept("字" * 100_000, "user").encode()) < 262_144
+
+
+SECRETS = (
+    "AKIA" + "IOSFODNN7EXAMPLE",
+    "ghp_" + "abcdefghijklmnopqrstuvwxyz0123456789",
+    "glpat-" + "aB3dEfGh1jKlMn0pQrSt",
+    "sk-ant-api03-" + "aB3dEfGh1jKlMn0pQrStUvWx-_yz",
+    "rk_live_" + "51HabCdEfGhIjKlMnOpQrStUv",
+    "xoxb-" + "123456789012-1234567890123-AbCdEfGh1jKlMnOpQrStUvWx",
+    "eyJ" + "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-def_123",
+    "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n-----END OPENSSH PRIVATE KEY-----",
+)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_secret_of_a_known_form_is_left_out_wherever_it_stands(secret: str) -> None:
+    for around in ("{}", "before {} after", "KEY='{}'", "({})", "密钥{}。", '{{"a": "{}"}}'):
+        shown = without_secrets(around.format(secret))
+        assert secret not in shown
+        assert LEFT_OUT in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("export DB_PASSWORD=correcthorse", "correcthorse"),
+        ('"client_secret": "battery staple"', "battery staple"),
+        ("password: hunter2", "hunter2"),
+        ("postgres://ann:pa55@db.local/app", "pa55"),
+        ("Authorization: Basic YW5uOnBhc3M=", "YW5uOnBhc3M="),
+        ("curl -H 'authorization: Bearer abc.def'", "abc.def"),
+        ("-H 'X-Api-Key: 12345abcdef'", "12345abcdef"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIcut", "MIIcut"),
+    ],
+)
+def test_what_is_given_as_a_secret_is_left_out_and_its_name_stays(text: str, secret: str) -> None:
+    shown = without_secrets(text)
+    assert secret not in shown
+    assert LEFT_OUT in shown
+    assert shown.split(LEFT_OUT)[0] in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The token is checked in auth.py; the password comes from the vault.",
+        "test_handlesIPv4AddressesCorrectly[a-b]",
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "token = next(tokens)",
+        "max_tokens=2000, secret_name: str",
+        "d9428888-122b-11e1-b85c-61cd3cbb3210",
+        "http://127.0.0.1:7710/inspect/",
+        "api_key=os.environ['KEY']",
+    ],
+)
+def test_what_only_looks_like_one_stays(text: str) -> None:
+    assert without_secrets(text) == text
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=300))
+def test_nothing_else_is_changed_and_twice_is_once(text: str) -> None:
+    shown = without_secrets(text)
+    assert without_secrets(shown) == shown
+    assert LEFT_OUT in shown or shown == text

@@ -1,0 +1,173 @@
+"""What hooks store and what they put before the model, with the events and transcripts that the agents write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from local_memory.local import LocalHome, claude_line, event, written
+from server.fleet import until
+
+HALF = b'{"hook_event_name": "UserPromptSubmit", "prompt": "half a pair \\ud800"}'
+TOOL_USE = [{"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "cat port"}}]
+TOOL_RESULT = [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "7710", "is_error": False}]
+TURN = (
+    claude_line(1, "user", "Which port did we choose for the gateway?"),
+    claude_line(2, "assistant", TOOL_USE),
+    claude_line(3, "user", TOOL_RESULT),
+    claude_line(4, "assistant", [{"type": "text", "text": "The gateway is on port 7710."}]),
+)
+SAID = [
+    ("1", "Which port did we choose for the gateway?"),
+    ("Bash", "7710"),
+    ("2", "The gateway is on port 7710."),
+]
+
+
+@pytest.fixture
+def served(at: LocalHome) -> Iterator[LocalHome]:
+    """A home whose server is there."""
+    with at.served():
+        yield at
+
+
+@pytest.fixture
+def transcript(tmp_path: Path) -> Path:
+    return tmp_path / "s1.jsonl"
+
+
+def stored(at: LocalHome, *expected: tuple[str, str]) -> bool:
+    return until(lambda: at.said() == list(expected))
+
+
+def test_a_turn_is_stored_as_it_was_said_and_an_import_adds_nothing(served: LocalHome, transcript: Path) -> None:
+    written(transcript, *TURN)
+    assert served.hook("claude-code", event("Stop", transcript)) == ""
+    assert stored(served, *SAID), served.said()
+    with served.calls() as client:
+        (first, *_) = list(client.iter_messages("ann"))[::-1]
+    assert (first.conversation_id, dict(first.metadata)) == ("s1", {"agent": "claude-code", "project": "harbour"})
+    assert first.ts.ToJsonString() == "2026-03-02T09:00:01Z"
+    again = served.run("import", "--target", "local", "--user", "ann", str(transcript))
+    assert (again.returncode, "3 already there" in again.stdout) == (0, True), again.stdout + again.stderr
+
+
+def test_only_what_is_new_is_stored_and_half_a_line_waits_for_its_end(served: LocalHome, transcript: Path) -> None:
+    last = json.dumps(TURN[3])
+    written(transcript, *TURN[:3])
+    transcript.write_text(transcript.read_text() + last[:40])
+    served.hook("claude-code", event("Stop", transcript))
+    assert stored(served, *SAID[:2])
+    transcript.write_text(transcript.read_text() + last[40:] + "\n")
+    served.hook("claude-code", event("SessionEnd", transcript))
+    assert stored(served, *SAID)
+
+
+def test_odd_lines_cost_themselves(served: LocalHome, transcript: Path) -> None:
+    odd = ("", "not json", "[]", "null", '{"type": "user"}', '{"type": "assistant", "message": 3}', "\x00", '{"a":' * 9)
+    written(transcript, *odd, *TURN[:1], claude_line(2, "user", "half a pair: \ud800"), *odd, *TURN[1:])
+    served.hook("claude-code", event("Stop", transcript))
+    assert stored(served, *SAID)
+    log = served.home.log.read_text()
+    assert "was not stored" in log
+    assert "half a pair" not in log
+
+
+def test_codex_is_read_from_where_it_was_left_and_its_own_words_are_left_out(
+    served: LocalHome, transcript: Path
+) -> None:
+    def line(number: int, **payload: object) -> dict[str, object]:
+        at = f"2026-03-02T09:00:0{number}.000Z"
+        kind = "session_meta" if "cwd" in payload else "response_item"
+        return {"timestamp": at, "ordinal": number, "type": kind, "payload": payload}
+
+    rules = {"type": "input_text", "text": "# AGENTS.md instructions for /work\n\n<INSTRUCTIONS>tabs</INSTRUCTIONS>"}
+    place = {"type": "input_text", "text": "<environment_context>\n<cwd>/work</cwd>\n</environment_context>"}
+    asked = {"type": "input_text", "text": "Which port?"}
+    answer = {"type": "output_text", "text": "7710."}
+    written(
+        transcript,
+        line(0, id="c1", cwd="/work/harbour"),
+        line(1, type="message", role="developer", content=[asked]),
+        line(2, type="message", role="user", id="m1", content=[rules, place]),
+        line(3, type="message", role="user", id="m2", content=[place, asked]),
+    )
+    served.hook("codex", event("SessionStart", transcript, "c1"))
+    assert stored(served, ("1", "Which port?"))
+    written(
+        transcript,
+        line(4, type="function_call", name="exec_command", call_id="call_1", arguments="{}"),
+        line(5, type="function_call_output", id="o1", call_id="call_1", output="port=7710"),
+        line(6, type="message", role="assistant", id="m3", content=[answer]),
+    )
+    served.hook("codex", event("Stop", transcript, "c1"))
+    assert stored(served, ("1", "Which port?"), ("exec_command", "port=7710"), ("2", "7710."))
+    again = served.run("import", "--target", "local", "--user", "ann", str(transcript))
+    assert "3 already there" in again.stdout, again.stdout
+
+
+def test_cursor_says_it_in_its_events(served: LocalHome) -> None:
+    common = {"conversation_id": "k1", "generation_id": "g1", "workspace_roots": ["/work/harbour"]}
+    for name, more in (
+        ("beforeSubmitPrompt", {"prompt": "Which port?", "attachments": []}),
+        ("afterShellExecution", {"command": "cat port", "output": "7710", "duration": 5}),
+        ("afterAgentResponse", {"text": "7710."}),
+        ("stop", {"status": "completed"}),
+    ):
+        assert served.hook("cursor", {**common, "hook_event_name": name, **more}) == ""
+    assert stored(served, ("1", "Which port?"), ("shell", "7710"), ("2", "7710."))
+
+
+def test_what_bears_on_a_prompt_is_put_before_the_model_with_its_ids(served: LocalHome, transcript: Path) -> None:
+    other = transcript.with_name("s2.jsonl")
+    written(transcript, *TURN)
+    written(other, claude_line(9, "user", "The gateway of this one is on port 9000.", "s2", cwd="/work/lighthouse"))
+    for path in (transcript, other):
+        served.hook("claude-code", event("Stop", path))
+    assert until(lambda: len(served.said()) == 4)
+    with served.calls() as client:
+        ids = {item.content: item.message_id for item in client.iter_messages("ann")}
+
+    def asked(prompt: str, session: str = "s3") -> str:
+        return served.hook("claude-code", event("UserPromptSubmit", transcript, session, prompt=prompt))
+
+    assert until(lambda: "7710" in asked("Which port is the gateway on?"))
+    said = json.loads(asked("Which port is the gateway on?"))["hookSpecificOutput"]
+    assert said["hookEventName"] == "UserPromptSubmit"
+    assert ids["The gateway is on port 7710."] in said["additionalContext"]
+    assert "9000" not in said["additionalContext"]  # of another project
+    assert asked("Which port is the gateway on?", "s1") == ""  # the model has read its own session
+    assert asked("Translate this poem about glaciers into Welsh, please.") == ""
+
+
+def test_one_users_hooks_show_nothing_of_another(served: LocalHome, transcript: Path) -> None:
+    written(transcript, *TURN)
+    served.hook("claude-code", event("Stop", transcript), user="bob")
+    assert until(lambda: len(served.said("bob")) == 3)
+    prompt = event("UserPromptSubmit", transcript, "s3", prompt="Which port is the gateway on?")
+    assert until(lambda: "7710" in served.hook("claude-code", prompt, user="bob"))
+    assert served.hook("claude-code", prompt, user="ann") == ""
+
+
+def test_without_a_server_the_hook_says_nothing_and_what_it_was_told_is_stored_later(
+    at: LocalHome, transcript: Path
+) -> None:
+    at.home.made()
+    written(transcript, *TURN)
+    assert at.hook("claude-code", event("UserPromptSubmit", transcript, prompt="Which port?")) == ""
+    assert at.hook("cursor", {"hook_event_name": "afterAgentResponse", "text": "Hi.", "conversation_id": "k1"}) == ""
+    assert until(lambda: at.server() is not None)
+    assert stored(at, *SAID, ("2", "Hi."))
+    assert list(at.home.waiting.iterdir()) == []
+
+
+@pytest.mark.parametrize("handed", [b"", b"{", b"[]", b'"text"', b"\xff\xfe", b"[" * 100_000, b'{"prompt": 3}', HALF])
+def test_whatever_it_is_handed_the_agent_is_told_nothing(served: LocalHome, handed: bytes) -> None:
+    assert served.hook("claude-code", handed) == ""
+    assert served.server() is not None
+
+
+def test_a_home_that_is_gone_is_no_failure_of_the_agent(tmp_path: Path) -> None:
+    assert LocalHome(tmp_path / "gone").hook("claude-code", event("Stop", tmp_path)) == ""

@@ -1,0 +1,129 @@
+"""Hooks go into an agent's settings and out again, and everything else there stays as it was."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from local_memory.local import LocalHome
+
+from nomemory.agents.install import AGENTS
+
+FILES = {"claude-code": ".claude/settings.json", "codex": ".codex/hooks.json", "cursor": ".cursor/hooks.json"}
+OWN = {"type": "command", "command": "say done"}
+BEFORE = {
+    "none": None,
+    "ours only": "{}",
+    "odd spaces": f'{{ "model":"opus" ,\n\n   "hooks" : {{"Stop": [ {{"hooks": [{json.dumps(OWN)}]}} ]}}, "é": "ü" }}',
+    "tabs": '{\n\t"hooks": {\n\t\t"Stop": []\n\t}\n}',
+}
+
+
+def settings(at: LocalHome, name: str) -> Path:
+    return at.root / FILES[name]
+
+
+def put(path: Path, text: str | None) -> None:
+    path.parent.mkdir(exist_ok=True)
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE.keys())
+def test_taking_the_hooks_out_restores_exactly_what_was_there(at: LocalHome, name: str, before: str | None) -> None:
+    path = settings(at, name)
+    put(path, before)
+    for _ in range(2):  # a second time changes nothing
+        done = at.run("agent", "install", name, "--yes")
+        assert done.returncode == 0, done.stderr
+    assert path.read_text().count("hook.py") == len(AGENTS[name].events)
+    assert at.run("agent", "uninstall", name, "--yes").returncode == 0
+    assert (path.read_text(encoding="utf-8") if path.exists() else None) == before
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_was_changed_since_stays(at: LocalHome, name: str) -> None:
+    path = settings(at, name)
+    at.run("agent", "install", name, "--yes")
+    now = json.loads(path.read_text())
+    now["hooks"]["Stop" if name != "cursor" else "stop"] = [{"hooks": [OWN]}, *now["hooks"].get("Stop", [])]
+    path.write_text(json.dumps(now | {"later": True}))
+    assert at.run("agent", "uninstall", name, "--yes").returncode == 0
+    rest = json.loads(path.read_text())
+    assert rest.pop("version", 1) == 1
+    assert rest == {"hooks": {"Stop" if name != "cursor" else "stop": [{"hooks": [OWN]}]}, "later": True}
+
+
+def test_hooks_that_are_put_in_again_after_a_change_come_out_whole(at: LocalHome) -> None:
+    path = settings(at, "claude-code")
+    at.run("agent", "install", "claude-code", "--yes")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"later": True}))
+    at.run("agent", "install", "claude-code", "--yes")
+    assert at.run("agent", "uninstall", "claude-code", "--yes").returncode == 0
+    assert json.loads(path.read_text()) == {"later": True}
+
+
+def test_settings_without_hooks_of_ours_are_not_touched(at: LocalHome) -> None:
+    path = settings(at, "codex")
+    put(path, BEFORE["odd spaces"])
+    assert at.run("agent", "uninstall", "codex", "--yes").returncode == 0
+    assert path.read_text(encoding="utf-8") == BEFORE["odd spaces"]
+
+
+def test_it_shows_what_changes_and_asks(at: LocalHome) -> None:
+    path = settings(at, "codex")
+    put(path, "{}")
+    asked = at.run("agent", "install", "codex", answer="n\n")
+    assert '+    "UserPromptSubmit": [' in asked.stdout
+    assert f"Change {path}?" in asked.stdout
+    assert path.read_text() == "{}"
+    assert at.run("agent", "install", "codex", answer="y\n").returncode == 0
+    assert path.read_text() != "{}"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    ["{", "[]", '// comment\n{"a": 1}', '{"hooks": 3}', '{"hooks": {"Stop": "x"}}', '{"a": "\\ud800"}', "[" * 90_000],
+)
+def test_settings_of_another_form_are_left_alone(at: LocalHome, broken: str) -> None:
+    path = settings(at, "claude-code")
+    put(path, broken)
+    refused = at.run("agent", "install", "claude-code", "--yes")
+    assert (refused.returncode, "nothing was changed" in refused.stderr) == (1, True)
+    assert path.read_text() == broken
+
+
+def test_a_link_stays_a_link(at: LocalHome) -> None:
+    real = at.root / "dotfiles.json"
+    real.write_text('{"hooks": {}}')
+    path = settings(at, "claude-code")
+    path.parent.mkdir()
+    path.symlink_to(real)
+    at.run("agent", "install", "claude-code", "--yes")
+    assert path.is_symlink()
+    assert "hook.py" in real.read_text()
+
+
+def test_the_command_that_it_writes_is_one_that_the_agent_can_run(at: LocalHome) -> None:
+    at.run("agent", "install", "claude-code", "--user", "o'brien", "--yes")
+    (entry,) = json.loads(settings(at, "claude-code").read_text())["hooks"]["Stop"]
+    command = entry["hooks"][0]["command"]
+    assert "o'brien" in shlex.split(command)
+    done = subprocess.run(["sh", "-c", command], input=b"{}", capture_output=True, timeout=30, check=False)  # noqa: S607 - whichever there is
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_the_plugin_hooks_the_same_events_and_names_commands_that_exist(at: LocalHome) -> None:
+    plugin = Path("plugins/nomemory")
+    hooks = json.loads((plugin / "hooks/hooks.json").read_text())["hooks"]
+    assert tuple(hooks) == AGENTS["claude-code"].events
+    for ((entry,),) in ((one["hooks"] for one in entries) for entries in hooks.values()):
+        words = shlex.split(entry["command"].removesuffix(" || true"))
+        done = at.run(*words[1:], answer="{}")
+        assert (words[0], done.returncode, done.stdout, done.stderr) == ("nomemory", 0, "", "")
+    (served,) = json.loads((plugin / ".claude-plugin/plugin.json").read_text())["mcpServers"].values()
+    assert served == {"command": "nomemory", "args": ["mcp", "--local"]}

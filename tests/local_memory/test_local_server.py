@@ -1,0 +1,162 @@
+"""`nomemory mcp --local`: one command, one server for all agents of a user, and nothing to clean up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from local_memory.local import NOMEMORY, LocalHome, agent, recalled, shown
+from server.fleet import until
+
+from nomemory.agents.home import user_here
+from nomemory.agents.local_server import LocalServerError, answers
+
+PORT = "We put the gateway on port 7710."
+FERRY = "The ferry to Aalborg leaves from quay four."
+
+
+async def happened(look: Callable[[], object]) -> bool:
+    return await asyncio.to_thread(until, lambda: bool(look()))
+
+
+async def test_the_tools_are_listed_before_a_server_is_there(at: LocalHome) -> None:
+    at.home.made()
+    with at.home.starting():
+        async with agent(at) as client:
+            assert {tool.name for tool in (await client.list_tools()).tools} >= {"recall", "remember"}
+            assert not at.servers()
+
+
+async def test_what_was_remembered_is_recalled(at: LocalHome) -> None:
+    async with agent(at) as client:
+        remembered = await client.call_tool("remember", {"content": PORT})
+        assert remembered.structured_content["outcome"] == "created"
+        assert PORT in await recalled(client, "Which port is the gateway on?")
+
+
+async def test_a_second_agent_finds_the_server_and_keeps_it_when_the_first_is_killed(
+    at: LocalHome, tmp_path: Path
+) -> None:
+    async with agent(at) as second:
+        async with agent(at, pid_file=tmp_path / "pid") as first:
+            await first.call_tool("remember", {"content": PORT})
+            await second.call_tool("remember", {"content": FERRY})
+            server = at.server()
+            os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+        assert PORT in await recalled(second, "Which port is the gateway on?")
+        assert FERRY in await recalled(second, "Where does the ferry leave from?")
+        assert at.servers() == [server]
+
+
+async def test_a_server_that_was_killed_is_started_again_and_has_everything(at: LocalHome) -> None:
+    async with agent(at) as client:
+        await client.call_tool("remember", {"content": PORT})
+        killed = at.server()
+        assert killed
+        os.kill(killed, signal.SIGKILL)
+        assert await happened(lambda: killed not in at.servers())
+        assert PORT in await recalled(client, "Which port is the gateway on?")
+        assert at.servers() != [killed]
+
+
+async def test_two_agents_that_begin_at_once_start_one_server(at: LocalHome) -> None:
+    async with agent(at) as first, agent(at) as second:
+        await asyncio.gather(*(one.call_tool("messages_list", {}) for one in (first, second)))
+        assert len(at.servers()) == 1
+
+
+def test_what_a_killed_server_left_is_in_nobodys_way(at: LocalHome) -> None:
+    with at.served() as home:
+        killed = at.server()
+        assert killed
+        os.kill(killed, signal.SIGKILL)
+        assert until(lambda: not answers(home))
+        assert home.hooks.exists()
+        with at.served():
+            assert at.server() not in {killed, None}
+
+
+def test_an_agent_that_is_killed_while_it_starts_the_server_keeps_nobody_waiting(at: LocalHome) -> None:
+    starter = subprocess.Popen([NOMEMORY, "mcp", "--local"], env=at.environment, stdin=subprocess.PIPE)
+    assert until((at.home.root / "starting").exists)
+    starter.kill()
+    starter.wait()
+    with at.served(), at.calls() as client:
+        assert client.server_info()
+
+
+def test_it_ends_when_nobody_has_used_it_for_a_while(at: LocalHome) -> None:
+    with at.served(idle_s=1.0) as home:
+        server = at.server()
+        with pytest.raises(subprocess.TimeoutExpired):  # twice as long as it would stay
+            subprocess.run(["tail", f"--pid={server}", "-f", os.devnull], timeout=2, check=False)  # noqa: S607 - coreutils
+    assert until(lambda: not at.servers())
+    assert not home.hooks.exists()
+
+
+def test_somebody_who_comes_while_it_ends_gets_another_one(at: LocalHome) -> None:
+    with at.served(idle_s=0.2):
+        pass
+    with at.served(), at.calls() as client:
+        assert client.server_info()
+
+
+def test_nobody_else_can_look_in(at: LocalHome) -> None:
+    with at.served() as home:
+        for path in (home.root, home.data, home.hooks, Path(home.target.removeprefix("unix:"))):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
+def test_settings_of_another_server_do_not_keep_it_from_serving_its_owner(
+    at: LocalHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("API_KEYS", "JWT_ISSUER", "TLS_CERT", "KEY_FILE", "HTTP", "METRICS", "LISTEN", "DATA"):
+        monkeypatch.setenv(f"NOMEMORY_{variable}", "elsewhere")
+    with at.served(), at.calls() as client:
+        assert client.server_info()
+
+
+async def test_why_it_cannot_start_is_told_to_the_agent(at: LocalHome) -> None:
+    at.home.made().data.touch()
+    async with agent(at) as client:
+        result = await client.call_tool("messages_list", {})
+        assert result.is_error
+        assert "data directory" in shown(result)
+
+
+def test_a_path_that_is_too_long_for_a_socket_is_told(tmp_path: Path) -> None:
+    long = LocalHome(tmp_path / ("deep" * 30))
+    with pytest.raises(LocalServerError, match="too long"), long.served():
+        pass
+
+
+def test_a_user_has_the_name_that_the_system_has_and_one_place_to_serve(at: LocalHome) -> None:
+    assert user_here() == subprocess.check_output(["id", "-un"], text=True).strip()  # noqa: S607 - coreutils
+    wrong = at.run("mcp", "--local", "--http", "127.0.0.1:0")
+    assert (wrong.returncode, "--http" in wrong.stderr) == (2, True)
+
+
+def test_the_quickstart_shows_answers_and_takes_its_talk_out_again(at: LocalHome) -> None:
+    shown = at.run("quickstart", "--no-inspector")
+    assert shown.returncode == 0, shown.stderr
+    assert "port 7710" in shown.stdout.split("Which port does the gateway use?")[1]
+    assert str(at.home.root) in shown.stdout
+    users = at.run("users", "--target", "local")
+    assert (users.returncode, "quickstart" in users.stdout) == (0, False)
+
+
+def test_the_quickstart_serves_the_inspector_until_it_is_stopped(at: LocalHome) -> None:
+    process = subprocess.Popen([NOMEMORY, "quickstart"], env=at.environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    for line in process.stdout:
+        if "/inspect/#token=" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    assert "The talk was erased" in process.stdout.read()
+    assert process.wait(30) == 0
