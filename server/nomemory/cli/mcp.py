@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -46,8 +45,6 @@ def mcp(
     On standard input and output it reads for --user, with the credentials of this command. Over HTTP each request has
     credentials of its own (`authorization`, and `x-user-id` of a service), which are passed on to the server.
     """
-    if find_spec("mcp") is None:
-        raise click.ClickException("The protocol's package is missing: pip install 'nomemory[mcp]'")
     if http is None:
         if http_cert or http_key:
             raise click.UsageError("--http-cert and --http-key go with --http.")

@@ -16,10 +16,10 @@ from typing import Final
 import click
 
 from nomemory.cli.output import Check
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.vector_check import check_vector_index
 from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError, DataDirectoryUnusableError
-from nomemory.server.embedding.factory import EmbedderSettingsError
 from nomemory.server.faults import Fault
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.lexical.tantivy.listing import compare_words
@@ -38,7 +38,6 @@ _RESTORE = "Restore a backup: nomemory restore BACKUP --replace."
 _REPAIR = "Stop the server and run: nomemory doctor --repair."
 _NAMED_MAX = 10
 _IN_POSTGRES: Final = "the message log is in PostgreSQL (NOMEMORY_LOG), and --repair and --delete-damaged mend a file"
-_REFUSALS = (DataDirectoryBusyError, DataDirectoryUnusableError, LogUnusableError, LogVersionError, sqlite3.Error)
 _ON_DISK = "Vectors on disk"
 _MENDED = "The server mends it when it starts. Until then its status names the index."
 
@@ -55,7 +54,7 @@ def check_vectors(settings: Settings) -> Iterator[Check]:
 def _compared(settings: Settings) -> Check:
     try:
         found = asyncio.run(check_vector_index(settings))
-    except (Fault, EmbedderSettingsError) as error:
+    except (Fault, CannotStartError) as error:
         return Check(_ON_DISK, "warn", f"cannot be read: {error}", _MENDED)
     if found is None:
         return Check(_ON_DISK, "skip", "no index of this embedder yet")
@@ -158,7 +157,7 @@ def check_postgres(settings: Settings) -> Iterator[Check]:
     try:
         store = log_store(settings, directory)
         log, lost = store.position(), known_loss(directory, store.position)
-    except (LogUnusableError, LogVersionError) as error:
+    except CannotStartError as error:
         yield Check("Message log", "fail", str(error), "Check the database, or NOMEMORY_LOG.")
         return
     sequence = log.sequence if log else 0
@@ -189,5 +188,5 @@ def treat(settings: Settings, *, repair: bool, accept_loss: bool, delete_damaged
             yield f"{delete(directory):,} damaged messages are deleted."
         if repair:
             yield from mend(directory) or ["There is nothing to repair."]
-    except _REFUSALS as error:
+    except (CannotStartError, sqlite3.Error) as error:
         raise click.ClickException(str(error)) from None

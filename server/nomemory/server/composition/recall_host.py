@@ -19,7 +19,7 @@ from nomemory.recall.model.evidence import EnoughRule
 from nomemory.recall.planning.base import Planner
 from nomemory.recall.skills import loader as skill_loader
 from nomemory.recall.tools.query_stub import QueryStub
-from nomemory.server.cannot_start import CannotStartError
+from nomemory.server.cannot_start import CannotStartError, need_extra
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.metrics.meters import Meters
@@ -47,6 +47,7 @@ def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnsweredBy:
 
     Raises:
         RecallSettingsError: there is no such planner, or its settings are missing.
+        ExtraMissingError: what the model needs is not installed.
     """
     name = settings.recall.planner
     if answers_with_model(settings):
@@ -75,7 +76,12 @@ def _model(settings: Settings, stack: AsyncExitStack) -> AnsweredBy:
 
 
 def recall_model(settings: Settings, stack: AsyncExitStack) -> ChatEndpoint:
-    """Connect to the model that the settings name; closed with the stack."""
+    """Connect to the model that the settings name; closed with the stack.
+
+    Raises:
+        ExtraMissingError: the client of such endpoints is not installed.
+    """
+    need_extra("openai", ("openai",), "NOMEMORY_RECALL_MODEL")
     from nomemory.recall.llm.client import ChatEndpoint, connect  # noqa: PLC0415 - it takes half a second
 
     key, timeout_s = settings.openai.api_key, settings.recall.model_timeout_s
