@@ -7,7 +7,7 @@ COPY recall ./recall
 COPY skills ./skills
 COPY clients/python ./clients/python
 RUN python -m venv --without-pip /opt/nomemory \
- && python -m pip --python /opt/nomemory/bin/python install --no-cache-dir --constraint constraints.txt ./clients/python '.[postgres]'
+ && python -m pip --python /opt/nomemory/bin/python install --no-cache-dir --constraint constraints.txt ./clients/python '.[openai,otel,postgres,qdrant]'
 
 FROM python:3.12-slim
 LABEL org.opencontainers.image.title="NoMemory" \

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,13 @@ ROOT = Path(__file__).parent.parent.parent
 WITHOUT = """
 import importlib.util, sys
 known = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *more: None if name == {package!r} else known(name, *more)
+importlib.util.find_spec = lambda name, *more: None if name in {packages!r} else known(name, *more)
+sys.modules.update(dict.fromkeys({packages!r}))
 from nomemory.cli.main import main
 sys.argv = ["nomemory", *{arguments!r}]
 main()
 """
+"""Nothing finds the packages, and importing one fails."""
 WANTED = {
     "NOMEMORY_EMBEDDER=openai": ("openai", "openai", {"NOMEMORY_EMBEDDER": "openai"}),
     "NOMEMORY_RECALL_MODEL": ("openai", "openai", {"NOMEMORY_RECALL_MODEL": "qwen3:8b"}),
@@ -31,13 +34,27 @@ INCLUDED = {"mcp"}
 """Extras of former versions, whose packages come with every installation."""
 
 
+def command(packages: Sequence[str], *arguments: str) -> list[str]:
+    """Return a command that runs as if packages were not installed."""
+    return [sys.executable, "-c", WITHOUT.format(packages=tuple(packages), arguments=arguments)]
+
+
 def run(package: str, where: Path, more: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command as if a package were not installed."""
-    program = WITHOUT.format(package=package, arguments=arguments)
+    """Run a command without a package to its end."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NOMEMORY_")}
-    return subprocess.run(
-        [sys.executable, "-c", program], env=kept | more, cwd=where, capture_output=True, text=True, check=False
-    )
+    asked = command([package], *arguments)
+    return subprocess.run(asked, env=kept | more, cwd=where, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_server_whose_settings_ask_for_no_extra_needs_none(workers: str, tmp_path: Path) -> None:
+    packages = sorted({package for _, package, _ in WANTED.values()})
+    serve = ("serve", "--data", "data", "--listen", "127.0.0.1:0", "--workers", workers)
+    with subprocess.Popen(command(packages, *serve), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith("NoMemory serves 127.0.0.1:")
+        server.terminate()
+    assert server.returncode == 0
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
