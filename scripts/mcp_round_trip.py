@@ -1,7 +1,7 @@
-"""An agent's first minute with a command that speaks the Model Context Protocol: python mcp_round_trip.py COMMAND [ARGUMENT …].
+"""An agent's first minute with a command that speaks the Model Context Protocol.
 
-It starts the command, stores a message, and recalls it by other words than it was said in. Needs nothing but what an
-installed NoMemory has.
+`python scripts/mcp_round_trip.py COMMAND [ARGUMENT …]` starts the command, stores a message, and recalls it by other
+words than it was said in. It needs nothing but what an installed NoMemory has.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mcp import StdioServerParameters
 from mcp.client import Client
+from usage import show_help
 
 SAID = "My cat weighs six kilograms."
 ASKED = "How heavy is my pet?"
@@ -42,7 +43,5 @@ async def main(command: str, arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 1 or sys.argv[1] in {"-h", "--help"}:
-        print(__doc__)
-        raise SystemExit(0 if len(sys.argv) > 1 else 2)
+    show_help(__doc__)
     asyncio.run(main(sys.argv[1], sys.argv[2:]))

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from usage import show_help
+
 ROOT = Path(__file__).parent.parent
 FIRST = ["README.md", "README.zh.md", "SECURITY.md"]
 LANDING = {"README.md": "website/landing.md"}
@@ -102,4 +104,5 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    show_help(__doc__)
     main(Path(sys.argv[1]))
