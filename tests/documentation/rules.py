@@ -130,6 +130,7 @@ RULES = (
     Rule("docs/inspector.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/installing.md", "sh", COMMANDS, why="it takes minutes; scripts/check_dists installs the packages"),
     Rule("docs/mcp.md", "sh", COMMANDS, "claude", OF_OTHERS),
+    Rule("docs/releasing.md", "sh", COMMANDS, why="it publishes; tests/test_release.py tries what checks it"),
     Rule("docs/mcp.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/mcp.md", "json", "tests/documentation/test_data.py::test_the_agents_are_told_of_a_command"),
     Rule("docs/tracing.md", "sh", COMMANDS, why=SERVES),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, closing
 from functools import partial
-from typing import TYPE_CHECKING
 
 from nomemory.server.composition.log_store import QueuedWriter, log_store
 from nomemory.server.composition.log_watch import CommitSignal
@@ -13,7 +12,7 @@ from nomemory.server.composition.vector_spaces import FormerModelLostError, Vect
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.lexical.protocol import LexicalIndex
+from nomemory.server.lexical.protocol import LexicalIndex, LexicalProgress, WordsInLog
 from nomemory.server.lexical.tantivy.indexer_calls import Follow
 from nomemory.server.lexical.tantivy.indexer_process import LexicalIndexerProcess
 from nomemory.server.lexical.tantivy.reader import open_or_discard
@@ -40,9 +39,6 @@ from nomemory.server.tracing.traced import traced_changes, traced_embedder
 from nomemory.server.vector.collection import collection_of, discard_foreign_vectors
 from nomemory.server.vector.model_change import IndexedSpace, ModelChange, SpacesInUse, UnusedCollections
 from nomemory.server.vector.space import ServingSpace, VectorSpace
-
-if TYPE_CHECKING:
-    from nomemory.server.lexical.postgres.reader import WordsInLog
 
 _log = get_logger("server")
 _ANEW = "it did not belong to this log, or was ahead of it, and is built anew since the server started"
@@ -155,13 +151,9 @@ class WriterAssembly:
     def _open_feed(self) -> ChangeFeed:
         return self._store.feed(self._damage)()
 
-    def _lexical(self) -> tuple[LexicalIndexerProcess | WordsInLog, LexicalIndex]:
+    def _lexical(self) -> tuple[LexicalProgress, LexicalIndex]:
         words_in_log = self._store.words(self._damage, self._stack)
-        if words_in_log is None:
-            return self._words_beside()
-        from nomemory.server.lexical.postgres.reader import WordsInLog  # noqa: PLC0415 - the driver is an extra
-
-        return WordsInLog(), words_in_log
+        return (WordsInLog(), words_in_log) if words_in_log is not None else self._words_beside()
 
     def _words_beside(self) -> tuple[LexicalIndexerProcess, LexicalIndex]:
         words = open_or_discard(self._directory.lexical)
