@@ -24,7 +24,7 @@ from nomemory.server.faults import Fault
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.lexical.tantivy.listing import compare_words
 from nomemory.server.lexical.tantivy.schema import lexical_checkpoint
-from nomemory.server.log.protocol import LogMovedError, LogUnusableError, LogVersionError
+from nomemory.server.log.protocol import LogMovedError
 from nomemory.server.log.sqlite.inspection import check_counts, inspect
 from nomemory.server.log.sqlite.schema import SCHEMA_VERSION, identity, open_for_reading, position_at
 from nomemory.server.maintenance.loss import accept_loss as begin_anew
@@ -73,12 +73,12 @@ def check_data(directory: DataDirectory) -> Iterator[Check]:
         return
     yield _check_privacy(directory.root)
     try:
-        yield _check_history(directory)
+        yield _check_history(known_loss(directory, partial(position_at, directory.log)), _RESTORE)
         log = position_at(directory.log)
     except LogMovedError as error:
         yield Check("Message log's history", "fail", "no server serves it", str(error))
         return
-    except (LogUnusableError, LogVersionError) as error:
+    except CannotStartError as error:
         yield Check("Message log's history", "fail", str(error), _RESTORE)
         return
     if log is None:
@@ -105,9 +105,9 @@ def _check_privacy(root: Path) -> Check:
     return Check("Permissions", "ok", "its owner's alone")
 
 
-def _check_history(directory: DataDirectory) -> Check:
-    if lost := known_loss(directory, partial(position_at, directory.log)):
-        advice = f"{_RESTORE} Or accept the loss: nomemory doctor --accept-loss."
+def _check_history(lost: str, restore: str) -> Check:
+    if lost:
+        advice = f"{restore} Or accept the loss: nomemory doctor --accept-loss."
         return Check("Message log's history", "fail", f"it has lost changes: {lost}", advice)
     return Check("Message log's history", "ok", "nothing is known to be lost")
 
@@ -162,11 +162,7 @@ def check_postgres(settings: Settings) -> Iterator[Check]:
         return
     sequence = log.sequence if log else 0
     yield Check("Message log", "ok", f"in PostgreSQL, up to change {sequence:,}; its pages are the database's to check")
-    if lost:
-        advice = "Restore the database. Or accept the loss: nomemory doctor --accept-loss."
-        yield Check("Message log's history", "fail", f"it has lost changes: {lost}", advice)
-    else:
-        yield Check("Message log's history", "ok", "nothing is known to be lost")
+    yield _check_history(lost, "Restore the database.")
 
 
 def treat(settings: Settings, *, repair: bool, accept_loss: bool, delete_damaged: bool) -> Iterator[str]:
