@@ -7,13 +7,15 @@ COPY recall ./recall
 COPY skills ./skills
 COPY clients/python ./clients/python
 RUN python -m venv --without-pip /opt/nomemory \
- && python -m pip --python /opt/nomemory/bin/python install --no-cache-dir --constraint constraints.txt ./clients/python '.[postgres]'
+ && python -m pip --python /opt/nomemory/bin/python install --no-cache-dir --constraint constraints.txt ./clients/python '.[openai,otel,postgres,qdrant]'
 
 FROM python:3.12-slim
 LABEL org.opencontainers.image.title="NoMemory" \
       org.opencontainers.image.description="A memory for chat assistants that can be checked" \
       org.opencontainers.image.version="0.2.0" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.source="https://github.com/nomemory/nomemory" \
+      io.modelcontextprotocol.server.name="io.github.nomemory/nomemory"
 COPY --from=build /opt/nomemory /opt/nomemory
 RUN groupadd --gid 10001 nomemory \
  && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin nomemory \

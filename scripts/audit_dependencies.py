@@ -11,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from usage import show_help
+
 IGNORED: dict[str, str] = {}
 """Advisories that do not concern NoMemory, each with the reason."""
 
@@ -66,4 +68,5 @@ def advisories(packages: list[dict[str, object]]) -> list[str]:
 
 
 if __name__ == "__main__":
+    show_help(__doc__)
     sys.exit(main())

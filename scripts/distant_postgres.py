@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
+from usage import show_help
+
 _SOCKET = ".s.PGSQL.5432"
 _CHUNK = 1 << 16
 
@@ -57,4 +59,5 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, del
 
 
 if __name__ == "__main__":
+    show_help(__doc__)
     asyncio.run(lead(Path(sys.argv[1]), float(sys.argv[2]) / 2000))

@@ -17,6 +17,7 @@ from google.protobuf.descriptor_pb2 import (
     MethodDescriptorProto,
     ServiceDescriptorProto,
 )
+from usage import show_help
 
 PAGE: Final = ROOT / "docs" / "api.md"
 HEAD: Final = """# The API
@@ -119,4 +120,5 @@ def _reference(type_name: str) -> str:
 
 
 if __name__ == "__main__":
+    show_help(__doc__)
     sys.exit(keep(PAGE, page()))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from generated_page import keep
 from load import performance_chart
+from usage import show_help
 
 from evaluation import charts
 
@@ -27,4 +28,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    show_help(__doc__)
     sys.exit(main())

@@ -11,6 +11,7 @@ from typing import Final
 
 import click
 from generated_page import keep
+from usage import show_help
 
 from nomemory.cli.main import nomemory
 
@@ -109,4 +110,5 @@ def _facts(option: click.Option) -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    show_help(__doc__)
     sys.exit(keep(PAGE, page()))

@@ -8,9 +8,11 @@ from typing import Final
 
 from contract_comments import ROOT, comments, contract
 from generated_page import keep
+from usage import show_help
 
 COMMENTS: Final = ROOT / "server" / "nomemory" / "server" / "web" / "comments.json"
 
 if __name__ == "__main__":
+    show_help(__doc__)
     found = {name: " ".join(comment.split()) for name, comment in comments(contract()).items()}
     sys.exit(keep(COMMENTS, json.dumps(found, indent=0, ensure_ascii=False, sort_keys=True) + "\n"))

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from generated_page import keep
+from usage import show_help
 
 from nomemory.server.metrics.catalog import CATALOG, Family
 
@@ -80,4 +81,5 @@ def _row(family: Family) -> str:
 
 
 if __name__ == "__main__":
+    show_help(__doc__)
     sys.exit(keep(PAGE, page()))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from generated_page import keep
 from pydantic.fields import FieldInfo
+from usage import show_help
 
 from nomemory.server.settings.group import SettingsGroup
 from nomemory.server.settings.settings import groups
@@ -37,4 +38,5 @@ def _row(variable: str, field: FieldInfo) -> str:
 
 
 if __name__ == "__main__":
+    show_help(__doc__)
     sys.exit(keep(PAGE, page()))

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from generated_page import keep
+from usage import show_help
 
 from nomemory.mcp.tools import TOOLS, Tool
 from nomemory.recall.tools.arguments import object_schema
@@ -25,4 +26,5 @@ def _definition(tool: Tool) -> object:
 
 
 if __name__ == "__main__":
+    show_help(__doc__)
     sys.exit(keep(FILE, text()))

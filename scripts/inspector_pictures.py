@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from inspector.inspected import KOCHI, Inspected, recalled, write_sample
+from usage import show_help
 from web.devtools import Browser, Page, driven
 
 from nomemory.client import Client
@@ -64,4 +65,5 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    show_help(__doc__)
     main(Path(sys.argv[1]))

@@ -22,6 +22,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from usage import show_help
 
 PRODUCT = "nomemory"
 NAMESPACE = uuid.UUID("8d1c6cf6-5b0f-5c38-9f3e-0a3f6c1f2b6d")
@@ -105,4 +106,5 @@ def licence_of(of: Distribution) -> LicenseExpression | DisjunctiveLicense | Non
 
 
 if __name__ == "__main__":
+    show_help(__doc__)
     main(Path(sys.argv[1]))

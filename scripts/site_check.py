@@ -12,6 +12,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
+from usage import show_help
+
 DOCS = Path(__file__).parent.parent / "docs"
 ELSEWHERE = ("http://", "https://", "//")
 LOADED = {"script": "src", "img": "src", "iframe": "src", "link": "href"}
@@ -78,6 +80,7 @@ def faults(site: Path) -> list[str]:
 
 
 if __name__ == "__main__":
+    show_help(__doc__)
     wrong = faults(Path(sys.argv[1]).resolve())
     print("\n".join(wrong), file=sys.stderr)
     sys.exit(bool(wrong))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from usage import show_help
+
 
 def replaced(file: Path, old: str, new: str) -> None:
     """Replace what a file has once at its beginning, or raise ValueError."""
@@ -19,6 +21,7 @@ def replaced(file: Path, old: str, new: str) -> None:
 
 
 if __name__ == "__main__":
+    show_help(__doc__)
     site = Path(sys.argv[1])
     replaced(site / "search.json", '"lang":["en"]', '"lang":["zh"]')
     for page in site.rglob("*.zh.html"):

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from usage import show_help
+
 ROOT = Path(__file__).parent.parent
 LOOK = ROOT / "server" / "nomemory" / "server" / "web" / "look"
 """Colours and type, which the site has in common with the server's own pages."""
@@ -105,4 +107,5 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    show_help(__doc__)
     main(Path(sys.argv[1]))

@@ -117,3 +117,13 @@ def test_both_have_the_licence_and_the_same_example() -> None:
 
     assert (CLIENT / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
     assert example(CLIENT / "README.md") == example(ROOT / "docs" / "first-steps.md") != []
+
+
+def test_the_page_on_an_index_leads_to_the_repository_and_says_whose_it_is(tmp_path: Path) -> None:
+    with zipfile.ZipFile(built(ROOT, "wheel", tmp_path)) as wheel:
+        [name] = [one for one in wheel.namelist() if one.endswith(".dist-info/METADATA")]
+        page = wheel.read(name).decode().partition("\n\n")[2]
+    assert "<!-- mcp-name: io.github.nomemory/nomemory -->" in page
+    targets = re.findall(r"\]\(([^)]+)\)", page)
+    assert len(targets) > 20
+    assert all(target.startswith("https://") for target in targets)

@@ -139,6 +139,7 @@ RULES = (
         "docs/coding-agents.md", "sh", COMMANDS, why="tests/local_memory/test_install.py runs them in a home of its own"
     ),
     Rule("docs/mcp.md", "sh", COMMANDS, "claude", OF_OTHERS),
+    Rule("docs/releasing.md", "sh", COMMANDS, why="it publishes; tests/test_release.py tries what checks it"),
     Rule("docs/mcp.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/mcp.md", "json", "tests/documentation/test_data.py::test_the_agents_are_told_of_a_command"),
     Rule("docs/tracing.md", "sh", COMMANDS, why=SERVES),

@@ -13,7 +13,7 @@ from documentation.blocks import ROOT, Block, Command, blocks
 from nomemory.cli.main import nomemory
 
 OF_OTHERS = {
-    *("buf", "cd", "claude", "curl", "docker", "echo", "grpcurl", "helm", "java", "kubectl"),
+    *("buf", "cd", "claude", "curl", "docker", "echo", "git", "grpcurl", "helm", "java", "kubectl"),
     *("llama-server", "ollama", "openssl", "printf", "sed", "sudo", "vllm"),
 }
 VARIABLES = {

@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from nomemory.server import cannot_start
 from nomemory.server.settings import Settings
-from nomemory.server.tracing import provider
 from nomemory.server.tracing.provider import TracingSettingsError, start_tracing
 
 LOCAL, FAR = "http://127.0.0.1:4317", "http://collector.example:4317"
@@ -34,19 +34,11 @@ REFUSED: Mapping[str, tuple[dict[str, object], str]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_half_a_configuration_is_refused(case: str, own_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     changed, sentence = REFUSED[case]
-    monkeypatch.setattr(provider, "find_spec", lambda _name: object())
+    monkeypatch.setattr(cannot_start, "find_spec", lambda _name: object())
     with pytest.raises(TracingSettingsError) as error:
         start_tracing(own_settings.with_changes(**changed), "writer", AsyncExitStack())
     assert sentence in str(error.value)
     assert "secret" not in str(error.value)
-
-
-def test_without_the_package_a_server_says_what_to_install(
-    own_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(provider, "find_spec", lambda _name: None)
-    with pytest.raises(TracingSettingsError, match=r"pip install 'nomemory\[otel\]'"):
-        start_tracing(own_settings.with_changes(otlp_endpoint=LOCAL), "writer", AsyncExitStack())
 
 
 def test_without_an_endpoint_there_are_no_traces(own_settings: Settings) -> None:

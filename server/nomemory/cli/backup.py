@@ -8,13 +8,11 @@ from pathlib import Path
 import click
 
 from nomemory.cli.configuration import configured
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.data_directory import DataDirectoryBusyError as Busy
-from nomemory.server.data_directory import DataDirectoryUnusableError as Unusable
-from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 from nomemory.server.maintenance import backup as backups
 
-_REFUSALS = (backups.BackupError, Busy, Unusable, LogUnusableError, LogVersionError)
+_REFUSALS = (backups.BackupError, CannotStartError)
 _SECONDS = "%Y%m%dT%H%M%SZ"
 _BACKUP_IN_POSTGRES = """\
 the message log is in PostgreSQL (NOMEMORY_LOG), and its own tools back it up: pg_dump for a copy of one moment, or \

@@ -16,6 +16,7 @@ from nomemory.cli.configuration import configured
 from nomemory.cli.console import stderr_console
 from nomemory.cli.terminal import counted, one_line
 from nomemory.importing.progress import progress
+from nomemory.server.cannot_start import CannotStartError, need_extra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from nomemory.server.settings import Settings
 
 _SCHEMES: Final = ("postgresql://", "postgres://")
-_NO_DRIVER: Final = "The driver of PostgreSQL is not installed: pip install 'nomemory[postgres]'."
 _ONE_OF_EACH: Final = """\
 One of --from and --to is a data directory, and the other the URL of a PostgreSQL database. For the latter \
 NOMEMORY_LOG will do."""
@@ -119,18 +119,18 @@ def _explained() -> Iterator[None]:
         click.ClickException: something does.
     """
     try:
-        from nomemory.server.data_directory import DataDirectoryBusyError as Busy  # noqa: PLC0415
-        from nomemory.server.data_directory import DataDirectoryUnusableError as Unusable  # noqa: PLC0415
-        from nomemory.server.log.postgres.connections import ERRORS  # noqa: PLC0415
-        from nomemory.server.log.protocol import LogUnusableError, LogVersionError  # noqa: PLC0415
-        from nomemory.server.maintenance.move import MigrationError  # noqa: PLC0415
-    except ImportError:
-        raise click.ClickException(_NO_DRIVER) from None
+        need_extra("postgres", ("asyncpg",), "nomemory migrate")
+    except CannotStartError as error:
+        raise click.ClickException(str(error)) from None
+    from nomemory.server.data_directory import DataDirectoryBusyError  # noqa: PLC0415 - loads the engines
+    from nomemory.server.log.postgres.connections import ERRORS  # noqa: PLC0415 - its driver is an extra
+    from nomemory.server.maintenance.move import MigrationError  # noqa: PLC0415
+
     try:
         yield
-    except Busy as error:
+    except DataDirectoryBusyError as error:
         raise click.ClickException(f"{error}. Stop it, and run this again") from None
-    except (MigrationError, Unusable, LogUnusableError, LogVersionError) as error:
+    except (MigrationError, CannotStartError) as error:
         raise click.ClickException(str(error)) from None
     except sqlite3.Error as error:
         raise click.ClickException(f"the message log's file cannot be used: {error}") from None

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -58,8 +57,6 @@ def mcp(
     On standard input and output it reads for --user, with the credentials of this command. Over HTTP each request has
     credentials of its own (`authorization`, and `x-user-id` of a service), which are passed on to the server.
     """
-    if find_spec("mcp") is None:
-        raise click.ClickException("The protocol's package is missing: pip install 'nomemory[mcp]'")
     if http is None:
         if http_cert or http_key:
             raise click.UsageError("--http-cert and --http-key go with --http.")
@@ -78,8 +75,8 @@ def mcp(
 
 
 async def _on_standard_input(target: Target, user: str | None) -> None:
-    from nomemory.mcp import stdio  # noqa: PLC0415 - an extra
-    from nomemory.mcp.memory import Credential  # noqa: PLC0415 - an extra
+    from nomemory.mcp import stdio  # noqa: PLC0415 - takes long to load
+    from nomemory.mcp.memory import Credential  # noqa: PLC0415 - takes long to load
 
     credential = Credential(with_credential((), target.identity), user)
     async with _memory(target) as memory:
@@ -93,8 +90,8 @@ async def _of_this_user(user: str) -> None:
     starting = asyncio.create_task(server.reach())
     starting.add_done_callback(lambda task: task.cancelled() or task.exception())  # the first call meets it, too
     await asyncio.sleep(0)  # it starts while the rest is loaded
-    from nomemory.mcp import stdio  # noqa: PLC0415 - an extra
-    from nomemory.mcp.memory import trusted  # noqa: PLC0415 - an extra
+    from nomemory.mcp import stdio  # noqa: PLC0415 - takes long to load
+    from nomemory.mcp.memory import trusted  # noqa: PLC0415 - takes long to load
 
     async with _memory(Target(home.target), server.reach) as memory:
         await stdio.serve(memory, partial(trusted, user))
@@ -102,7 +99,7 @@ async def _of_this_user(user: str) -> None:
 
 async def _over_http(target: Target, address: ListenAddress, tls: TlsFiles | None) -> None:
     from nomemory.cli.http_server import serve  # noqa: PLC0415 - loads the server's HTTP
-    from nomemory.mcp import http  # noqa: PLC0415 - an extra
+    from nomemory.mcp import http  # noqa: PLC0415 - takes long to load
 
     settings = configured()
     body_s = settings.timing.deadline_default_s
@@ -130,7 +127,7 @@ async def _refuse_unguarded(memory: Memory, target: Target) -> None:
 
 @asynccontextmanager
 async def _memory(target: Target, reach: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[Memory]:
-    from nomemory.mcp.memory import Memory  # noqa: PLC0415 - an extra
+    from nomemory.mcp.memory import Memory  # noqa: PLC0415 - takes long to load
 
     opened = channel.open_async(target.address, channel_credentials(target.identity), _ATTEMPTS)
     async with opened:

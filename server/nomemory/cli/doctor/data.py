@@ -16,15 +16,15 @@ from typing import Final
 import click
 
 from nomemory.cli.output import Check
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.vector_check import check_vector_index
 from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError, DataDirectoryUnusableError
-from nomemory.server.embedding.factory import EmbedderSettingsError
 from nomemory.server.faults import Fault
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.lexical.tantivy.listing import compare_words
 from nomemory.server.lexical.tantivy.schema import lexical_checkpoint
-from nomemory.server.log.protocol import LogMovedError, LogUnusableError, LogVersionError
+from nomemory.server.log.protocol import LogMovedError
 from nomemory.server.log.sqlite.inspection import check_counts, inspect
 from nomemory.server.log.sqlite.schema import SCHEMA_VERSION, identity, open_for_reading, position_at
 from nomemory.server.maintenance.loss import accept_loss as begin_anew
@@ -38,7 +38,6 @@ _RESTORE = "Restore a backup: nomemory restore BACKUP --replace."
 _REPAIR = "Stop the server and run: nomemory doctor --repair."
 _NAMED_MAX = 10
 _IN_POSTGRES: Final = "the message log is in PostgreSQL (NOMEMORY_LOG), and --repair and --delete-damaged mend a file"
-_REFUSALS = (DataDirectoryBusyError, DataDirectoryUnusableError, LogUnusableError, LogVersionError, sqlite3.Error)
 _ON_DISK = "Vectors on disk"
 _MENDED = "The server mends it when it starts. Until then its status names the index."
 
@@ -55,7 +54,7 @@ def check_vectors(settings: Settings) -> Iterator[Check]:
 def _compared(settings: Settings) -> Check:
     try:
         found = asyncio.run(check_vector_index(settings))
-    except (Fault, EmbedderSettingsError) as error:
+    except (Fault, CannotStartError) as error:
         return Check(_ON_DISK, "warn", f"cannot be read: {error}", _MENDED)
     if found is None:
         return Check(_ON_DISK, "skip", "no index of this embedder yet")
@@ -74,12 +73,12 @@ def check_data(directory: DataDirectory) -> Iterator[Check]:
         return
     yield _check_privacy(directory.root)
     try:
-        yield _check_history(directory)
+        yield _check_history(known_loss(directory, partial(position_at, directory.log)), _RESTORE)
         log = position_at(directory.log)
     except LogMovedError as error:
         yield Check("Message log's history", "fail", "no server serves it", str(error))
         return
-    except (LogUnusableError, LogVersionError) as error:
+    except CannotStartError as error:
         yield Check("Message log's history", "fail", str(error), _RESTORE)
         return
     if log is None:
@@ -106,9 +105,9 @@ def _check_privacy(root: Path) -> Check:
     return Check("Permissions", "ok", "its owner's alone")
 
 
-def _check_history(directory: DataDirectory) -> Check:
-    if lost := known_loss(directory, partial(position_at, directory.log)):
-        advice = f"{_RESTORE} Or accept the loss: nomemory doctor --accept-loss."
+def _check_history(lost: str, restore: str) -> Check:
+    if lost:
+        advice = f"{restore} Or accept the loss: nomemory doctor --accept-loss."
         return Check("Message log's history", "fail", f"it has lost changes: {lost}", advice)
     return Check("Message log's history", "ok", "nothing is known to be lost")
 
@@ -158,16 +157,12 @@ def check_postgres(settings: Settings) -> Iterator[Check]:
     try:
         store = log_store(settings, directory)
         log, lost = store.position(), known_loss(directory, store.position)
-    except (LogUnusableError, LogVersionError) as error:
+    except CannotStartError as error:
         yield Check("Message log", "fail", str(error), "Check the database, or NOMEMORY_LOG.")
         return
     sequence = log.sequence if log else 0
     yield Check("Message log", "ok", f"in PostgreSQL, up to change {sequence:,}; its pages are the database's to check")
-    if lost:
-        advice = "Restore the database. Or accept the loss: nomemory doctor --accept-loss."
-        yield Check("Message log's history", "fail", f"it has lost changes: {lost}", advice)
-    else:
-        yield Check("Message log's history", "ok", "nothing is known to be lost")
+    yield _check_history(lost, "Restore the database.")
 
 
 def treat(settings: Settings, *, repair: bool, accept_loss: bool, delete_damaged: bool) -> Iterator[str]:
@@ -189,5 +184,5 @@ def treat(settings: Settings, *, repair: bool, accept_loss: bool, delete_damaged
             yield f"{delete(directory):,} damaged messages are deleted."
         if repair:
             yield from mend(directory) or ["There is nothing to repair."]
-    except _REFUSALS as error:
+    except (CannotStartError, sqlite3.Error) as error:
         raise click.ClickException(str(error)) from None

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from nomemory.cli.output import Check
+from nomemory.server.cannot_start import CannotStartError, need_extra
 from nomemory.server.embedding.factory import (
     EMBEDDERS,
-    EmbedderSettingsError,
     local_embedder,
     local_model,
     models_directory,
@@ -66,13 +66,15 @@ def check_embedder(settings: Settings) -> Check:
         return Check("Embedder", "warn", "none: no search by meaning", "Set NOMEMORY_EMBEDDER to local or openai.")
     try:
         if kind not in _LOCAL:
-            if kind != "openai":
+            if kind == "openai":
+                need_extra("openai", ("openai",), "NOMEMORY_EMBEDDER=openai")
+            else:
                 EMBEDDERS.load(kind)
             return Check("Embedder", "skip", f"{kind}: not asked, because it may cost")
         told = asyncio.run(_local(settings))
-    except (EmbedderSettingsError, Fault) as error:
+    except (CannotStartError, Fault) as error:
         does_without = kind == "auto" and settings.embedder.directory is None and not local_is_available()
-        return Check("Embedder", "warn" if does_without else "fail", f"local: {error}", _EMBEDDERS)
+        return Check("Embedder", "warn" if does_without else "fail", str(error), _EMBEDDERS)
     except ExtensionError as error:
         return Check("Embedder", "fail", str(error), "Set NOMEMORY_EMBEDDER to another one.")
     models = models_directory(settings)

@@ -17,6 +17,7 @@ from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.skills.folder import SKILL_FILE, SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.loader import CREATOR, SkillLibrary
 from nomemory.recall.skills.steering.steering import LEXICON_FILE
+from nomemory.server.cannot_start import ExtraMissingError
 from nomemory.server.composition.recall_host import recall_model, skill_folders
 from nomemory.server.settings import Settings
 from nomemory.text.language import Language, language_of
@@ -76,7 +77,7 @@ def _drafted(scenario: str, settings: Settings) -> dict[str, str]:
         return {}
     try:
         return {LEXICON_FILE: asyncio.run(_by_model(scenario, settings))}
-    except ChatFailedError as failure:
+    except (ChatFailedError, ExtraMissingError) as failure:
         why = str(failure)
     except BadAnswerError:
         why = "its answer cannot be used"

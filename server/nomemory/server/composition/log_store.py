@@ -7,13 +7,14 @@ from contextlib import AsyncExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from nomemory.server.cannot_start import need_extra
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import ExpiredMessages, Lifetimes
 from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.log.position import LogPosition
-from nomemory.server.log.protocol import ErasableLog, LogReader, LogUnusableError, LogWriter
+from nomemory.server.log.protocol import ErasableLog, LogReader, LogWriter
 from nomemory.server.log.sqlite.erasure import SqliteLogErasure
 from nomemory.server.log.sqlite.feed import SqliteChangeFeed
 from nomemory.server.log.sqlite.inspection import LogInspector
@@ -140,19 +141,15 @@ class SqliteStore:
         return LogInspector(self._path, damage, self._settings.check.interval_s, self._settings.check.pause_s)
 
 
-_NO_DRIVER = "NOMEMORY_LOG names a database, and its driver is not installed: pip install 'nomemory[postgres]'."
-
-
 def log_store(settings: Settings, directory: DataDirectory) -> LogStore:
     """Return the store that the settings name.
 
     Raises:
-        LogUnusableError: what it needs is not installed.
+        ExtraMissingError: the driver of the database is not installed.
     """
     if settings.server.log is None:
         return SqliteStore(settings, directory)
-    try:
-        from nomemory.server.composition.postgres_store import PostgresStore  # noqa: PLC0415 - its driver is an extra
-    except ImportError:
-        raise LogUnusableError(_NO_DRIVER) from None
+    need_extra("postgres", ("asyncpg",), "NOMEMORY_LOG with a database")
+    from nomemory.server.composition.postgres_store import PostgresStore  # noqa: PLC0415 - its driver is an extra
+
     return PostgresStore(settings, directory, settings.server.log.get_secret_value())

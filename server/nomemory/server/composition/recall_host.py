@@ -19,7 +19,7 @@ from nomemory.recall.model.evidence import EnoughRule
 from nomemory.recall.planning.base import Planner
 from nomemory.recall.skills import loader as skill_loader
 from nomemory.recall.tools.query_stub import QueryStub
-from nomemory.server.cannot_start import CannotStartError
+from nomemory.server.cannot_start import CannotStartError, need_extra
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.metrics.meters import Meters
@@ -38,6 +38,9 @@ PLANNERS: Final[ExtensionPoint[PlannerFactory]] = ExtensionPoint("nomemory.plann
 """Planners of other packages. An entry point names what makes the planner of one recall from the settings."""
 
 
+_NO_MODEL: Final = "NOMEMORY_RECALL_PLANNER=llm needs NOMEMORY_RECALL_MODEL, and usually OPENAI_BASE_URL"
+
+
 class RecallSettingsError(CannotStartError):
     """The settings ask for a planner that there cannot be; the text says what to set."""
 
@@ -47,10 +50,13 @@ def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnsweredBy:
 
     Raises:
         RecallSettingsError: there is no such planner, or its settings are missing.
+        ExtraMissingError: what the model needs is not installed.
     """
     name = settings.recall.planner
     if answers_with_model(settings):
-        return _model(settings, stack)
+        if not settings.recall.model:
+            raise RecallSettingsError(_NO_MODEL)
+        return AnsweredBy(model=recall_model(settings, stack))
     if name in {"auto", "rules"}:
         return AnsweredBy()
     try:
@@ -66,16 +72,13 @@ def answers_with_model(settings: Settings) -> bool:
     return name == "llm" or (name == "auto" and bool(settings.recall.model))
 
 
-def _model(settings: Settings, stack: AsyncExitStack) -> AnsweredBy:
-    if not settings.recall.model:
-        raise RecallSettingsError(
-            "NOMEMORY_RECALL_PLANNER=llm needs NOMEMORY_RECALL_MODEL, and usually OPENAI_BASE_URL"
-        )
-    return AnsweredBy(model=recall_model(settings, stack))
-
-
 def recall_model(settings: Settings, stack: AsyncExitStack) -> ChatEndpoint:
-    """Connect to the model that the settings name; closed with the stack."""
+    """Connect to the model that the settings name; closed with the stack.
+
+    Raises:
+        ExtraMissingError: the client of such endpoints is not installed.
+    """
+    need_extra("openai", ("openai",), "NOMEMORY_RECALL_MODEL")
     from nomemory.recall.llm.client import ChatEndpoint, connect  # noqa: PLC0415 - it takes half a second
 
     key, timeout_s = settings.openai.api_key, settings.recall.model_timeout_s

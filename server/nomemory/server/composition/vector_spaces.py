@@ -13,10 +13,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.composition.log_store import LogStore
 from nomemory.server.composition.log_watch import CommitSignal
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.embedding.factory import EmbedderSettingsError, NoEmbedder, choose_embedder
+from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.wrappers import WatchedEmbedder
 from nomemory.server.log.position import LogPosition
@@ -189,7 +190,7 @@ def former_model(
     if theirs != ours and not discard_foreign_vectors(theirs, log) and is_begun(theirs.backlog):
         try:
             return _made(settings, known, faults, meters or Meters())
-        except (EmbedderSettingsError, ValidationError, FormerModelLostError) as error:
+        except (CannotStartError, ValidationError, FormerModelLostError) as error:
             cause = str(error).partition("\n")[0]
             raise FormerModelLostError(_LOST.format(former=theirs.name, cause=cause, model=now.model)) from None
     if not is_begun(ours.backlog):

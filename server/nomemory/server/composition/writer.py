@@ -12,8 +12,7 @@ from nomemory.server.composition.vector_spaces import FormerModelLostError, Vect
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.lexical.postgres.reader import WordsInLog
-from nomemory.server.lexical.protocol import LexicalIndex
+from nomemory.server.lexical.protocol import LexicalIndex, LexicalProgress, WordsInLog
 from nomemory.server.lexical.tantivy.indexer_calls import Follow
 from nomemory.server.lexical.tantivy.indexer_process import LexicalIndexerProcess
 from nomemory.server.lexical.tantivy.reader import open_or_discard
@@ -152,7 +151,7 @@ class WriterAssembly:
     def _open_feed(self) -> ChangeFeed:
         return self._store.feed(self._damage)()
 
-    def _lexical(self) -> tuple[LexicalIndexerProcess | WordsInLog, LexicalIndex]:
+    def _lexical(self) -> tuple[LexicalProgress, LexicalIndex]:
         words_in_log = self._store.words(self._damage, self._stack)
         return (WordsInLog(), words_in_log) if words_in_log is not None else self._words_beside()
 

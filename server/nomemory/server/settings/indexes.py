@@ -32,7 +32,7 @@ class VectorSettings(SettingsGroup):
 
     qdrant_url: str | None = Field(
         None,
-        description="A Qdrant server (gRPC or HTTP URL). Unset: embedded Qdrant Edge.",
+        description="A Qdrant server (gRPC or HTTP URL); needs `nomemory[qdrant]`. Unset: embedded Qdrant Edge.",
         validation_alias="NOMEMORY_QDRANT_URL",
     )
     qdrant_api_key: Filled[SecretStr] | None = Field(
@@ -76,9 +76,9 @@ class EmbedderSettings(SettingsGroup):
 
     kind: str = Field(
         "auto",
-        description="What embeds texts: `local`, `openai`, `none`, or the name of an embedder that another "
-        "package adds. `auto`: `local` where its package is installed or `NOMEMORY_EMBEDDER_MODEL` is set, "
-        "else `none`.",
+        description="What embeds texts: `local`, `openai` (needs `nomemory[openai]`), `none`, or the name of an "
+        "embedder that another package adds. `auto`: `local` where its package is installed or "
+        "`NOMEMORY_EMBEDDER_MODEL` is set, else `none`.",
         validation_alias="NOMEMORY_EMBEDDER",
     )
     model: str = Field("", description="Model name for `openai`; `local` has its own.")

@@ -23,7 +23,7 @@ class RecallSettings(SettingsGroup):
         description="Who goes on from a recall's ranking: `rules`, `llm`, or the name of a planner of another package. "
         "`auto`: `llm` where NOMEMORY_RECALL_MODEL is set, else `rules`.",
     )
-    model: str = Field("", description="Chat model for `llm`, behind OPENAI_BASE_URL.")
+    model: str = Field("", description="Chat model for `llm`, behind OPENAI_BASE_URL. Needs `nomemory[openai]`.")
     model_timeout_s: float = Field(20.0, gt=0, description="How long the chat model may take for one answer.")
     read_messages: int = Field(40, ge=1, le=50, description="Most messages of the ranking that the chat model reads.")
     read_tokens: int = Field(4_000, ge=400, description="Most tokens that these may take, as estimated.")

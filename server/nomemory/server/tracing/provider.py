@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import AsyncExitStack
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from nomemory.server import __version__
-from nomemory.server.cannot_start import CannotStartError
+from nomemory.server.cannot_start import CannotStartError, need_extra
 from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.settings import Settings
 from nomemory.spans.span import CallTracer
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.sampling import Sampler
 
-_NO_PACKAGE: Final = "NOMEMORY_OTLP_ENDPOINT: to send spans takes OpenTelemetry's SDK: pip install 'nomemory[otel]'"
 _NO_ENDPOINT: Final = "{} needs NOMEMORY_OTLP_ENDPOINT: there is nowhere to send spans to"
 _LAST_S: Final = 3.0
 """How long a process that ends may take to send what is left."""
@@ -46,8 +44,8 @@ def start_tracing(settings: Settings, process: str, stack: AsyncExitStack) -> Ca
         What begins the spans of calls; None: there are no traces.
 
     Raises:
-        TracingSettingsError: half of it is configured, a package is missing, or content or credentials would cross a
-            network in the clear.
+        TracingSettingsError: half of it is configured, or content or credentials would cross a network in the clear.
+        ExtraMissingError: the packages that send spans are not installed.
         OSError: the file of certificates cannot be read.
     """
     if not settings.tracing.is_on:
@@ -96,8 +94,7 @@ def _sampler(settings: Settings) -> Sampler:
 
 def _exporter(settings: Settings) -> OTLPSpanExporter:
     """Connect to the collector."""
-    if find_spec("opentelemetry.sdk") is None or find_spec("opentelemetry.exporter") is None:
-        raise TracingSettingsError(_NO_PACKAGE)
+    need_extra("otel", ("opentelemetry.sdk", "opentelemetry.exporter"), "NOMEMORY_OTLP_ENDPOINT")
     target, is_tls = _address(settings.tracing.endpoint.strip())
     if settings.tracing.ca is not None and not is_tls:
         raise TracingSettingsError("NOMEMORY_OTLP_CA needs an endpoint of https://")

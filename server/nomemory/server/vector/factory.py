@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from nomemory.server.cannot_start import need_extra
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.processes.watch import WatchPolicy
 from nomemory.server.settings import Settings
@@ -25,6 +26,9 @@ def choose_vector_index(
         embedder: whose vectors.
         policy: how a process of its own is watched.
         log_id: the log that it is filled from. On a server it has to be the only one.
+
+    Raises:
+        ExtraMissingError: the client of a Qdrant server is not installed.
     """
     collection = collection_of(settings, vectors, embedder)
     if settings.vector.qdrant_url is None:
@@ -45,6 +49,7 @@ def _embedded(settings: Settings, collection: Collection, dimension: int, policy
 
 def _on_server(url: str, settings: Settings, collection: Collection, dimension: int, log_id: str) -> VectorIndex:
     """Import the client only where there is a server: it takes half a second and 40 MB."""
+    need_extra("qdrant", ("qdrant_client",), "NOMEMORY_QDRANT_URL")
     from nomemory.server.vector.qdrant.index import QdrantIndex, connect  # noqa: PLC0415
 
     vector, key = settings.vector, settings.vector.qdrant_api_key

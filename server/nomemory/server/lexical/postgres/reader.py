@@ -135,18 +135,3 @@ def _answering() -> Iterator[None]:
 
 def _sequences(number: int, sequences: Sequence[int] | None, most: int) -> NDArray[np.int64]:
     return np.array(sequences if sequences and number <= most else (), dtype=np.int64)
-
-
-_EVERYTHING: Final = 2**63 - 1
-
-
-class WordsInLog:
-    """Implements LexicalProgress."""
-
-    @property
-    def applied(self) -> int:
-        """Beyond every sequence: what the log has committed is searchable."""
-        return _EVERYTHING
-
-    async def wipe_removed(self) -> None:
-        """Do nothing: what the log takes out of its tables is out of this index."""

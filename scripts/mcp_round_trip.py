@@ -1,0 +1,47 @@
+"""An agent's first minute with a command that speaks the Model Context Protocol.
+
+`python scripts/mcp_round_trip.py COMMAND [ARGUMENT …]` starts the command, stores a message, and recalls it by other
+words than it was said in. It needs nothing but what an installed NoMemory has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+from mcp import StdioServerParameters
+from mcp.client import Client
+from usage import show_help
+
+SAID = "My cat weighs six kilograms."
+ASKED = "How heavy is my pet?"
+PATIENCE_S = 30.0
+
+
+async def main(command: str, arguments: list[str]) -> None:
+    """Store, and recall until it is found by meaning."""
+    started = StdioServerParameters(command=command, args=arguments, env=dict(os.environ))
+    async with Client(started) as client:
+        stored = await client.call_tool("remember", {"content": SAID})
+        if stored.is_error:
+            raise SystemExit(f"remember: {stored.content}")
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            found = await client.call_tool("semantic_search", {"query_text": ASKED})
+            if SAID in str(found.structured_content):
+                break
+            if time.monotonic() > until:
+                raise SystemExit(f"semantic_search does not find it: {found.content}")
+            await asyncio.sleep(0.2)
+        view = await client.call_tool("recall", {"question": ASKED})
+        if SAID not in str(view.structured_content):
+            raise SystemExit(f"recall does not quote it: {view.content}")
+    print(f"an agent stored a message and recalled it: {' '.join([Path(command).name, *arguments])}")
+
+
+if __name__ == "__main__":
+    show_help(__doc__)
+    asyncio.run(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,98 @@
+"""A server whose settings ask for an extra that is not installed says so when it starts, and how to install it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+WITHOUT = """
+import importlib.util, sys
+known = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name in {packages!r} else known(name, *more)
+sys.modules.update(dict.fromkeys({packages!r}))
+from nomemory.cli.main import main
+sys.argv = ["nomemory", *{arguments!r}]
+main()
+"""
+"""Nothing finds the packages, and importing one fails."""
+WANTED = {
+    "NOMEMORY_EMBEDDER=openai": ("openai", "openai", {"NOMEMORY_EMBEDDER": "openai"}),
+    "NOMEMORY_RECALL_MODEL": ("openai", "openai", {"NOMEMORY_RECALL_MODEL": "qwen3:8b"}),
+    "NOMEMORY_QDRANT_URL": ("qdrant", "qdrant_client", {"NOMEMORY_QDRANT_URL": "http://127.0.0.1:9"}),
+    "NOMEMORY_LOG with a database": ("postgres", "asyncpg", {"NOMEMORY_LOG": "postgresql://127.0.0.1:9/none"}),
+    "NOMEMORY_OTLP_ENDPOINT": ("otel", "opentelemetry.sdk", {"NOMEMORY_OTLP_ENDPOINT": "http://127.0.0.1:9"}),
+    "NOMEMORY_EMBEDDER_MODEL": ("tokenizers", "tokenizers", {"NOMEMORY_EMBEDDER_MODEL": "model"}),
+}
+INCLUDED = {"mcp"}
+"""Extras of former versions, whose packages come with every installation."""
+
+
+def command(packages: Sequence[str], *arguments: str) -> list[str]:
+    """Return a command that runs as if packages were not installed."""
+    return [sys.executable, "-c", WITHOUT.format(packages=tuple(packages), arguments=arguments)]
+
+
+def run(package: str, where: Path, more: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command without a package to its end."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("NOMEMORY_")}
+    asked = command([package], *arguments)
+    return subprocess.run(asked, env=kept | more, cwd=where, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_server_whose_settings_ask_for_no_extra_needs_none(workers: str, tmp_path: Path) -> None:
+    packages = sorted({package for _, package, _ in WANTED.values()})
+    serve = ("serve", "--data", "data", "--listen", "127.0.0.1:0", "--workers", workers)
+    with subprocess.Popen(command(packages, *serve), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith("NoMemory serves 127.0.0.1:")
+        server.terminate()
+    assert server.returncode == 0
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("wanted_by", WANTED)
+def test_a_server_that_lacks_an_extra_does_not_start_and_says_what_to_install(
+    wanted_by: str, workers: str, tmp_path: Path
+) -> None:
+    extra, package, settings = WANTED[wanted_by]
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.onnx").touch()
+    (tmp_path / "model" / "tokenizer.json").touch()
+    serve = ("serve", "--data", "data", "--listen", "127.0.0.1:0", "--workers", workers, "--log-level", "error")
+    done = run(package, tmp_path, {"NOMEMORY_EMBEDDER": "none"} | without_embedder(settings), *serve)
+    assert (done.returncode, done.stdout) == (1, "")
+    sentence = f"{wanted_by} needs a package that is not installed: pip install 'nomemory[{extra}]'"
+    assert done.stderr == f"Error: {sentence}\n"
+
+
+def without_embedder(settings: dict[str, str]) -> dict[str, str]:
+    return settings if "NOMEMORY_EMBEDDER_MODEL" not in settings else settings | {"NOMEMORY_EMBEDDER": "local"}
+
+
+def test_a_move_of_the_log_that_lacks_the_driver_says_so_too(tmp_path: Path) -> None:
+    move = ("migrate", "--from", "data", "--to", "postgresql://127.0.0.1:9/none")
+    done = run("asyncpg", tmp_path, {}, *move)
+    assert done.returncode == 1
+    assert "nomemory migrate needs a package that is not installed: pip install 'nomemory[postgres]'" in done.stderr
+
+
+def test_a_skill_is_written_without_the_model_that_cannot_be_asked(tmp_path: Path) -> None:
+    new = ("skill", "new", "--scenario", "What a traveller wants to know again", "--name", "travel")
+    done = run("openai", tmp_path, {"NOMEMORY_RECALL_MODEL": "qwen3:8b"}, *new)
+    assert done.returncode == 0
+    assert "Without the model: NOMEMORY_RECALL_MODEL needs a package that is not installed" in done.stderr
+    assert (tmp_path / "travel" / "SKILL.md").exists()
+
+
+def test_every_extra_is_asked_for_by_a_setting_above() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert {extra for extra, _, _ in WANTED.values()} | INCLUDED == extras.keys()
+    assert all(not extras[name] for name in INCLUDED)

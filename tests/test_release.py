@@ -1,0 +1,99 @@
+"""The tree can be released: one version everywhere, and a workflow whose commands are there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import release
+import yaml
+
+from nomemory.cli.main import nomemory
+
+ROOT = Path(__file__).parent.parent
+WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8"))
+PLACES = sorted({path for path, _ in release.versions() if "/" in path or "." in path} - {"Chart.yaml"})
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Copy what a release has to agree on."""
+    for path in (*PLACES, "deploy/helm/nomemory/Chart.yaml", "CHANGELOG.md", "README.md", "Dockerfile"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, tmp_path / path)
+    return tmp_path
+
+
+def version() -> str:
+    return next(release.versions())[1]
+
+
+def test_every_place_has_one_version() -> None:
+    assert not list(release.faults(None))
+
+
+@pytest.mark.parametrize("path", PLACES)
+def test_a_place_with_another_version_is_named(path: str, tree: Path) -> None:
+    if path == "pyproject.toml":
+        return  # the others are compared with it
+    file = tree / path
+    file.write_text(file.read_text("utf-8").replace(version(), "99.9.9"), "utf-8")
+    assert any(path in fault for fault in release.faults(None, tree))
+
+
+def test_a_tag_is_the_version_and_has_a_section_of_the_changelog(tree: Path) -> None:
+    tag = f"v{version()}"
+    changelog = tree / "CHANGELOG.md"
+    changelog.write_text("## [Unreleased]\n\n## [0.0.1] - 2026-01-01\n\nOld.\n", "utf-8")
+    assert [fault.split()[0] for fault in release.faults(tag, tree)] == ["CHANGELOG.md"]
+    assert any("the tag is v0.0.9" in fault for fault in release.faults("v0.0.9", tree))
+    changelog.write_text(
+        f"## [Unreleased]\n\n## [{version()}] - 2026-02-01\n\nNew.\n\n## [0.0.1] - 2026-01-01\n\nOld.\n", "utf-8"
+    )
+    assert not list(release.faults(tag, tree))
+    assert release.section(version(), tree) == "New."
+
+
+def test_a_package_that_the_mcp_registry_would_not_know_is_noticed(tree: Path) -> None:
+    readme = tree / "README.md"
+    readme.write_text(readme.read_text("utf-8").replace("mcp-name: ", "name: "), "utf-8")
+    assert any("mcp-name" in fault for fault in release.faults(None, tree))
+
+
+def test_the_registry_is_told_a_command_that_there_is() -> None:
+    described = release.described()
+    assert len(described["description"]) <= 100  # the registry takes no more
+    [package] = described["packages"]
+    command, *options = [one["value"] for one in package["packageArguments"]]
+    found = nomemory.get_command(click.Context(nomemory), command)
+    assert found is not None
+    assert set(options) <= {option for one in found.params for option in one.opts}
+
+
+def test_everything_that_the_workflow_runs_is_there() -> None:
+    runs = [step["run"] for job in WORKFLOW["jobs"].values() for step in job["steps"] if "run" in step]
+    ours = {path for run in runs for path in re.findall(r"(?:scripts|\.ci)/[\w./]+", run)}
+    assert {".ci/run", "scripts/check_release", "scripts/build_release"} <= ours
+    assert all((ROOT / path).is_file() for path in ours)
+
+
+def test_nothing_is_published_before_everything_is_checked() -> None:
+    jobs = WORKFLOW["jobs"]
+
+    def waits_for(name: str) -> set[str]:
+        needed = jobs[name].get("needs", [])
+        direct = {needed} if isinstance(needed, str) else set(needed)
+        return direct.union(*map(waits_for, direct))
+
+    assert all("check" in waits_for(name) for name in jobs if name != "check")
+    assert waits_for("github") == jobs.keys() - {"github"}
+
+
+def test_no_job_may_do_more_than_it_needs() -> None:
+    assert WORKFLOW["permissions"] == {"contents": "read"}
+    writing = {name for name, job in WORKFLOW["jobs"].items() if job.get("permissions", {}).get("contents") == "write"}
+    assert writing == {"go", "github"}

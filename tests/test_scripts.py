@@ -1,0 +1,72 @@
+"""Who asks a script what it is for gets an answer at once, and nothing else happens."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ELSEWHERE = {"serve_small_model.py"}
+"""Runs in the environment of its model alone; scripts/with_small_model starts it."""
+COMMANDS = sorted(
+    file.relative_to(ROOT).as_posix()
+    for file in (*(ROOT / "scripts").iterdir(), ROOT / ".ci" / "run")
+    if file.is_file() and os.access(file, os.X_OK)
+)
+PROGRAMS = sorted(
+    file.relative_to(ROOT).as_posix()
+    for file in (ROOT / "scripts").glob("*.py")
+    if '__name__ == "__main__"' in file.read_text("utf-8") and file.name not in ELSEWHERE
+)
+MODULES = sorted(
+    {module for one in COMMANDS for module in re.findall(r"PROGRAM=(\S+)", (ROOT / one).read_text("utf-8"))}
+)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Copy the scripts to where no environment is."""
+    for folder in ("scripts", ".ci"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def files(folder: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def explained(command: Sequence[str], checkout: Path) -> str:
+    """Ask a script for help; return what it says, once nothing but that has happened."""
+    before = files(checkout)
+    path = f"{checkout / 'scripts'}:{ROOT / 'tests'}"  # some use what the tests have
+    variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": path}
+    done = subprocess.run(
+        [*command, "--help"], cwd=checkout, env=variables, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert files(checkout) == before
+    return done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_says_what_it_is_for_and_does_nothing(command: str, checkout: Path) -> None:
+    said = explained([str(checkout / command)], checkout)
+    assert said.startswith("usage: ")
+    assert len(said.splitlines()) > 2
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_says_what_it_is_for_and_does_nothing(program: str, checkout: Path) -> None:
+    assert explained([sys.executable, program], checkout).lower().startswith("usage: ")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_options_of_a_command_are_told(module: str, checkout: Path) -> None:
+    assert explained([sys.executable, "-m", module], checkout).lower().startswith("usage: ")
