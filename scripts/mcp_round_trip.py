@@ -1,7 +1,7 @@
 """An agent's first minute with a command that speaks the Model Context Protocol.
 
-`python scripts/mcp_round_trip.py COMMAND [ARGUMENT …]` starts the command, stores a message, and recalls it by other
-words than it was said in. It needs nothing but what an installed NoMemory has.
+`python scripts/mcp_round_trip.py COMMAND [ARGUMENT …]` starts the command, stores a message, recalls it by other words
+than it was said in, and corrects it. It needs nothing but what an installed NoMemory has.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from usage import show_help
 
 SAID = "My cat weighs six kilograms."
 ASKED = "How heavy is my pet?"
+CORRECTED = "No, my cat weighs five kilograms."
 PATIENCE_S = 30.0
 
 
 async def main(command: str, arguments: list[str]) -> None:
-    """Store, and recall until it is found by meaning."""
+    """Store, recall once it is found by meaning, and take it back."""
     started = StdioServerParameters(command=command, args=arguments, env=dict(os.environ))
     async with Client(started) as client:
         stored = await client.call_tool("remember", {"content": SAID})
@@ -39,7 +40,12 @@ async def main(command: str, arguments: list[str]) -> None:
         view = await client.call_tool("recall", {"question": ASKED})
         if SAID not in str(view.structured_content):
             raise SystemExit(f"recall does not quote it: {view.content}")
-    print(f"an agent stored a message and recalled it: {' '.join([Path(command).name, *arguments])}")
+        first = stored.structured_content["message_id"]
+        await client.call_tool("remember", {"content": CORRECTED, "retracts": [first]})
+        listed = (await client.call_tool("messages_list", {})).structured_content["messages"]
+        if {one["message_id"] for one in listed if one["retracted_by"]} != {first}:
+            raise SystemExit(f"what was taken back is not marked: {listed}")
+    print(f"an agent stored a message, recalled it and corrected it: {' '.join([Path(command).name, *arguments])}")
 
 
 if __name__ == "__main__":
