@@ -109,6 +109,16 @@ async def test_an_argument_that_a_tool_does_not_have_is_named_with_those_that_it
     assert said(within).startswith('not called: unknown argument "filter.user"; it takes query_text, filter, top_k')
 
 
+async def test_what_is_remembered_is_found_at_once(guarded: Guarded, connect: Connect) -> None:
+    async with connect(guarded.service, "dora") as client:
+        for number in range(20):
+            said_now = f"Dora put the number {number} on door {number}"
+            stored = await client.call_tool("remember", {"content": said_now})
+            for tool in ("search", "lexical_search"):
+                found = await client.call_tool(tool, {"query_text": f"door {number}"})
+                assert stored.structured_content["message_id"] in ids(found), tool
+
+
 async def test_what_is_remembered_may_take_back_what_was_said_before(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.service, "cleo") as client:
         for content, one, retracts in (("Cleo rides a horse", "c1", []), ("No, it is a mule", "c2", ["c1"])):

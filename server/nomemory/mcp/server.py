@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 import mcp_types as types
+from cachetools import LRUCache
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
@@ -16,7 +17,7 @@ from nomemory.client import tool_results
 from nomemory.client.errors import NoMemoryError
 from nomemory.mcp import prompts, resources
 from nomemory.mcp.memory import BoundCaller, Memory, UserNotNamedError
-from nomemory.mcp.tools import TOOLS, Tool, options
+from nomemory.mcp.tools import TOOLS, Answer, Tool, options
 from nomemory.recall.tools.arguments import ToolRefusedError, read_arguments, unknown_arguments
 from nomemory.v1 import error_reason_pb2
 
@@ -25,7 +26,11 @@ Context = ServerRequestContext[Any, Any]
 
 REFUSAL: Final = "nomemory/refusal"
 """The key under which the `_meta` of a tool's result has the facts of a refusal."""
+_INDEX_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_BEHIND)
 _INVALID_FIELD: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INVALID_FIELD)
+
+_WRITERS_MAX: Final = 1024
+"""Users of whose last write the token is kept."""
 
 INSTRUCTIONS: Final = (
     "A memory of what one user and their assistants said, word for word. Ask `recall` first; the prompt "
@@ -44,6 +49,7 @@ class MemoryServer:
     def __init__(self, memory: Memory, bind: Callable[[Context], Awaitable[BoundCaller]]) -> None:
         self._memory = memory
         self._bind = bind
+        self._written: LRUCache[str, str] = LRUCache(_WRITERS_MAX)
 
     def protocol(self) -> Server[Any]:
         """Return what a transport runs."""
@@ -81,10 +87,25 @@ class MemoryServer:
     async def _run(self, tool: Tool, caller: BoundCaller, arguments: dict[str, Any]) -> types.CallToolResult:
         if unknown := list(unknown_arguments(tool.arguments, arguments)):
             raise ToolRefusedError(tool_results.unknown_arguments(unknown, tool.arguments.model_fields))
-        answer = await tool.run(self._memory, caller, options(read_arguments(tool.arguments, arguments, UTC)))
+        answer = await self._answered(tool, caller, options(read_arguments(tool.arguments, arguments, UTC)))
+        if answer.write_token:
+            self._written[caller.user_id] = answer.write_token
         result = tool.result.model_validate(answer.result)
         text = types.TextContent(text=answer.text or result.model_dump_json(exclude_defaults=True))
         return types.CallToolResult(content=[text], structured_content=result.model_dump(mode="json"))
+
+    async def _answered(self, tool: Tool, caller: BoundCaller, given: dict[str, Any]) -> Answer:
+        """Run a tool. A search finds what this user has just stored, unless the indexes are far behind."""
+        token = self._written.get(caller.user_id)
+        if token is None or not tool.waits:
+            return await tool.run(self._memory, caller, given)
+        try:
+            return await tool.run(self._memory, caller, {**given, "at_least": token})
+        except NoMemoryError as error:
+            if error.reason != _INDEX_BEHIND:
+                raise
+        self._written.pop(caller.user_id, None)
+        return await tool.run(self._memory, caller, given)
 
     async def list_resources(
         self, context: Context, page: types.PaginatedRequestParams | None

@@ -71,15 +71,22 @@ class RememberArguments(ArgumentObject):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a tool answers: as JSON, and as the text that a model reads; without a text, the JSON is that, too."""
+    """What a tool answers: as JSON, and as the text that a model reads; without a text, the JSON is that, too.
+
+    `write_token` is of what it has stored.
+    """
 
     result: Json
     text: str = ""
+    write_token: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool, and how to call it. `writes`: it stores something, and needs the scope for it."""
+    """A tool, and how to call it.
+
+    `writes`: it stores something, and needs the scope for it. `waits`: it can wait for what was stored.
+    """
 
     name: str
     title: str
@@ -88,6 +95,7 @@ class Tool:
     result: type[results.Result]
     run: Callable[[Memory, BoundCaller, Given], Awaitable[Answer]]
     writes: bool = False
+    waits: bool = True
 
     def described(self) -> types.Tool:
         """Return the tool as a client is shown it."""
@@ -150,7 +158,8 @@ async def _neighbors(memory: Memory, caller: BoundCaller, given: Given) -> Answe
 
 async def _remember(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
     request = requests.write([chat_message(user_id=caller.user_id, ts=given.pop("said_at", None), **given)])
-    return Answer(tool_results.remembered(await memory.call(memory.ingest.WriteMessages, request, caller.metadata)))
+    reply = await memory.call(memory.ingest.WriteMessages, request, caller.metadata)
+    return Answer(tool_results.remembered(reply), write_token=reply.write_token)
 
 
 TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
@@ -205,6 +214,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 NeighborArguments,
                 results.Messages,
                 _neighbors,
+                waits=False,
             ),
             Tool(
                 "remember",
@@ -215,6 +225,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 results.Remembered,
                 _remember,
                 writes=True,
+                waits=False,
             ),
         )
     }
