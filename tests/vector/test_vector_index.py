@@ -185,6 +185,14 @@ async def test_a_part_and_those_after_it_are_removed(index: VectorIndex) -> None
     await index.remove("ann", "m")
 
 
+async def test_no_message_with_more_parts_is_passed_over(index: VectorIndex) -> None:
+    await index.upsert([point("m", vector(1, part), part=part) for part in range(3)])
+    await index.upsert([point("m", vector(1), user_id="bob")])
+    asked = {("ann", "m"): 2, ("bob", "m"): 0, ("ann", "none"): 0}
+    assert {("ann", "m"), ("bob", "m")} <= set(await index.exceeding(asked)) <= set(asked)
+    assert set(await index.exceeding({})) == set()
+
+
 async def test_the_vectors_of_a_version_are_read_back_part_by_part(index: VectorIndex) -> None:
     parts = [point("m", vector(3, part), part=part) for part in range(40)]
     await index.upsert([*parts, point("m", vector(1), part=40, sequence=7), point("m", vector(1), user_id="bob")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -75,6 +75,10 @@ class VectorSearch(Protocol):
         """
 
 
+MessageKey = tuple[str, str]
+"""A user's id, and the id of a message of theirs."""
+
+
 class VectorIndex(VectorSearch, Protocol):
     """Nearest neighbours within one user, exactly, by cosine. All methods run on the event loop.
 
@@ -86,6 +90,9 @@ class VectorIndex(VectorSearch, Protocol):
 
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
         """Remove the points of a message from a part on."""
+
+    async def exceeding(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
+        """Return which messages may have more points than so many each: those from which something is to be removed."""
 
     async def stored(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the vectors that are stored of a version of a message, of its parts from the first on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import starmap
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from nomemory.server.standing_faults import VECTOR_ENGINE
 from nomemory.server.vector.edge.calls import Call, NearestPoints, StoredOfUser, WholePoint, WholeRead
 from nomemory.server.vector.edge.files import condemn, forgive
 from nomemory.server.vector.points import conditions, nearest, usable_points, usable_query
-from nomemory.server.vector.protocol import StoredPoints, VectorHit, VectorPoint
+from nomemory.server.vector.protocol import MessageKey, StoredPoints, VectorHit, VectorPoint
 
 _UPSERT_MAX = 256
 """Most points in one call of the engine: searches wait no longer than that."""
@@ -85,6 +85,10 @@ class EdgeIndex:
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
         """Remove the points of a message from a part on."""
         await self._call("remove", user_id, message_id, from_part)
+
+    async def exceeding(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
+        """Return all: to ask takes as long as to remove."""
+        return parts.keys()
 
     async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
         """Return the nearest messages."""

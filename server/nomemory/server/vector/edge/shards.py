@@ -12,7 +12,7 @@ import asyncio
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -27,7 +27,7 @@ from nomemory.server.vector.edge.files import SET_ASIDE_BYTES, bytes_of, demand_
 from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.edge.layout import SHARDS_MAX, ShardLayout, shard_of
 from nomemory.server.vector.points import USER, usable_points
-from nomemory.server.vector.protocol import NoRoomError, StoredPoints, VectorHit, VectorPoint
+from nomemory.server.vector.protocol import MessageKey, NoRoomError, StoredPoints, VectorHit, VectorPoint
 
 _T = TypeVar("_T")
 
@@ -148,6 +148,10 @@ class EdgeShards:
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
         """Remove the points of a message from a part on."""
         await self._write(lambda shards: shards.remove(user_id, message_id, from_part))
+
+    async def exceeding(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
+        """Return all: to ask takes as long as to remove."""
+        return parts.keys()
 
     async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
         """Return the nearest messages."""

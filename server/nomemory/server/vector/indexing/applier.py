@@ -255,14 +255,13 @@ class Applier:
         """Store the new points before the surplus ones are removed, so that a message is never without."""
         if batch.points:
             await self.index.upsert(batch.points)
-        surplus = batch.parts | dict.fromkeys(batch.refused, 0)
-        await asyncio.gather(
-            *(
-                self.index.remove(item.user_id, item.message_id, from_part=parts)
-                for item, parts in surplus.items()
-                if item not in batch.new
-            )
-        )
+        parts = {
+            (item.user_id, item.message_id): count
+            for item, count in (batch.parts | dict.fromkeys(batch.refused, 0)).items()
+            if item not in batch.new
+        }
+        exceeding = await self.index.exceeding(parts)
+        await asyncio.gather(*(self.index.remove(*message, from_part=parts[message]) for message in exceeding))
 
 
 _SENTENCE_END = re.compile(r"[。！？!?…；;\n]+[”’」』\"')）\]]*|\.[”’\"')\]]*(?=\s)")

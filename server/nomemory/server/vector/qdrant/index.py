@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -29,7 +29,7 @@ from nomemory.server.vector.points import (
     usable_points,
     usable_query,
 )
-from nomemory.server.vector.protocol import StoredPoints, VectorHit, VectorPoint
+from nomemory.server.vector.protocol import MessageKey, StoredPoints, VectorHit, VectorPoint
 from nomemory.server.vector.qdrant.collection import QdrantCollection, QdrantOwner, answered, unavailable
 from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
 
@@ -125,6 +125,13 @@ class QdrantIndex:
             if not found:
                 return
             await self._delete(user_id, models.PointIdsList(points=[record.id for record in found]))
+
+    async def exceeding(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
+        """Ask about all in one request: one for each message takes longer than storing them. Parts have no gaps."""
+        beyond = {str(point_id(*message, count)): message for message, count in parts.items()}
+        await self._make()
+        found = await self._retrieve(None, list(beyond)) if beyond else ()
+        return [beyond[str(record.id)] for record in found]
 
     async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
         """Return the nearest messages."""
@@ -279,7 +286,7 @@ class QdrantIndex:
 
     async def _retrieve(
         self,
-        user_id: str,
+        user_id: str | None,
         ids: Sequence[str],
         *,
         with_payload: list[str] | bool = False,
@@ -292,7 +299,7 @@ class QdrantIndex:
                 with_payload=with_payload,
                 with_vectors=with_vectors,
                 consistency=self._consistency,
-                shard_key_selector=self._layout.key_of(user_id),
+                shard_key_selector=None if user_id is None else self._layout.key_of(user_id),
             )
         )
 
