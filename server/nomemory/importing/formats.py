@@ -15,7 +15,6 @@ from nomemory.importing.fields import Importer
 from nomemory.importing.files import Source
 from nomemory.importing.jsonl import MessageLines
 from nomemory.importing.letta import Letta
-from nomemory.importing.locomo import Locomo
 from nomemory.importing.mem0 import Mem0
 from nomemory.importing.openai import OpenAI
 from nomemory.importing.whatsapp import WhatsApp
@@ -24,10 +23,7 @@ from nomemory.server.extension_point import ExtensionPoint
 
 FormatFactory = Callable[[Given], Format]
 FORMATS: Final[Mapping[str, type[Importer]]] = MappingProxyType(
-    {
-        importer.name: importer
-        for importer in (MessageLines, Locomo, ChatGPT, Claude, Letta, Mem0, Zep, WhatsApp, OpenAI)
-    }
+    {importer.name: importer for importer in (MessageLines, ChatGPT, Claude, Letta, Mem0, Zep, WhatsApp, OpenAI)}
 )
 """Ours, by name, in the order in which they are tried: the more specific forms first."""
 IMPORTERS: Final[ExtensionPoint[FormatFactory]] = ExtensionPoint("nomemory.importers", tuple(FORMATS))
