@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nomemory.server.cursor import Cursors, Listing, Place
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.lexical.protocol import LexicalHit, LexicalIndex, RankPosition
+from nomemory.server.lexical.protocol import LexicalHit, LexicalIndex, RankPosition, WordSearch
 from nomemory.server.lexical.query.tree import Query
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.reads.nearest_messages import Ranked, best
@@ -94,12 +94,11 @@ class LexicalListing:
 
     async def _next(self, walk: _Walk, wanted: int) -> list[Ranked]:
         after = RankPosition(walk.place.score, walk.place.ts_us) if walk.place else None
-        user_id, narrowed = walk.listing.user_id, walk.listing.narrowed
+        user_id = walk.listing.user_id
 
         async def fetch(limit: int) -> list[LexicalHit]:
-            return await self._index.search(
-                user_id, walk.query, walk.weights, narrowed, pinned=walk.pinned, after=after, limit=limit
-            )
+            asked = WordSearch(user_id, walk.query, walk.weights, walk.listing.narrowed, walk.pinned, after, limit)
+            return await self._index.search(asked)
 
         async def resolve(hits: Sequence[LexicalHit]) -> list[Ranked]:
             versions = {hit.sequence: hit.message for hit in hits if hit.message}

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from nomemory.server.lexical.postgres.words import Sought, key_of_best_form, sought_leaf, sought_names
-from nomemory.server.lexical.query.tree import AllOf, AnyOf, Leaf, Node, Query, Sign, any_of
+from nomemory.server.lexical.query.tree import AllOf, AnyOf, Leaf, Node, Sign
 from nomemory.server.log.conditions import Clause
 from nomemory.server.log.postgres.rows import POSTGRES
 from nomemory.server.message import EVERYTHING, Filter, Role
@@ -149,11 +149,6 @@ def leads(node: Node) -> bool:
             return any(map(leads, wanted))
         case AnyOf(parts):
             return all(map(leads, parts))
-
-
-def is_union(query: Query) -> bool:
-    """Return whether every message with a leaf matches."""
-    return query.root == any_of(query.leaves)
 
 
 def all_hold(conditions: Iterable[str]) -> str:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.lexical.postgres.condition import Statement
 from nomemory.server.lexical.postgres.counts import Weighed, counting, posting, weighing
-from nomemory.server.lexical.postgres.search import PostgresSearch, Wanted
-from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition, Weighing
+from nomemory.server.lexical.postgres.search import PostgresSearch
+from nomemory.server.lexical.protocol import LexicalHit, Posting, Weighing, WordSearch
 from nomemory.server.lexical.query.tree import Query
 from nomemory.server.lexical.rarity import weights_of
 from nomemory.server.log.damage import LogDamage
@@ -61,26 +61,16 @@ class PostgresLexicalIndex:
         self._sizes[user_id] = state.messages
         return Weighing(state.sequence, weights_of(query, state.messages, state.counts, state.borne))
 
-    async def search(
-        self,
-        user_id: str,
-        query: Query,
-        weights: Sequence[float],
-        narrowed: Filter,
-        *,
-        pinned: int,
-        after: RankPosition | None,
-        limit: int,
-    ) -> list[LexicalHit]:
+    async def search(self, asked: WordSearch) -> list[LexicalHit]:
         """Return the best versions with `sequence <= pinned`, with their messages.
 
         Raises:
             Fault: INDEX_UNAVAILABLE, or STORAGE_UNAVAILABLE if one of the messages is damaged.
         """
-        if limit < 1:
+        if asked.limit < 1:
             return []
-        wanted = Wanted(user_id, query, weights, narrowed, pinned, after, limit, self._sizes.get(user_id))
-        statement = PostgresSearch(wanted, self._lifetimes).statement()
+        user_id = asked.user_id
+        statement = PostgresSearch(asked, self._lifetimes, self._sizes.get(user_id)).statement()
         if statement is None:
             return []
         rows = await self._fetch(statement)

@@ -14,7 +14,14 @@ from cachetools import LRUCache
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.lexical.form import FORMS
-from nomemory.server.lexical.protocol import IndexUnusableError, LexicalHit, Posting, RankPosition, Weighing
+from nomemory.server.lexical.protocol import (
+    IndexUnusableError,
+    LexicalHit,
+    Posting,
+    RankPosition,
+    Weighing,
+    WordSearch,
+)
 from nomemory.server.lexical.query.tree import Leaf, Query, Sign
 from nomemory.server.lexical.rarity import (
     EssentialLeaves,
@@ -159,23 +166,13 @@ class TantivyLexicalIndex:
             borne = (self._count(user_id, state, sign) > 0 for sign in query.signs)
             return Weighing(self._applied, weights_of(query, state.messages, counts, borne))
 
-    async def search(
-        self,
-        user_id: str,
-        query: Query,
-        weights: Sequence[float],
-        narrowed: Filter,
-        *,
-        pinned: int,
-        after: RankPosition | None,
-        limit: int,
-    ) -> list[LexicalHit]:
+    async def search(self, asked: WordSearch) -> list[LexicalHit]:
         """Return the best versions with `sequence <= pinned`, by score and `ts` descending, from `after` on."""
-        if limit < 1:  # the engine panics
+        if asked.limit < 1:  # the engine panics
             return []
         with _answering():
-            find = self._finding(user_id, query, weights, narrowed, pinned, after, limit)
-            return find() if len(query.leaves) < _DEAR else await asyncio.to_thread(find)
+            find = self._finding(asked)
+            return find() if len(asked.query.leaves) < _DEAR else await asyncio.to_thread(find)
 
     async def total(self, user_id: str, narrowed: Filter) -> int:
         """Count the messages of a user that a filter admits."""
@@ -219,25 +216,16 @@ class TantivyLexicalIndex:
         self._applied = read_checkpoint(self._index)
         self._committed = committed
 
-    def _finding(
-        self,
-        user_id: str,
-        query: Query,
-        weights: Sequence[float],
-        narrowed: Filter,
-        pinned: int,
-        after: RankPosition | None,
-        limit: int,
-    ) -> Callable[[], list[LexicalHit]]:
+    def _finding(self, asked: WordSearch) -> Callable[[], list[LexicalHit]]:
         """Return what finds the best in the present view, in any thread, whatever the view is by then."""
-        searcher = self._searcher
-        mine, narrowing = of_user(user_id), list(of_filter(narrowed))
-        if pinned < self._applied:
-            narrowing.append(of_range("seq", most=pinned))
-        messages = self._messages(user_id)
+        searcher, query, weights, after, limit = self._searcher, asked.query, asked.weights, asked.after, asked.limit
+        mine, narrowing = of_user(asked.user_id), list(of_filter(asked.narrowed))
+        if asked.pinned < self._applied:
+            narrowing.append(of_range("seq", most=asked.pinned))
+        messages = self._messages(asked.user_id)
         likely = expected_all(messages, query, weights)
         wanted = limit if query.is_uniform else limit * len(FORMS) / 2
-        lately = list(self._lately(user_id, likely, narrowed, after, wanted))
+        lately = list(self._lately(asked, likely, wanted))
         if query.is_uniform:
             matching = all_of([mine, *narrowing, of_node(query.root, mine)])
             return lambda: Listing(searcher, matching).by_time(sum(weights, start=0.0), after, limit, lately)
@@ -255,7 +243,7 @@ class TantivyLexicalIndex:
                 page = listing().tied(sum(weights, start=0.0), after, limit, lately)
                 if len(page) >= limit:
                     return page
-            few = essential_leaves(query, weights) if narrowed == EVERYTHING else None
+            few = essential_leaves(query, weights) if asked.narrowed == EVERYTHING else None
             if few and _is_worthwhile(few, expected(messages, query, weights), limit) and _is_before(few, after):
                 page = listing(few.leaves).by_rank(after, limit)
                 if len(page) >= limit:
@@ -282,13 +270,12 @@ class TantivyLexicalIndex:
         found = of_leaf(part) if isinstance(part, Leaf) else of_sign(part)
         return count(self._searcher, all_of([of_user(user_id), found]))
 
-    def _lately(
-        self, user_id: str, likely: float, narrowed: Filter, after: RankPosition | None, wanted: float
-    ) -> Iterator[int]:
+    def _lately(self, asked: WordSearch, likely: float, wanted: float) -> Iterator[int]:
         """Return times since which there are likely as many matches as are wanted, where there are many more in all."""
+        narrowed, after = asked.narrowed, asked.after
         if likely < _MANY or narrowed.since_us is not None or narrowed.conversation_id or narrowed.metadata:
             return
-        oldest, newest = self._span(user_id, self._messages(user_id) // _MANY)
+        oldest, newest = self._span(asked.user_id, self._messages(asked.user_id) // _MANY)
         ends = (newest, narrowed.until_us, after.ts_us if after else None)
         end = min(each for each in ends if each is not None)
         for share in (_OF_LATELY * wanted / likely, _OF_LATELY**2 * wanted / likely):
