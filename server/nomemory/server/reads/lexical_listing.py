@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nomemory.server.cursor import Cursors, Listing, Place
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import index_unavailable
 from nomemory.server.lexical.protocol import LexicalHit, LexicalIndex, RankPosition, WordSearch
 from nomemory.server.lexical.query.tree import Query
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.reads.nearest_messages import Ranked, best
 from nomemory.server.reads.reply_budget import Beside, fitting, nothing_beside
-
-_RETRY_AFTER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +86,7 @@ class LexicalListing:
     def _resumed(self, listing: Listing, query: Query, cursor: str, applied: int | None) -> _Walk:
         place = self._cursors.resume(listing, cursor)
         if applied is not None and applied < place.pinned:
-            reason, message = Reason.ERROR_REASON_INDEX_UNAVAILABLE, "the lexical index is being built anew"
-            raise Fault(reason, message, retry_after_s=_RETRY_AFTER_S)
+            raise index_unavailable("the lexical index is being built anew")
         return _Walk(listing, query, place.pinned, place.weights, place)
 
     async def _next(self, walk: _Walk, wanted: int) -> list[Ranked]:

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from nomemory.server.admission.fair_slots import FairSlots, turn_at, waiting_elsewhere
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import index_unavailable
 from nomemory.server.log.position import FeedPosition
 from nomemory.server.message import Filter
 from nomemory.server.vector.protocol import VectorHit, VectorSearch
@@ -199,7 +199,7 @@ class ServingSpace:
             if served is not None and served.space.name == name:
                 return served.space
         message = "the vector index has been replaced by that of another model"
-        raise Fault(Reason.ERROR_REASON_INDEX_UNAVAILABLE, message, retry_after_s=_RETRY_AFTER_S)
+        raise index_unavailable(message, retry_after_s=_RETRY_AFTER_S)
 
     async def replace(self, space: VectorSpace, longest_s: float) -> VectorSpace:
         """Let further reads use another space; return the former one when no read uses it, or after so many seconds.

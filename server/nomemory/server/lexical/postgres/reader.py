@@ -10,7 +10,7 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import index_unavailable
 from nomemory.server.lexical.postgres.condition import Statement
 from nomemory.server.lexical.postgres.counts import Weighed, counting, posting, weighing
 from nomemory.server.lexical.postgres.search import PostgresSearch
@@ -113,8 +113,7 @@ def _answering() -> Iterator[None]:
         yield
     except ERRORS as error:
         cause = getattr(error, "sqlstate", None) or type(error).__name__
-        reason, message = Reason.ERROR_REASON_INDEX_UNAVAILABLE, "the lexical index cannot be read"
-        raise Fault(reason, message, metadata={"cause": cause}, retry_after_s=RETRY_AFTER_S) from error
+        raise index_unavailable("the lexical index cannot be read", cause, RETRY_AFTER_S) from error
 
 
 def _sequences(number: int, sequences: Sequence[int] | None, most: int) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import tantivy
 from cachetools import LRUCache
 
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import index_unavailable
 from nomemory.server.lexical.form import FORMS
 from nomemory.server.lexical.protocol import (
     IndexUnusableError,
@@ -57,7 +57,6 @@ from nomemory.server.structured_logs import get_logger
 
 _log = get_logger("server")
 
-_RETRY_AFTER_S = 1.0
 
 _COUNTS_KEPT = 16_384
 """Counts that are remembered: a recall asks many things of one user, and much of it again."""
@@ -125,8 +124,7 @@ def _answering() -> Iterator[None]:
         with ordinary_panics():
             yield
     except (IndexUnusableError, EnginePanicError) as error:
-        reason, message = Reason.ERROR_REASON_INDEX_UNAVAILABLE, "the lexical index cannot be read"
-        raise Fault(reason, message, retry_after_s=_RETRY_AFTER_S) from error
+        raise index_unavailable("the lexical index cannot be read") from error
 
 
 class TantivyLexicalIndex:

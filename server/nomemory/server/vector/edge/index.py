@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import index_unavailable
 from nomemory.server.message import Filter
 from nomemory.server.processes.launch import Launch, WorkerError, WorkerSlowError
 from nomemory.server.processes.watch import WatchPolicy
@@ -23,7 +23,6 @@ from nomemory.server.vector.protocol import StoredPoints, VectorHit, VectorPoint
 
 _UPSERT_MAX = 256
 """Most points in one call of the engine: searches wait no longer than that."""
-_RETRY_AFTER_S = 1.0
 _PACK_POINTS = 20_000
 
 
@@ -166,9 +165,4 @@ class EdgeIndex:
         except WorkerError as error:
             if not isinstance(error, WorkerSlowError):
                 self.suspect.set()
-            raise Fault(
-                Reason.ERROR_REASON_INDEX_UNAVAILABLE,
-                "the vector index does not answer",
-                metadata={"cause": type(error).__name__},
-                retry_after_s=_RETRY_AFTER_S,
-            ) from error
+            raise index_unavailable("the vector index does not answer", type(error).__name__) from error
