@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import threading
+from itertools import count
 
 from nomemory.server.processes.frames import (
     READY,
@@ -35,6 +36,7 @@ class WorkerPipe:
         self._socket = socket.socket(fileno=descriptor)
         self._sending = threading.Lock()
         self._arrived = FrameBuffer()
+        self._ids = count(READY + 1)
 
     def ready(self) -> None:
         """Report that calls can be answered from now on."""
@@ -78,13 +80,17 @@ class WorkerPipe:
         """Answer that a call failed; `error` names the kind and holds no content of messages."""
         self._send(call_id, Reply(error=error))
 
+    def notify(self, request: object) -> None:
+        """Tell the other end something. Any one thread may do so, and nobody waits for an answer."""
+        self._send(next(self._ids), request)
+
     def close(self) -> None:
         """Close the pipe for both ends."""
         self._socket.shutdown(socket.SHUT_RDWR)
 
-    def _send(self, call_id: int, reply: Reply) -> None:
+    def _send(self, call_id: int, body: object) -> None:
         with self._sending:
-            self._socket.sendall(pack(call_id, reply))
+            self._socket.sendall(pack(call_id, body))
 
     def _calls(self) -> list[ReceivedCall]:
         """Answer heartbeats; leave out calls that were withdrawn before they began. What has begun is finished."""
@@ -96,7 +102,7 @@ class WorkerPipe:
         return [
             ReceivedCall(call_id, body)
             for call_id, body in frames
-            if call_id not in withdrawn and not isinstance(body, Heartbeat)
+            if call_id not in withdrawn and not isinstance(body, Heartbeat | Reply)
         ]
 
     def _drain(self) -> None:
