@@ -7,13 +7,11 @@ nobody can guess 256 random bits, so a slow hash would only slow every call down
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -116,14 +114,6 @@ def read_keys(path: Path) -> KeyFile:
         ValueError: it is not a file of keys.
     """
     return parse_keys(path.read_bytes()) if path.exists() else KeyFile()
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keep others from changing the file meanwhile."""
-    with path.with_name(f".{path.name}.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def write_keys(path: Path, file: KeyFile) -> None:
