@@ -17,7 +17,7 @@ from nomemory.server.processes.connection import CallFailedError, PipeClosedErro
 from nomemory.server.processes.launch import Launch, Started
 from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.processes.watch import Patience, Watch, WatchPolicy
-from nomemory.server.readers.calls import Ask, Assignment, GetAssignment, GetSamples, ReplaceSpace, SpaceDescription
+from nomemory.server.readers.calls import Ask, Assignment, GetAssignment, GetSamples, SpaceDescription
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call_lifecycle import fault_of
 from nomemory.server.settings import Settings
@@ -224,7 +224,7 @@ class Readers:
     async def _have_replaced(self, number: int, pipe: PipeConnection, space: SpaceDescription) -> None:
         """Have a reader follow. One that cannot is replaced: its successor gets the assignment of now."""
         try:
-            await pipe.call(ReplaceSpace(space))
+            await pipe.call(space)
         except PipeClosedError:
             return
         except CallFailedError as error:
