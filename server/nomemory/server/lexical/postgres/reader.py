@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nomemory.server.faults import index_unavailable
 from nomemory.server.lexical.postgres.condition import Statement
-from nomemory.server.lexical.postgres.counts import Weighed, counting, posting, weighing
+from nomemory.server.lexical.postgres.counts import counting, posting, weighing
 from nomemory.server.lexical.postgres.search import PostgresSearch
 from nomemory.server.lexical.protocol import LexicalHit, Posting, Weighing, WordSearch
 from nomemory.server.lexical.query.tree import Query
@@ -56,10 +56,9 @@ class PostgresLexicalIndex:
 
     async def weigh(self, user_id: str, query: Query) -> Weighing:
         """Return the latest sequence and the weights, as of one moment."""
-        (row,) = await self._fetch(weighing(user_id, query))
-        state = Weighed(*row)
-        self._sizes[user_id] = state.messages
-        return Weighing(state.sequence, weights_of(query, state.messages, state.counts, state.borne))
+        ((sequence, messages, counts, borne),) = await self._fetch(weighing(user_id, query))
+        self._sizes[user_id] = messages
+        return Weighing(sequence, weights_of(query, messages, counts, borne))
 
     async def search(self, asked: WordSearch) -> list[LexicalHit]:
         """Return the best versions with `sequence <= pinned`, with their messages.
