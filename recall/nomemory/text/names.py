@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import Final
 
-from nomemory.text.analysis import Kind, Token, tokenise
+from nomemory.text.analysis import Kind, Token, pairs, tokenise
 from nomemory.text.stop_words import STOP_WORDS
 
 _FIRST_LETTERS: Final = 3
@@ -79,10 +78,8 @@ def naming_terms(text: str) -> list[str]:
     return _once([*(word.text for word in words), *map(_marked_beginning, capitalised), *_pairs(tokens)])[:_MOST]
 
 
-def _pairs(tokens: Sequence[Token]) -> Iterator[str]:
-    for left, right in pairwise(tokens):
-        if left.end == right.start and left.kind is right.kind is Kind.CHARACTER:
-            yield left.text + right.text
+def _pairs(tokens: Sequence[Token]) -> list[str]:
+    return [pair.text for pair in pairs(tokens)]
 
 
 def _is_long(word: str) -> bool:
