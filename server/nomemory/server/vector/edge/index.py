@@ -139,12 +139,6 @@ class EdgeIndex:
         condemn(self._directory)
         self._worker.end()
 
-    async def drop(self, collection: str) -> None:
-        """Do nothing: another collection is another directory."""
-
-    async def probe(self) -> None:
-        """Do nothing: the engine's process is watched as every worker is."""
-
     async def abandon(self) -> None:
         """End the worker at once: its files are of no use to anybody."""
         self._worker.end()
