@@ -22,7 +22,7 @@ from nomemory.server.embedding.wrappers import WatchedEmbedder
 from nomemory.server.log.position import LogPosition
 from nomemory.server.metrics.meters import Meters, Roster
 from nomemory.server.processes.supervisor import Supervisor
-from nomemory.server.processes.watch import Patience, WatchPolicy
+from nomemory.server.processes.watch import WatchPolicy
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import QDRANT, VECTOR_ENGINE, VECTOR_INDEX, StandingFaults
 from nomemory.server.tracing.traced import traced_embedder, traced_vectors
@@ -107,7 +107,7 @@ class VectorSpaces:
     def _index(
         self, settings: Settings, embedder: Embedder, faults: StandingFaults, stack: AsyncExitStack
     ) -> VectorIndex:
-        policy = WatchPolicy(Patience.of(settings), faults, self._roster)
+        policy = WatchPolicy(settings.processes, faults, self._roster)
         index = choose_vector_index(settings, self._directory.vectors, embedder, policy, log_id=self._log_id)
         stack.push_async_callback(index.close)
         return index
@@ -209,7 +209,7 @@ def _made(settings: Settings, known: RememberedModel, faults: StandingFaults, me
         watched.append(WatchedEmbedder(traced_embedder(model, settings)))
         return watched[0]
 
-    policy = WatchPolicy(Patience.of(settings), faults, meters.roster)
+    policy = WatchPolicy(settings.processes, faults, meters.roster)
     embedder = choose_embedder(of_former, policy, watch, meters)
     return FormerModel(of_former, embedder, watched[0])
 

@@ -54,7 +54,7 @@ class EdgeIndex:
         self._dimension = dimension
         self.suspect = asyncio.Event()
         policy = policy or WatchPolicy()
-        arguments = (directory, dimension, policy.patience.memory_max_bytes, pack_points)
+        arguments = (directory, dimension, policy.settings.memory_bytes, pack_points)
         launch = Launch("nomemory.server.vector.edge.worker", tuple(map(str, arguments)))
         self._worker = Worker(launch, timeout_s, part, policy)
 
@@ -101,8 +101,7 @@ class EdgeIndex:
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the stored vectors of messages' first parts."""
-        found: dict[str, Vector] = await self._call("first_vectors", user_id, message_ids)
-        return found
+        return dict(await self._call("first_vectors", user_id, message_ids))
 
     async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
         """Remove the points of versions of a user's messages."""
@@ -111,8 +110,7 @@ class EdgeIndex:
 
     async def users(self) -> set[str]:
         """Return the users of whom there are points; perhaps some more, of whom there were."""
-        users: set[str] = await self._call("users")
-        return users
+        return set(await self._call("users"))
 
     async def flush(self) -> None:
         """Make everything that was stored survive a power cut."""
