@@ -86,7 +86,6 @@ class _State(NamedTuple):
     """How many messages of a user a view holds, and the latest sequence among them.
 
     Views that agree in this hold the same messages of that user: whatever comes is later, whatever goes is one less.
-    A negative number stands for one view alone.
     """
 
     messages: int
@@ -143,8 +142,6 @@ class TantivyLexicalIndex:
         self._meta = directory / "meta.json"
         self._index = open_index(directory)
         self._committed: tuple[int, int] | None = None
-        self._view = 0
-        self._messages = lru_cache(_STATES_KEPT)(self._of_user)
         self._state = lru_cache(_STATES_KEPT)(self._stated)
         self._count = lru_cache(_COUNTS_KEPT)(self._counted)
         self._span = lru_cache(_SPANS_KEPT)(self._spanned)
@@ -159,7 +156,7 @@ class TantivyLexicalIndex:
     async def weigh(self, user_id: str, query: Query) -> Weighing:
         """Return the weight of each leaf, the rarer it is in this user's messages the more, and of each sign."""
         with _answering():
-            state = self._cheap_state(user_id)
+            state = self._state(user_id)
             counts = [self._count(user_id, state, leaf) for leaf in query.leaves]
             borne = (self._count(user_id, state, sign) > 0 for sign in query.signs)
             return Weighing(self._applied, weights_of(query, state.messages, counts, borne))
@@ -208,8 +205,6 @@ class TantivyLexicalIndex:
             return
         reload_index(self._index)
         self._searcher = self._index.searcher()
-        self._view += 1
-        self._messages.cache_clear()
         self._state.cache_clear()
         self._applied = read_checkpoint(self._index)
         self._committed = committed
@@ -220,7 +215,7 @@ class TantivyLexicalIndex:
         mine, narrowing = of_user(asked.user_id), list(of_filter(asked.narrowed))
         if asked.pinned < self._applied:
             narrowing.append(of_range("seq", most=asked.pinned))
-        messages = self._messages(asked.user_id)
+        messages = self._state(asked.user_id).messages
         likely = expected_all(messages, query, weights)
         wanted = limit if query.is_uniform else limit * len(FORMS) / 2
         lately = list(self._lately(asked, likely, wanted))
@@ -250,14 +245,6 @@ class TantivyLexicalIndex:
 
         return find
 
-    def _of_user(self, user_id: str) -> int:
-        return count(self._searcher, of_user(user_id))
-
-    def _cheap_state(self, user_id: str) -> _State:
-        """Return the state of a user's messages; of few, one of this view alone: to count them again costs less."""
-        messages = self._messages(user_id)
-        return self._state(user_id) if messages > _MANY else _State(messages, -self._view)
-
     def _stated(self, user_id: str) -> _State:
         found = self._searcher.search(of_user(user_id), limit=1, order_by_field="seq")
         latest = next((sequence for sequence, _ in found.hits), 0)
@@ -273,7 +260,7 @@ class TantivyLexicalIndex:
         narrowed, after = asked.narrowed, asked.after
         if likely < _MANY or narrowed.since_us is not None or narrowed.conversation_id or narrowed.metadata:
             return
-        oldest, newest = self._span(asked.user_id, self._messages(asked.user_id) // _MANY)
+        oldest, newest = self._span(asked.user_id, self._state(asked.user_id).messages // _MANY)
         ends = (newest, narrowed.until_us, after.ts_us if after else None)
         end = min(each for each in ends if each is not None)
         for share in (_OF_LATELY * wanted / likely, _OF_LATELY**2 * wanted / likely):
