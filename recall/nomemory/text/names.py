@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Final
 
 from nomemory.text.analysis import Kind, Token, pairs, tokenise
@@ -16,7 +15,6 @@ _FIRST_LETTERS: Final = 3
 _BEGINNING: Final = "…"
 """Marks a term that is the beginning of a name; no word has it."""
 
-_PATTERNS_KEPT: Final = 256
 _CAPITALISED: Final = re.compile(r"\b[A-Z][a-z]+\b(?:['’]s)?")
 _SUBJECT: Final = re.compile(
     r"\b(?:did|does|do|is|are|was|were|has|have|had|would|will|can|could|should|and|might)\s+([A-Z][a-z]+)\b"
@@ -47,7 +45,7 @@ def people(text: str) -> list[str]:
 def without_names(text: str, names: Iterable[str]) -> str:
     """Strip the names of speakers: what they say holds their names rarely, greetings do."""
     for name in names:
-        text = _standing(name).sub(" ", text)
+        text = re.sub(rf"\b{re.escape(name)}\b(?:['’]s)?", " ", text, flags=re.IGNORECASE)
     return " ".join(text.split())
 
 
@@ -56,11 +54,6 @@ def without_speakers(text: str, speakers: Sequence[str]) -> str:
     begun = beginnings(speakers)
     bare = _CAPITALISED.sub(lambda word: " " if beginning(word[0]) in begun else word[0], without_names(text, speakers))
     return " ".join(bare.split())
-
-
-@lru_cache(_PATTERNS_KEPT)
-def _standing(name: str) -> re.Pattern[str]:
-    return re.compile(rf"\b{re.escape(name)}\b(?:['’]s)?", re.IGNORECASE)
 
 
 def name_terms(name: str) -> list[str]:
