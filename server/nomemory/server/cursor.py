@@ -85,17 +85,15 @@ class Cursors:
     Args:
         seal: what authenticates them.
         lifetime_s: how long one can be used.
-        clock: seconds since the epoch.
     """
 
-    def __init__(self, seal: TokenCipher, lifetime_s: float, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, seal: TokenCipher, lifetime_s: float) -> None:
         self._seal = seal
         self._lifetime_s = lifetime_s
-        self._clock = clock
 
     def issue(self, listing: Listing, place: Place | ConversationPlace | UserPlace) -> str:
         """Make the cursor that continues a listing after a place."""
-        payload = [listing.user_digest(), listing.query_digest(), int(self._clock()), astuple(place)]
+        payload = [listing.user_digest(), listing.query_digest(), int(time.time()), astuple(place)]
         # A cursor's length would tell how long the number is, and so how much others have written.
         padding = b" " * (_SEQUENCE_DIGITS - len(str(getattr(place, "pinned", ""))))
         return self._seal.close(_PREFIX, orjson.dumps(payload) + padding)
@@ -125,7 +123,7 @@ class Cursors:
             raise _refused(Reason.ERROR_REASON_CURSOR_OTHER_USER, "belongs to another user")
         if query != listing.query_digest():
             raise _refused(Reason.ERROR_REASON_CURSOR_OTHER_QUERY, "belongs to another query")
-        if self._clock() - issued > self._lifetime_s:
+        if time.time() - issued > self._lifetime_s:
             raise _refused(Reason.ERROR_REASON_CURSOR_EXPIRED, "has expired")
         return place_type(*place)
 

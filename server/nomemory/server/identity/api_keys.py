@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -127,16 +126,14 @@ class ApiKeys:
 
     Args:
         path: the file.
-        now: gives the time, with its zone.
 
     Raises:
         IdentitySettingsError: the file cannot be used.
     """
 
-    def __init__(self, path: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, path: Path) -> None:
         advice = ". Make a key with: nomemory keys create"
         self._file = CredentialFile(path, lambda raw: parse_keys(raw).by_id(), "API keys", advice)
-        self._now = now
 
     def caller(self, text: str) -> Caller:
         """Return the service that holds a key.
@@ -148,6 +145,6 @@ class ApiKeys:
         record = self._file.content().get(key.id) if key else None
         if key is None or record is None or not key.matches(record.sha256):
             raise invalid_credentials("this API key is not valid")
-        if record.is_expired(self._now()):
+        if record.is_expired(datetime.now(UTC)):
             raise invalid_credentials("this API key has expired")
         return Caller(record.name, record.scopes, namespace=namespace_of(record.namespace))

@@ -97,11 +97,7 @@ def _is_whole(kept: Path) -> bool:
     """Return whether all files are there, and are what was written."""
     try:
         lines = (kept / DIGESTS_FILE).read_text(encoding="utf-8").splitlines()
-        digests = {name: digest for digest, _, name in map(_parted, lines)}
+        digests = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
         return digests == {name: digest_of(kept / name) for name in (MODEL_FILE, NUMBERS_FILE, PIECES_FILE)}
     except (OSError, UnicodeDecodeError):
         return False
-
-
-def _parted(line: str) -> tuple[str, str, str]:
-    return line.partition("  ")

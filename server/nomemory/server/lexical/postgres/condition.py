@@ -96,7 +96,7 @@ class Conditions:
         """Return what holds where a node matches."""
         match node:
             case Leaf():
-                return self._has(node)
+                return self._stands(sought_leaf(self._user_id, node))
             case AllOf(wanted, unwanted):
                 return _joined(" AND ", [*map(self.matches, wanted), *(f"NOT {self.matches(one)}" for one in unwanted)])
             case AnyOf(parts):
@@ -121,9 +121,6 @@ class Conditions:
     def admits(self, narrowed: Filter) -> list[str]:
         """Return what holds where a filter admits a message."""
         return list(map(self._values.of, [*POSTGRES.of_filter(narrowed), *POSTGRES.of_metadata(narrowed)]))
-
-    def _has(self, leaf: Leaf) -> str:
-        return self._stands(sought_leaf(self._user_id, leaf))
 
     def _stands(self, sought: Sought) -> str:
         return f"position({self._values.once(sought.needle, 'bytea')} IN tokens) > 0"
