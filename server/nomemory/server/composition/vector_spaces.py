@@ -53,10 +53,11 @@ def _never() -> float:
     return 0.0
 
 
+@dataclass(frozen=True, slots=True)
 class VectorSpaces:
     """Builds spaces over one log.
 
-    Args:
+    Attributes:
         directory: where the collections are.
         store: opens the log's feed.
         committed: tells the indexers that the log has changed.
@@ -64,14 +65,11 @@ class VectorSpaces:
         log_id: which log it is.
     """
 
-    def __init__(
-        self, directory: DataDirectory, store: LogStore, committed: CommitSignal, roster: Roster, log_id: str
-    ) -> None:
-        self._log_id = log_id
-        self._roster = roster
-        self._directory = directory
-        self._store = store
-        self._committed = committed
+    directory: DataDirectory
+    store: LogStore
+    committed: CommitSignal
+    roster: Roster
+    log_id: str
 
     def build(
         self, settings: Settings, embedder: Embedder, faults: StandingFaults, failing_s: Callable[[], float] = _never
@@ -100,15 +98,15 @@ class VectorSpaces:
             partial(supervisor.fault, VECTOR_JOB),
             tuple(map(faults.name_of, (VECTOR_ENGINE, VECTOR_INDEX, QDRANT))),
             failing_s,
-            partial(write_remembered, self._directory.model, RememberedModel.of(settings, indexer.collection)),
+            partial(write_remembered, self.directory.model, RememberedModel.of(settings, indexer.collection)),
             stack.aclose,
         )
 
     def _index(
         self, settings: Settings, embedder: Embedder, faults: StandingFaults, stack: AsyncExitStack
     ) -> VectorIndex:
-        policy = WatchPolicy(settings.processes, faults, self._roster)
-        index = choose_vector_index(settings, self._directory.vectors, embedder, policy, log_id=self._log_id)
+        policy = WatchPolicy(settings.processes, faults, self.roster)
+        index = choose_vector_index(settings, self.directory.vectors, embedder, policy, log_id=self.log_id)
         stack.push_async_callback(index.close)
         return index
 
@@ -120,12 +118,12 @@ class VectorSpaces:
         index: VectorIndex,
         stack: AsyncExitStack,
     ) -> VectorIndexer:
-        vectors, changed = self._directory.vectors, self._committed.follow()
-        stack.callback(self._committed.unfollow, changed)
-        shared = self._store.shared_index(name_of(settings, vectors, embedder))
+        vectors, changed = self.directory.vectors, self.committed.follow()
+        stack.callback(self.committed.unfollow, changed)
+        shared = self.store.shared_index(name_of(settings, vectors, embedder))
         if shared is not None:
             stack.push_async_callback(shared.close)
-        feed = self._store.feed()
+        feed = self.store.feed()
         indexer = VectorIndexer(feed, index, embedder, vectors, settings, changed, faults, shared)
         stack.callback(indexer.close)
         return indexer
