@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from typing import TypeVar
 
 import orjson
@@ -98,17 +98,8 @@ class Cursors:
         padding = b" " * (_SEQUENCE_DIGITS - len(str(getattr(place, "pinned", ""))))
         return self._seal.close(_PREFIX, orjson.dumps(payload) + padding)
 
-    def resume(self, listing: Listing, cursor: str) -> Place:
-        """Read a cursor of this very listing of messages.
-
-        Raises:
-            Fault: one of the CURSOR_… reasons.
-        """
-        place = self.resume_at(listing, cursor, Place)
-        return replace(place, weights=tuple(place.weights))
-
-    def resume_at(self, listing: Listing, cursor: str, place_type: Callable[..., _Place]) -> _Place:
-        """Read a cursor of this very listing, whose places are of a type of their own.
+    def resume(self, listing: Listing, cursor: str, place_type: Callable[..., _Place]) -> _Place:
+        """Read a cursor of this very listing: where it goes on, which is of the type of its places.
 
         Raises:
             Fault: one of the CURSOR_… reasons.

@@ -84,10 +84,10 @@ class LexicalListing:
         return _Walk(listing, query, weighed.applied, weighed.weights)
 
     def _resumed(self, listing: Listing, query: Query, cursor: str, applied: int | None) -> _Walk:
-        place = self._cursors.resume(listing, cursor)
+        place = self._cursors.resume(listing, cursor, Place)
         if applied is not None and applied < place.pinned:
             raise index_unavailable("the lexical index is being built anew")
-        return _Walk(listing, query, place.pinned, place.weights, place)
+        return _Walk(listing, query, place.pinned, tuple(place.weights), place)
 
     async def _next(self, walk: _Walk, wanted: int) -> list[Ranked]:
         after = RankPosition(walk.place.score, walk.place.ts_us) if walk.place else None
