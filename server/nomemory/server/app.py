@@ -149,7 +149,9 @@ async def _serve_data(
     shared = _reserved(addresses, stack) if is_shared else addresses
     stack.push_async_callback(readers.close)
     await readers.start()
-    describe = partial(_described, settings, directory)
+
+    def describe(space: VectorSpace) -> SpaceDescription:
+        return SpaceDescription.of(space, collection_named(settings, directory.vectors, space.name).backlog)
 
     async def announce(space: VectorSpace) -> None:
         await readers.replace_space(describe(space))
@@ -171,8 +173,3 @@ def _reserved(addresses: Addresses, stack: AsyncExitStack) -> Addresses:
     """Hold the addresses at which several processes serve."""
     http = stack.enter_context(reserved(addresses.http)) if addresses.http else None
     return Addresses(stack.enter_context(reserved(addresses.grpc)), http)
-
-
-def _described(settings: Settings, directory: DataDirectory, space: VectorSpace) -> SpaceDescription:
-    """Describe a space to readers."""
-    return SpaceDescription.of(space, collection_named(settings, directory.vectors, space.name).backlog)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from nomemory.server.lexical.postgres.words import Sought, key_of_best_form, sought_leaf, sought_names
+from nomemory.server.lexical.postgres.words import BEST_FORM, Sought, keys_of, sought_leaf, sought_names
 from nomemory.server.lexical.query.tree import AllOf, AnyOf, Leaf, Node, Sign
 from nomemory.server.log.conditions import Clause
 from nomemory.server.log.postgres.rows import POSTGRES
@@ -90,7 +90,7 @@ class Conditions:
     def best_look_up(self, leaves: Iterable[Leaf]) -> str:
         """Return what leads the index to messages of the best form that have all leaves, and to more."""
         keys = chain.from_iterable(sought_leaf(self._user_id, leaf).keys for leaf in leaves)
-        return self._has_all([*dict.fromkeys(keys), key_of_best_form(self._user_id)])
+        return self._has_all([*dict.fromkeys(keys), *keys_of(self._user_id, [BEST_FORM])])
 
     def matches(self, node: Node) -> str:
         """Return what holds where a node matches."""
