@@ -26,14 +26,14 @@ class WatchPolicy:
     """What a process is watched with.
 
     Attributes:
-        settings: how closely it is watched, and the most memory that it may take.
+        processes: how closely it is watched, and the most memory that it may take.
         faults: where its faults are noted.
         roster: where it is listed.
         memory_slack: how many times as much the system lets it have, before it refuses more. With some, a process that
             would fail over a refusal without ending is seen to have too much, and replaced.
     """
 
-    settings: ProcessSettings = field(default_factory=ProcessSettings)
+    processes: ProcessSettings = field(default_factory=ProcessSettings)
     faults: StandingFaults = field(default_factory=StandingFaults)
     roster: Roster = field(default_factory=Roster)
     memory_slack: int = 1
@@ -60,7 +60,7 @@ class Watch:
         self._process_id = process_id
         self._pipe = pipe
         self._kill = kill
-        self._settings = policy.settings
+        self._processes = policy.processes
         self._memory_slack = policy.memory_slack
         self._faults = policy.faults
         self._roster = policy.roster
@@ -80,9 +80,9 @@ class Watch:
         self._bound_memory()
         beat = self._pipe.beat()
         while self._pipe.is_open:
-            done, _ = await asyncio.wait([beat], timeout=self._settings.heartbeat_s)
+            done, _ = await asyncio.wait([beat], timeout=self._processes.heartbeat_s)
             if done:
-                await asyncio.sleep(self._settings.heartbeat_s)
+                await asyncio.sleep(self._processes.heartbeat_s)
             if not self._pipe.is_open or not self._is_well(await asyncio.to_thread(vitals, self._process_id), beat):
                 return
             if beat.done():
@@ -90,7 +90,7 @@ class Watch:
 
     def _is_well(self, seen: Vitals | None, beat: asyncio.Future[Reply | None]) -> bool:
         """Take note of a look at the process; False if it had to be killed."""
-        most = self._settings.memory_bytes
+        most = self._processes.memory_bytes
         if seen is not None and 0 < most < seen.private_bytes:
             return self._end(MEMORY_EXCEEDED, f"it took {seen.private_bytes >> 20} MiB of at most {most >> 20}")
         if beat.done():
@@ -101,12 +101,13 @@ class Watch:
 
     def _may_stay_silent(self, *, is_working: bool, seen: Vitals | None) -> bool:
         # Its own steps are counted, not the clock: when this process, too, was held up, nobody is to blame.
-        settings, self._seen = self._settings, seen
-        self._silent_s += settings.heartbeat_s
-        self._idle_s = 0.0 if is_working else self._idle_s + settings.heartbeat_s
-        if self._idle_s >= settings.patience_s or (self._pipe.is_ready and self._silent_s >= settings.busy_patience_s):
+        processes, self._seen = self._processes, seen
+        self._silent_s += processes.heartbeat_s
+        self._idle_s = 0.0 if is_working else self._idle_s + processes.heartbeat_s
+        is_stuck = self._pipe.is_ready and self._silent_s >= processes.busy_patience_s
+        if self._idle_s >= processes.patience_s or is_stuck:
             return self._end(NOT_ANSWERING, "it answers no heartbeat")
-        if self._idle_s >= _SAID_AFTER * settings.heartbeat_s:
+        if self._idle_s >= _SAID_AFTER * processes.heartbeat_s:
             self._faults.stand(self._part, NOT_ANSWERING, "it answers no heartbeat", ago_s=self._silent_s)
         return True
 
@@ -118,7 +119,7 @@ class Watch:
 
     def _bound_memory(self) -> None:
         """Have the system refuse what is beyond the bound, where it can: that is sooner than the next look."""
-        most = self._settings.memory_bytes * self._memory_slack
+        most = self._processes.memory_bytes * self._memory_slack
         if most and hasattr(resource, "prlimit"):
             with suppress(OSError, ValueError):  # it may be gone already
                 resource.prlimit(self._process_id, resource.RLIMIT_DATA, (most, most))

@@ -54,7 +54,7 @@ class EdgeIndex:
         self._dimension = dimension
         self.suspect = asyncio.Event()
         policy = policy or WatchPolicy()
-        arguments = (directory, dimension, policy.settings.memory_bytes, pack_points)
+        arguments = (directory, dimension, policy.processes.memory_bytes, pack_points)
         launch = Launch("nomemory.server.vector.edge.worker", tuple(map(str, arguments)))
         self._worker = Worker(launch, timeout_s, part, policy)
 
@@ -74,8 +74,7 @@ class EdgeIndex:
 
     async def read_whole(self, offset: str | None, most: int) -> WholeRead:
         """Read points of all users as they are stored, up to `most`, from an offset on."""
-        read: WholeRead = await self._call("read_whole", offset, most)
-        return read
+        return WholeRead(*await self._call("read_whole", offset, most))
 
     async def store_whole(self, points: Sequence[WholePoint]) -> None:
         """Store points as they were read."""
