@@ -113,7 +113,7 @@ def test_a_name_that_nobody_registered_stops_the_start(
 def test_a_format_that_nobody_registered_is_wrong_usage(installed: Installed) -> None:
     done = installed.run(NOMEMORY, "import", "day.json", "--format", "absent")
     assert done.returncode == 2
-    names = "jsonl, locomo, chatgpt, claude, claude-code, codex, cursor, letta, mem0, zep, whatsapp, openai, slack"
+    names = "jsonl, chatgpt, claude, claude-code, codex, cursor, letta, mem0, zep, whatsapp, openai, slack"
     assert f"there is no 'absent'; there are {names}." in " ".join(done.stderr.split())
 
 

@@ -17,7 +17,7 @@ from load.vector_index import opened_index
 
 from evaluation.temporary_server import process_tree
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.protocol import LexicalIndex
+from nomemory.server.lexical.protocol import LexicalIndex, WordSearch
 from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.sqlite.reader import SqliteLogReader
@@ -80,7 +80,7 @@ def _lexical(words: LexicalIndex, settings: Settings) -> Call:
         asked = decode_lexical(pb.LexicalSearchRequest.FromString(raw), settings)
         user_id, narrowed = asked.listing.user_id, asked.listing.narrowed
         pinned, weights = await words.weigh(user_id, asked.query)
-        return await words.search(user_id, asked.query, weights, narrowed, pinned=pinned, after=None, limit=_LIMIT)
+        return await words.search(WordSearch(user_id, asked.query, weights, narrowed, pinned, None, _LIMIT))
 
     return call
 

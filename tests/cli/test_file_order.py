@@ -73,18 +73,13 @@ def chatgpt(said: Sequence[str]) -> list[dict[str, object]]:
     return [{"conversation_id": "c", "current_node": names[-1], "mapping": mapping}]
 
 
-def locomo(said: Sequence[str]) -> list[dict[str, object]]:
-    turns = [{"speaker": "Ann", "dia_id": f"D1:{n + 1}", "text": text} for n, text in enumerate(said)]
-    return [{"sample_id": "s", "conversation": {"session_1_date_time": "1:56 pm on 8 May, 2023", "session_1": turns}}]
-
-
 def hash_like(number: int) -> str:
     """Return a name whose order has nothing to do with the number's."""
     return f"{(number * 2_654_435_761) % 2**32:08x}"
 
 
 FORMS: dict[str, WriteFile] = {
-    form.__name__: form for form in (json_lines, openai, openai_with_ids, openai_undated, chatgpt, locomo)
+    form.__name__: form for form in (json_lines, openai, openai_with_ids, openai_undated, chatgpt)
 }
 
 

@@ -120,7 +120,7 @@ def test_an_endless_record_is_not_held(form: str, tmp_path: Path) -> None:
     assert peak < 200 << 20
 
 
-@pytest.mark.parametrize("name", ["messages.jsonl", "locomo.json", "openai.jsonl", "loose.json", "conversations.json"])
+@pytest.mark.parametrize("name", ["messages.jsonl", "openai.jsonl", "loose.json", "conversations.json"])
 def test_every_format_is_stored_once(name: str, import_: Import, server: Server, user: str) -> None:
     arguments = (copied(name), "--user", user, "--start", "2024-05-01", "--json")
     first, second = counts(import_(*arguments)), counts(import_(*arguments))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from served import Server
 
 PAGE = "docs/importing.md"
-SENT = {"jsonl": 2, "locomo": 2, "openai": 2, "chatgpt": 2, "claude": 1, "whatsapp": 2, "zep": 1, "mem0": 1}
+SENT = {"jsonl": 2, "openai": 2, "chatgpt": 2, "claude": 1, "whatsapp": 2, "zep": 1, "mem0": 1}
 
 
 def examples() -> list[tuple[str, list[str]]]:

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nomemory.server.embedding.local import LocalEmbedder
+from nomemory.server.embedding.local import LocalEmbedder, cache_directory
 from nomemory.server.embedding.local_model import PACKAGE_DIMENSION as DIMENSION
-from nomemory.server.embedding.local_model import local_is_available
+from nomemory.server.embedding.local_model import local_is_available, package_model
 from nomemory.server.embedding.protocol import TextRefusedError
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
@@ -25,7 +25,7 @@ LONG = "我从小就不吃辣椒，因为胃不好。" * 70
 
 @pytest.fixture
 async def embedder() -> AsyncIterator[LocalEmbedder]:
-    embedder = LocalEmbedder(timeout_s=60)
+    embedder = LocalEmbedder(60, package_model(cache_directory()))
     yield embedder
     await embedder.close()
 

@@ -45,7 +45,7 @@ SAMPLE = tuple(
     json.loads(line)["content"]
     for line in (Path(__file__).parents[2] / "sample" / "messages.jsonl").read_text(encoding="utf-8").splitlines()[::48]
 )
-FILES = {MODEL_FILE, NUMBERS_FILE, PIECES_FILE, DIGESTS_FILE, "lock"}
+FILES = {MODEL_FILE, NUMBERS_FILE, PIECES_FILE, DIGESTS_FILE, f".{MODEL_FILE}.lock"}
 LONG = "我从小就不吃辣椒，因为胃不好。The report is due on Friday. " * 60
 
 
@@ -136,7 +136,7 @@ def test_a_damaged_file_is_made_again_and_leftovers_go(model: E5Model, models: P
     damaged[-2000] ^= 0xFF
     (kept / NUMBERS_FILE).unlink()  # another process may have it mapped
     (kept / NUMBERS_FILE).write_bytes(damaged)
-    (kept / "partial-left").touch()
+    (kept / f"{NUMBERS_FILE}.new").touch()
     assert unit(load_model(models, Capacity()), TEXTS[0]) == vector
     assert {file.name for file in kept.iterdir()} == FILES
 
@@ -166,13 +166,7 @@ def test_two_processes_that_start_at_once_make_one_model(tmp_path: Path) -> None
     )
     both = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=os.environ) for _ in range(2)]
     assert [process.wait(100) for process in both] == [0, 0]
-    assert {file.name for file in folder(tmp_path).iterdir()} == {
-        MODEL_FILE,
-        NUMBERS_FILE,
-        PIECES_FILE,
-        DIGESTS_FILE,
-        "lock",
-    }
+    assert {file.name for file in folder(tmp_path).iterdir()} == FILES
 
 
 def test_pieces_are_found_where_they_begin_shortest_first() -> None:

@@ -106,7 +106,6 @@ def test_an_archive_without_talk_or_too_large_is_refused(tmp_path: Path) -> None
     [
         ("messages.jsonl", "jsonl"),
         ("broken.jsonl", "jsonl"),
-        ("locomo.json", "locomo"),
         ("openai.json", "openai"),
         ("openai.jsonl", "openai"),
         ("loose.json", "openai"),
@@ -179,40 +178,6 @@ def test_every_fault_of_a_broken_line_is_named() -> None:
     )
 
 
-def test_locomo_gives_turns_in_the_order_of_sessions() -> None:
-    items = parsed("locomo.json")
-    records_ = accepted(items)
-    assert [record["message_id"] for record in records_] == ["D1:1", "D2:1", "D2:2", "D10:1", "D1:1"]
-    assert [record["user_id"] for record in records_] == ["conv-1"] * 4 + ["conv-2"]
-    assert records_[1] == {
-        "user_id": "conv-1",
-        "message_id": "D2:1",
-        "ts": "2023-05-08T00:30:00Z",
-        "role": "user",
-        "content": "I painted this.\n[Image] a photo of a sunset over a lake",
-        "name": "李雷",
-        "conversation_id": "session_2",
-        "metadata": {"image_query": "sunset painting", "image_url": "https://example.com/a.jpg"},
-    }
-    assert records_[2]["ts"] == "2023-05-08T00:30:20Z"
-
-
-def test_locomo_says_which_turns_it_cannot_take() -> None:
-    assert refusals(parsed("locomo.json")) == [
-        (1, "conv-1, session_1, turn 2", ("text: is required",)),
-        (1, "conv-1, session_1, turn 3", ("speaker: is required",)),
-        (1, "conv-1, session_4, turn 1", ("session_4_date_time: is not a time like 1:56 pm on 8 May, 2023",)),
-        (3, "", ("sample_id: is required",)),
-    ]
-
-
-def test_locomo_samples_do_not_collide_under_one_user() -> None:
-    found = accepted(parsed("locomo.json", ANN))
-    assert {record["user_id"] for record in found} == {"ann"}
-    assert [record["message_id"] for record in found][::4] == ["conv-1:D1:1", "conv-2:D1:1"]
-    assert found[0]["conversation_id"] == "conv-1:session_1"
-
-
 def test_openai_messages() -> None:
     records_ = accepted(parsed("openai.json", ANN))
     assert [record["role"] for record in records_] == ["system", "user", "tool", "assistant", "assistant"]
@@ -282,7 +247,7 @@ def test_chatgpt_skips_what_nobody_said_and_refuses_what_it_cannot_place() -> No
     ]
 
 
-@pytest.mark.parametrize("name", ["messages.jsonl", "locomo.json", "openai.json", "loose.json", "conversations.json"])
+@pytest.mark.parametrize("name", ["messages.jsonl", "openai.json", "loose.json", "conversations.json"])
 def test_derived_ids_are_the_same_every_time(name: str) -> None:
     given_ = Given("ann", START)
     assert ids(parsed(name, given_)) == ids(parsed(name, given_))

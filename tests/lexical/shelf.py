@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from lexical.engine import Engine
 
-from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition
+from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition, WordSearch
 from nomemory.server.lexical.query.grammar import Limits, parse
 from nomemory.server.lexical.query.tree import Query
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
@@ -89,8 +89,7 @@ class Shelf:
         pinned: int = LATEST,
     ) -> list[LexicalHit]:
         """Return one page."""
-        found = self._reader.search(user, asked, weights, narrowed, pinned=pinned, after=after, limit=limit)
-        return self._now(found)
+        return self._now(self._reader.search(WordSearch(user, asked, weights, narrowed, pinned, after, limit)))
 
     def weigh(self, user: str, asked: Query) -> tuple[float, ...]:
         """Return the weights of a query."""

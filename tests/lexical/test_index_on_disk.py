@@ -17,7 +17,7 @@ from lexical.engine import HEAP_BYTES, OpenTantivyIndex, open_tantivy_index
 from lexical.shelf import LATEST, Shelf, message, query
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.lexical.protocol import IndexUnusableError, LexicalHit
+from nomemory.server.lexical.protocol import IndexUnusableError, LexicalHit, WordSearch
 from nomemory.server.lexical.query.tree import Query
 from nomemory.server.lexical.tantivy.indexer import TantivyLexicalWriter
 from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
@@ -47,8 +47,7 @@ class Reader:
         return asyncio.run(self._index.weigh(user, asked)).weights
 
     def search(self, user: str, asked: Query, weights: tuple[float, ...]) -> list[LexicalHit]:
-        found = self._index.search(user, asked, weights, EVERYTHING, pinned=LATEST, after=None, limit=100)
-        return asyncio.run(found)
+        return asyncio.run(self._index.search(WordSearch(user, asked, weights, EVERYTHING, LATEST, None, 100)))
 
     def refresh(self) -> None:
         asyncio.run(self._index.refresh())

@@ -13,6 +13,7 @@ import tantivy
 from lexical.engine import HEAP_BYTES
 from lexical.shelf import LATEST, message, query
 
+from nomemory.server.lexical.protocol import WordSearch
 from nomemory.server.lexical.tantivy import indexer
 from nomemory.server.lexical.tantivy.indexer import LexicalIndexer, TantivyLexicalWriter
 from nomemory.server.lexical.tantivy.indexer_calls import Follow
@@ -85,7 +86,7 @@ class Following:
         index, log = TantivyLexicalIndex(self.directory / DIRECTORY), SqliteLogReader(self.directory / "log.db")
         asked = query(text)
         weights = (await index.weigh(user, asked)).weights
-        hits = await index.search(user, asked, weights, EVERYTHING, pinned=LATEST, after=None, limit=10_000)
+        hits = await index.search(WordSearch(user, asked, weights, EVERYTHING, LATEST, None, 10_000))
         versions = await log.by_sequences(user, [hit.sequence for hit in hits])
         assert len(versions) == len(hits), "each hit is a version that the log has"
         await log.close()

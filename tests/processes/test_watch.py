@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from nomemory.server.processes.connection import PipeConnection
-from nomemory.server.processes.watch import Patience, Watch, WatchPolicy
+from nomemory.server.processes.watch import Watch, WatchPolicy
+from nomemory.server.settings.serving import ProcessSettings
 from nomemory.server.standing_faults import MEMORY_EXCEEDED, NOT_ANSWERING
 
 _BEGIN = """
@@ -46,8 +47,9 @@ async def watched(program: str, policy: WatchPolicy) -> AsyncIterator[tuple[asyn
         process.wait()
 
 
-def policy(**changed: float) -> WatchPolicy:
-    return WatchPolicy(Patience(**{"interval_s": 0.1, "idle_s": 1.0, "busy_s": 100.0, "memory_max_bytes": 0} | changed))  # type: ignore[arg-type]
+def policy(memory_slack: int = 1, **changed: float) -> WatchPolicy:
+    usual = {"heartbeat_s": 0.1, "patience_s": 1.0, "busy_patience_s": 100.0, "memory_bytes": 0}
+    return WatchPolicy(ProcessSettings().model_copy(update=usual | changed), memory_slack=memory_slack)
 
 
 async def test_one_that_does_nothing_and_answers_nothing_is_killed() -> None:
@@ -59,7 +61,7 @@ async def test_one_that_does_nothing_and_answers_nothing_is_killed() -> None:
 
 
 async def test_one_that_works_may_be_silent_for_longer_and_is_well_when_it_answers() -> None:
-    with_faults = policy(idle_s=0.5)
+    with_faults = policy(patience_s=0.5)
     async with watched(BUSY, with_faults) as (watching, pipe):
         await asyncio.wait_for(asyncio.shield(pipe.beat()), 60)
         await asyncio.sleep(0.5)
@@ -69,20 +71,20 @@ async def test_one_that_works_may_be_silent_for_longer_and_is_well_when_it_answe
 
 
 async def test_one_that_works_but_is_silent_for_too_long_is_killed() -> None:
-    async with watched(BUSY, policy(busy_s=0.5)) as (watching, pipe):
+    async with watched(BUSY, policy(busy_patience_s=0.5)) as (watching, pipe):
         await asyncio.wait_for(watching, 60)
         await asyncio.wait_for(pipe.wait_closed(), 60)
 
 
 async def test_one_that_answers_is_left_alone() -> None:
-    async with watched(ANSWERING, policy(idle_s=0.3)) as (watching, pipe):
+    async with watched(ANSWERING, policy(patience_s=0.3)) as (watching, pipe):
         await asyncio.sleep(1.5)
         assert pipe.is_open
         assert not watching.done()
 
 
 async def test_one_that_takes_too_much_memory_is_ended() -> None:
-    with_faults = policy(memory_max_bytes=200 << 20)
+    with_faults = policy(memory_bytes=200 << 20)
     async with watched(GREEDY, with_faults) as (watching, pipe):
         await asyncio.wait_for(pipe.wait_closed(), 60)
         await asyncio.wait_for(watching, 60)
@@ -90,7 +92,7 @@ async def test_one_that_takes_too_much_memory_is_ended() -> None:
 
 
 async def test_one_with_slack_is_named_before_the_system_refuses_it_memory() -> None:
-    with_faults = policy(memory_max_bytes=200 << 20, memory_slack=10)
+    with_faults = policy(memory_bytes=200 << 20, memory_slack=10)
     async with watched(GREEDY, with_faults) as (watching, pipe):
         await asyncio.wait_for(pipe.wait_closed(), 60)
         await asyncio.wait_for(watching, 60)
@@ -99,7 +101,7 @@ async def test_one_with_slack_is_named_before_the_system_refuses_it_memory() -> 
 
 async def test_where_the_system_does_not_refuse_memory_the_watch_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Watch, "_bound_memory", lambda _self: None)
-    with_faults = policy(memory_max_bytes=200 << 20)
+    with_faults = policy(memory_bytes=200 << 20)
     async with watched(GREEDY, with_faults) as (watching, pipe):
         await asyncio.wait_for(pipe.wait_closed(), 60)
         await asyncio.wait_for(watching, 60)

@@ -21,7 +21,7 @@ import uvloop
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Role
-from nomemory.server.processes.frames import ReceivedCall
+from nomemory.server.processes.frames import Frame
 from nomemory.server.processes.launch import WorkerUnavailableError
 from nomemory.server.vector.edge import shard as edge_shard
 from nomemory.server.vector.edge.calls import Call, NearestPoints
@@ -235,10 +235,10 @@ class ScriptedPipe:
     """Hands the worker everything at once, then goes away."""
 
     def __init__(self, requests: list[object]) -> None:
-        self._asked = [ReceivedCall(number, request) for number, request in enumerate(requests, 1)]
+        self._asked = [Frame(number, request) for number, request in enumerate(requests, 1)]
         self.answers: dict[int, object] = {}
 
-    def receive(self, *, wait: bool) -> list[ReceivedCall]:
+    def receive(self, *, wait: bool) -> list[Frame]:
         if wait and not self._asked:
             raise EOFError
         asked, self._asked = self._asked, []

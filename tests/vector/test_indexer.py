@@ -16,8 +16,8 @@ import pytest
 from vector.scripted import DIMENSION, ScriptedEmbedder, said, vector_of
 
 from nomemory.server.embedding.factory import NoEmbedder
-from nomemory.server.embedding.local import LocalEmbedder, documents_at_once
-from nomemory.server.embedding.local_model import local_is_available
+from nomemory.server.embedding.local import LocalEmbedder, cache_directory, documents_at_once
+from nomemory.server.embedding.local_model import local_is_available, package_model
 from nomemory.server.embedding.protocol import RATE_LIMITED, Embedder, unavailable
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.log.sqlite.feed import SqliteChangeFeed
@@ -478,7 +478,7 @@ async def test_paraphrases_are_found_in_chinese_and_english(tmp_path: Path) -> N
         "Who got a new cat?": "My sister adopted a grey kitten from the shelter.",
         "When is the deadline?": "The quarterly report is due on Friday.",
     }
-    async with world(tmp_path, LocalEmbedder(timeout_s=30)) as w, running(w):
+    async with world(tmp_path, LocalEmbedder(30, package_model(cache_directory()))) as w, running(w):
         await w.write(*(said(answer, answer) for answer in answers.values()))
         await w.settled()
         for question, answer in answers.items():

@@ -87,15 +87,20 @@ def tokenise(text: str) -> list[Token]:
 
 def terms(tokens: Sequence[Token]) -> Iterator[Term]:
     """Return the units of ranking: first the pairs of characters that touch, then the stems."""
-    for left, right in pairwise(tokens):
-        if left.end == right.start and left.kind is right.kind is Kind.CHARACTER:
-            yield Term(left.text + right.text, left.start, right.end)
+    yield from pairs(tokens)
     words = [token for token in tokens if token.kind is Kind.WORD and token.text not in STOP_WORDS]
     if not HALVES.isdisjoint(word.text for word in words):
         halves = set(_halves(tokens))
         words = [word for word in words if word not in halves]
     for word, text in zip(words, stems([word.text for word in words]), strict=True):
         yield Term(text, word.start, word.end)
+
+
+def pairs(tokens: Sequence[Token]) -> Iterator[Term]:
+    """Return the pairs of characters that touch."""
+    for left, right in pairwise(tokens):
+        if left.end == right.start and left.kind is right.kind is Kind.CHARACTER:
+            yield Term(left.text + right.text, left.start, right.end)
 
 
 def streams(text: str) -> Streams:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from nomemory.text.analysis import Kind, Token, tokenise
+from nomemory.text.analysis import Kind, Token, pairs, tokenise
 from nomemory.text.stop_words import STOP_WORDS
 
 _FIRST_LETTERS: Final = 3
@@ -17,7 +15,6 @@ _FIRST_LETTERS: Final = 3
 _BEGINNING: Final = "…"
 """Marks a term that is the beginning of a name; no word has it."""
 
-_PATTERNS_KEPT: Final = 256
 _CAPITALISED: Final = re.compile(r"\b[A-Z][a-z]+\b(?:['’]s)?")
 _SUBJECT: Final = re.compile(
     r"\b(?:did|does|do|is|are|was|were|has|have|had|would|will|can|could|should|and|might)\s+([A-Z][a-z]+)\b"
@@ -48,7 +45,7 @@ def people(text: str) -> list[str]:
 def without_names(text: str, names: Iterable[str]) -> str:
     """Strip the names of speakers: what they say holds their names rarely, greetings do."""
     for name in names:
-        text = _standing(name).sub(" ", text)
+        text = re.sub(rf"\b{re.escape(name)}\b(?:['’]s)?", " ", text, flags=re.IGNORECASE)
     return " ".join(text.split())
 
 
@@ -57,11 +54,6 @@ def without_speakers(text: str, speakers: Sequence[str]) -> str:
     begun = beginnings(speakers)
     bare = _CAPITALISED.sub(lambda word: " " if beginning(word[0]) in begun else word[0], without_names(text, speakers))
     return " ".join(bare.split())
-
-
-@lru_cache(_PATTERNS_KEPT)
-def _standing(name: str) -> re.Pattern[str]:
-    return re.compile(rf"\b{re.escape(name)}\b(?:['’]s)?", re.IGNORECASE)
 
 
 def name_terms(name: str) -> list[str]:
@@ -79,10 +71,8 @@ def naming_terms(text: str) -> list[str]:
     return _once([*(word.text for word in words), *map(_marked_beginning, capitalised), *_pairs(tokens)])[:_MOST]
 
 
-def _pairs(tokens: Sequence[Token]) -> Iterator[str]:
-    for left, right in pairwise(tokens):
-        if left.end == right.start and left.kind is right.kind is Kind.CHARACTER:
-            yield left.text + right.text
+def _pairs(tokens: Sequence[Token]) -> list[str]:
+    return [pair.text for pair in pairs(tokens)]
 
 
 def _is_long(word: str) -> bool:

@@ -35,11 +35,6 @@ _MOMENT: Final = "%Y-%m-%d %H:%M:%S"
 _STATES: Final = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
 
 
-def shown(answer: Any) -> Iterable[RenderableType]:  # noqa: ANN401 - by its type
-    """Return the lines or the table for an answer."""
-    return _SHOWN[type(answer)](answer)
-
-
 def status(reply: ingest_service_pb2.GetIndexStatusResponse) -> Iterable[Table]:
     """Lay out the state of the log and the indexes."""
     log, embedder = reply.log, reply.embedder
@@ -216,7 +211,7 @@ def _embedder(embedder: ingest_service_pb2.EmbedderStatus) -> tuple[Text, Text]:
     return Text(f"{one_line(embedder.kind)}: {one_line(embedder.model)}"), Text(facts, style="dim")
 
 
-_SHOWN: Final[Mapping[type, Callable[[Any], Iterable[RenderableType]]]] = {
+SHOWN: Final[Mapping[type, Callable[[Any], Iterable[RenderableType]]]] = {
     ingest_service_pb2.GetIndexStatusResponse: status,
     ingest_service_pb2.DeleteMessagesResponse: deleted,
     ingest_service_pb2.EraseUserResponse: erased,
@@ -228,3 +223,4 @@ _SHOWN: Final[Mapping[type, Callable[[Any], Iterable[RenderableType]]]] = {
     Exported: exported,
     Summary: summary,
 }
+"""What shows an answer of each type: its lines, or its table."""

@@ -75,7 +75,7 @@ class Human:
             case recall_service_pb2.RecallResponse():
                 return memory_text.recalled(answer, full=self._full, explain=explain)
             case _:
-                return figures.shown(answer)
+                return figures.SHOWN[type(answer)](answer)
 
     def _chat(
         self, reply: query_service_pb2.ListMessagesResponse | query_service_pb2.GetNeighborsResponse

@@ -98,9 +98,9 @@ def import_(  # noqa: PLR0913 - a parameter for each option
     """Store the messages of files; - is standard input.
 
     Takes JSON Lines with the contract's field names, OpenAI chat messages, exports of ChatGPT, Claude, WhatsApp, mem0,
-    Zep and Letta, transcripts of Claude Code, Codex and Cursor, and LoCoMo's JSON; docs/importing.md describes each.
-    Importing a file again stores nothing twice, so that is how to go on after an interruption. What cannot be stored
-    goes to FILE.rejects.jsonl, with the reasons; the exit code is then 1.
+    Zep and Letta, and transcripts of Claude Code, Codex and Cursor; docs/importing.md describes each. Importing a file
+    again stores nothing twice, so that is how to go on after an interruption. What cannot be stored goes to
+    FILE.rejects.jsonl, with the reasons; the exit code is then 1.
     """
     if {rejects_path(file).resolve() for file in files} & {Path(file).resolve() for file in files}:
         raise click.UsageError("The rejects of a file would take the place of a file that is imported: rename it.")

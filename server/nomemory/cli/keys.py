@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,9 +15,10 @@ from rich.table import Table
 from nomemory.cli.console import stdout_console
 from nomemory.cli.options import span_option
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.identity.api_keys import KeyFile, KeyRecord, locked, new_key, read_keys, write_keys
+from nomemory.server.identity.api_keys import KeyFile, KeyRecord, new_key, read_keys, write_keys
 from nomemory.server.identity.caller import Scope
 from nomemory.server.identity.namespace import is_namespace
+from nomemory.server.private_files import locked
 from nomemory.server.server_key import KeyFileError, retire_key, rotate_key
 
 _NAME: Final = re.compile(r"[\w.-]{1,64}")
@@ -176,54 +176,37 @@ def _expiry(record: KeyRecord, now: datetime) -> str:
     return f"{record.expires:%Y-%m-%d %H:%M}" + (" (expired)" if record.is_expired(now) else "")
 
 
-def _key_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say where the server's key is, and give the command its `key`."""
-
-    @click.option(
-        "--data",
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
-        required=True,
-        envvar="NOMEMORY_DATA",
-        show_envvar=True,
-        help="Directory of the server's data.",
-    )
-    @click.option(
-        "--key-file",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        envvar="NOMEMORY_KEY_FILE",
-        show_envvar=True,
-        help="File of the key, if it is not in that directory.",
-    )
-    @functools.wraps(command)
-    def located(*, data: Path, key_file: Path | None) -> None:
-        try:
-            command(key=DataDirectory(data, key_file).key)
-        except KeyFileError as error:
-            raise click.ClickException(str(error)) from None
-
-    return located
-
-
-@click.group("cursor-key")
-def cursor_key() -> None:
+@click.command("cursor-key")
+@click.argument("action", type=click.Choice(["rotate", "retire"]))
+@click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    required=True,
+    envvar="NOMEMORY_DATA",
+    show_envvar=True,
+    help="Directory of the server's data.",
+)
+@click.option(
+    "--key-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="NOMEMORY_KEY_FILE",
+    show_envvar=True,
+    help="File of the key, if it is not in that directory.",
+)
+def cursor_key(*, action: str, data: Path, key_file: Path | None) -> None:
     """Rotate the key that seals cursors and write tokens.
 
-    A running server sees a change at the next call. First `rotate`; when nobody needs cursors and
-    write tokens from before any more, `retire`.
+    First `rotate`: it makes a new key, which seals from now on, and what the old one sealed stays good. When nobody
+    needs cursors and write tokens from before any more, `retire`: it takes the old key out, and what that sealed is
+    refused. A running server sees a change at the next call.
     """
-
-
-@cursor_key.command("rotate")
-@_key_options
-def rotate_cursor_key(*, key: Path) -> None:
-    """Make a new key, which seals from now on. What the old one sealed stays good."""
-    rotate_key(key)
-    click.echo("There is a new key. Take the old one out with: nomemory cursor-key retire", err=True)
-
-
-@cursor_key.command("retire")
-@_key_options
-def retire_cursor_key(*, key: Path) -> None:
-    """Take the old key out. The cursors and write tokens that it sealed are refused from now on."""
-    retire_key(key)
-    click.echo("The old key is no longer accepted.", err=True)
+    key = DataDirectory(data, key_file).key
+    try:
+        if action == "rotate":
+            rotate_key(key)
+            click.echo("There is a new key. Take the old one out with: nomemory cursor-key retire", err=True)
+        else:
+            retire_key(key)
+            click.echo("The old key is no longer accepted.", err=True)
+    except KeyFileError as error:
+        raise click.ClickException(str(error)) from None

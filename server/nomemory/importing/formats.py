@@ -15,7 +15,6 @@ from nomemory.importing.fields import Importer
 from nomemory.importing.files import Source
 from nomemory.importing.jsonl import MessageLines
 from nomemory.importing.letta import Letta
-from nomemory.importing.locomo import Locomo
 from nomemory.importing.mem0 import Mem0
 from nomemory.importing.openai import OpenAI
 from nomemory.importing.transcripts import ClaudeCode, Codex, Cursor
@@ -28,7 +27,7 @@ FORMATS: Final[Mapping[str, type[Importer]]] = MappingProxyType(
     {
         importer.name: importer
         for importer in (
-            *(MessageLines, Locomo, ChatGPT, Claude, ClaudeCode, Codex, Cursor),
+            *(MessageLines, ChatGPT, Claude, ClaudeCode, Codex, Cursor),
             *(Letta, Mem0, Zep, WhatsApp, OpenAI),
         )
     }

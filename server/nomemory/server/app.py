@@ -30,8 +30,6 @@ from nomemory.server.processes.launch import Started
 from nomemory.server.processes.reserved_port import reserved
 from nomemory.server.readers.calls import Assignment, SpaceDescription
 from nomemory.server.readers.readers import Readers
-from nomemory.server.readers.writer_services import WriterServices
-from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_interceptors
 from nomemory.server.settings import Settings
 from nomemory.server.standard_error import only_the_log
@@ -151,10 +149,18 @@ async def _serve_data(
     shared = _reserved(addresses, stack) if is_shared else addresses
     stack.push_async_callback(readers.close)
     await readers.start()
-    services, writer, exposition = await _make_everything(settings, directory, faults, stack, meters, readers)
+
+    def describe(space: VectorSpace) -> SpaceDescription:
+        return SpaceDescription.of(space, collection_named(settings, directory.vectors, space.name).backlog)
+
+    async def announce(space: VectorSpace) -> None:
+        await readers.replace_space(describe(space))
+
+    writer, words, damage = await WriterAssembly(settings, directory, faults, stack, announce, meters).build()
+    services = await make_services(settings, directory, writer, words, stack, damage, meters)
+    exposition = ServerMetrics(meters, faults, partial(readers.samples, settings.metrics.collect_s), writer.report)
     stack.push_async_callback(readers.close)  # before the parts that they call are taken down
-    described = _described(settings, directory, writer.spaces.now)
-    readers.assign(assign(shared, described), replace(writer, exposition=exposition))
+    readers.assign(assign(shared, describe(writer.spaces.now)), replace(writer, exposition=exposition))
     here, watch = replace(shared, metrics=addresses.metrics), watch_of(settings, directory, stack, faults)
     serves = own(services, here, is_shared=is_shared, exposition=exposition, watch=watch)
     bound = await stack.enter_async_context(serves)
@@ -167,28 +173,3 @@ def _reserved(addresses: Addresses, stack: AsyncExitStack) -> Addresses:
     """Hold the addresses at which several processes serve."""
     http = stack.enter_context(reserved(addresses.http)) if addresses.http else None
     return Addresses(stack.enter_context(reserved(addresses.grpc)), http)
-
-
-def _described(settings: Settings, directory: DataDirectory, space: VectorSpace) -> SpaceDescription:
-    """Describe a space to readers."""
-    return SpaceDescription.of(space, collection_named(settings, directory.vectors, space.name).backlog)
-
-
-async def _make_everything(
-    settings: Settings,
-    directory: DataDirectory,
-    faults: StandingFaults,
-    stack: AsyncExitStack,
-    meters: Meters,
-    readers: Readers,
-) -> tuple[list[Service], WriterServices, ServerMetrics]:
-    """Build all services of a server over its data directory, the parts that its readers call, and what is scraped."""
-
-    async def announce(space: VectorSpace) -> None:
-        await readers.replace_space(_described(settings, directory, space))
-
-    assembly = WriterAssembly(settings, directory, faults, stack, announce, meters)
-    writer, words, damage = await assembly.build()
-    services = await make_services(settings, directory, writer, words, stack, damage, meters)
-    ask = partial(readers.samples, settings.metrics.collect_s)
-    return services, writer, ServerMetrics(meters, faults, ask, writer.report)

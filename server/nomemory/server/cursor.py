@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from typing import TypeVar
 
 import orjson
@@ -85,32 +85,21 @@ class Cursors:
     Args:
         seal: what authenticates them.
         lifetime_s: how long one can be used.
-        clock: seconds since the epoch.
     """
 
-    def __init__(self, seal: TokenCipher, lifetime_s: float, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, seal: TokenCipher, lifetime_s: float) -> None:
         self._seal = seal
         self._lifetime_s = lifetime_s
-        self._clock = clock
 
     def issue(self, listing: Listing, place: Place | ConversationPlace | UserPlace) -> str:
         """Make the cursor that continues a listing after a place."""
-        payload = [listing.user_digest(), listing.query_digest(), int(self._clock()), astuple(place)]
+        payload = [listing.user_digest(), listing.query_digest(), int(time.time()), astuple(place)]
         # A cursor's length would tell how long the number is, and so how much others have written.
         padding = b" " * (_SEQUENCE_DIGITS - len(str(getattr(place, "pinned", ""))))
         return self._seal.close(_PREFIX, orjson.dumps(payload) + padding)
 
-    def resume(self, listing: Listing, cursor: str) -> Place:
-        """Read a cursor of this very listing of messages.
-
-        Raises:
-            Fault: one of the CURSOR_… reasons.
-        """
-        place = self.resume_at(listing, cursor, Place)
-        return replace(place, weights=tuple(place.weights))
-
-    def resume_at(self, listing: Listing, cursor: str, place_type: Callable[..., _Place]) -> _Place:
-        """Read a cursor of this very listing, whose places are of a type of their own.
+    def resume(self, listing: Listing, cursor: str, place_type: Callable[..., _Place]) -> _Place:
+        """Read a cursor of this very listing: where it goes on, which is of the type of its places.
 
         Raises:
             Fault: one of the CURSOR_… reasons.
@@ -125,7 +114,7 @@ class Cursors:
             raise _refused(Reason.ERROR_REASON_CURSOR_OTHER_USER, "belongs to another user")
         if query != listing.query_digest():
             raise _refused(Reason.ERROR_REASON_CURSOR_OTHER_QUERY, "belongs to another query")
-        if self._clock() - issued > self._lifetime_s:
+        if time.time() - issued > self._lifetime_s:
             raise _refused(Reason.ERROR_REASON_CURSOR_EXPIRED, "has expired")
         return place_type(*place)
 

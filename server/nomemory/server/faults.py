@@ -51,6 +51,12 @@ class Fault(Exception):  # noqa: N818 - the word that the rest of the code reads
         return Fault, (self.reason, self.message), {**vars(self), "metadata": dict(self.metadata)}
 
 
+def index_unavailable(message: str, cause: str = "", retry_after_s: float = 1.0) -> Fault:
+    """Make the fault of an index that does not answer. `cause` is a kind of error: words of others may hold content."""
+    metadata = {"cause": cause} if cause else {}
+    return Fault(Reason.ERROR_REASON_INDEX_UNAVAILABLE, message, metadata=metadata, retry_after_s=retry_after_s)
+
+
 def invalid(violations: Sequence[Violation]) -> Fault:
     """Make the fault for bad fields."""
     return bad_field(Reason.ERROR_REASON_INVALID_FIELD, *violations)

@@ -40,12 +40,15 @@ class ListenAddress:
 
     def is_loopback(self) -> bool:
         """Return whether only this machine can reach it."""
-        if self.host.startswith(UNIX):
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return self.host.startswith(UNIX) or is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 @dataclass(frozen=True, slots=True)

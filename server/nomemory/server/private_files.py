@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -41,20 +45,37 @@ def put(path: Path, content: bytes, like: os.stat_result | None = None) -> None:
         like: whose owner and permissions the file gets; None: only whoever calls can read it.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: it cannot be written; nothing half-written stays.
     """
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE), "wb") as file:
-        file.write(content)
-        if like is not None:
-            os.fchmod(file.fileno(), stat.S_IMODE(like.st_mode))
-            if (like.st_uid, like.st_gid) != (os.getuid(), os.getgid()):
-                os.fchown(file.fileno(), like.st_uid, like.st_gid)
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(path)
+    try:
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE), "wb") as file:
+            file.write(content)
+            if like is not None:
+                os.fchmod(file.fileno(), stat.S_IMODE(like.st_mode))
+                if (like.st_uid, like.st_gid) != (os.getuid(), os.getgid()):
+                    os.fchown(file.fileno(), like.st_uid, like.st_gid)
+            file.flush()
+            os.fsync(file.fileno())
+        new.rename(path)
+    finally:
+        new.unlink(missing_ok=True)
     sync(path.parent)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep others, who ask for the same, from changing a file meanwhile."""
+    with path.with_name(f".{path.name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync(path: Path) -> None:

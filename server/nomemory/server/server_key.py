@@ -7,9 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from nomemory.server.cannot_start import CannotStartError
-from nomemory.server.identity.api_keys import locked
 from nomemory.server.identity.watched_file import FileUnusableError, WatchedFile
-from nomemory.server.private_files import put
+from nomemory.server.private_files import locked, put
 from nomemory.server.token_cipher import KEY_BYTES, Ciphers, TokenCipher, ciphers_of
 
 

@@ -15,11 +15,6 @@ import yaml
 
 from nomemory.recall.errors import RecallError
 
-try:
-    from yaml import CSafeLoader as Loader
-except ImportError:  # PyYAML that was built without libyaml
-    from yaml import SafeLoader as Loader  # type: ignore[assignment]  # the same, slower
-
 _FENCE: Final = "---"
 _DEPTH_MAX: Final = 16
 """Levels that are looked through. The parser's time grows with their square."""
@@ -84,7 +79,7 @@ def frontmatter_lines(text: str) -> int:
 def _values(head: str) -> dict[str, str | None]:
     values: dict[str, str | None] = {}
     try:
-        nodes = iter(list(_top_level(yaml.parse(_ENTRY.sub(_quoted, head), Loader=Loader))))
+        nodes = iter(list(_top_level(yaml.parse(_ENTRY.sub(_quoted, head), Loader=yaml.SafeLoader))))
     except yaml.YAMLError:
         raise _no_key() from None
     for key, value in zip(nodes, nodes, strict=False):

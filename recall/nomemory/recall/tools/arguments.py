@@ -95,11 +95,9 @@ class SearchFilter(ArgumentObject):
     conversation_id: Identifier = Field(default="", description="one conversation only")
 
 
-class ListArguments(ArgumentObject):
+class ListArguments(Window):
     """Arguments of `messages_list`."""
 
-    since: Instant | None = Field(default=None, description="start, included")
-    until: Instant | None = Field(default=None, description="end, excluded")
     role: OneRole | None = Field(default=None, description="whose messages; any: anybody's")
     page_size: PageSize = Field(default=50, description="how many messages at most")
     cursor: Cursor = Field(default="", description="the next_cursor of the page before, unchanged")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Mapping
-from functools import lru_cache
 
 from nomemory.recall.model.result import JsonValue
 
@@ -15,10 +14,6 @@ user users username uid uids owner ownerid account accountid actas onbehalfof im
 _NAMES = frozenset(_USER_KEYS.split())
 _MARKS = ("userid", "tenant")
 """What makes a key name a user wherever it stands in it: `x-user-id`, `user_ids`, `tenantId`."""
-
-_SHORT_CHARS = 32
-_KEYS_KEPT = 256
-"""Short keys that are remembered: planners use the same ones over and over."""
 
 _MAX_DEPTH = 16
 """Levels that are looked through. No tool has arguments as deep as that, so what lies deeper is dropped unseen."""
@@ -31,15 +26,8 @@ def without_identity(arguments: Mapping[str, JsonValue]) -> tuple[dict[str, Json
 
 def names_a_user(key: str) -> bool:
     """Return whether a key names a user: `user_id`, `userId`, `X-User-Id`, `tenant`, … in any spelling."""
-    return _known_to_name(key) if len(key) <= _SHORT_CHARS else _names_a_user(key)
-
-
-def _names_a_user(key: str) -> bool:
     plain = "".join(char for char in unicodedata.normalize("NFKC", key).casefold() if char.isalnum())
     return plain in _NAMES or any(mark in plain for mark in _MARKS)
-
-
-_known_to_name = lru_cache(_KEYS_KEPT)(_names_a_user)
 
 
 def _clean_object(given: Mapping[str, JsonValue], depth: int) -> tuple[dict[str, JsonValue], int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import grpc
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
@@ -86,6 +86,7 @@ class QueryStub(Protocol):
         """Resolve ids."""
 
 
+_Detail = TypeVar("_Detail", bound=Message)
 _EndedCall = grpc.Call | grpc.aio.AioRpcError
 
 
@@ -108,23 +109,17 @@ def service_error(error: grpc.RpcError) -> ServiceError:
     if not isinstance(error, _EndedCall):
         return ServiceError(grpc.StatusCode.UNKNOWN)
     status = _status(error)
-    return ServiceError(error.code(), error.details() or "", _violations(status), _reason(status))
+    bad = _detail(status, error_details_pb2.BadRequest()).field_violations
+    reason = _detail(status, error_details_pb2.ErrorInfo()).reason
+    return ServiceError(error.code(), error.details() or "", {one.field: one.description for one in bad}, reason)
 
 
-def _violations(status: status_pb2.Status) -> dict[str, str]:
-    bad = error_details_pb2.BadRequest()
+def _detail(status: status_pb2.Status, found: _Detail) -> _Detail:
+    """Fill a detail from a status that has one of its kind; else it stays empty."""
     for detail in status.details:
-        if detail.Unpack(bad):
+        if detail.Unpack(found):
             break
-    return {violation.field: violation.description for violation in bad.field_violations}
-
-
-def _reason(status: status_pb2.Status) -> str:
-    info = error_details_pb2.ErrorInfo()
-    for detail in status.details:
-        if detail.Unpack(info):
-            break
-    return str(info.reason)
+    return found
 
 
 def _status(call: _EndedCall) -> status_pb2.Status:

@@ -73,7 +73,7 @@ def check_data(directory: DataDirectory) -> Iterator[Check]:
         return
     yield _check_privacy(directory.root)
     try:
-        yield _check_history(known_loss(directory, partial(position_at, directory.log)), _RESTORE)
+        yield _history(known_loss(directory, partial(position_at, directory.log)), _RESTORE)
         log = position_at(directory.log)
     except LogMovedError as error:
         yield Check("Message log's history", "fail", "no server serves it", str(error))
@@ -105,7 +105,8 @@ def _check_privacy(root: Path) -> Check:
     return Check("Permissions", "ok", "its owner's alone")
 
 
-def _check_history(lost: str, restore: str) -> Check:
+def _history(lost: str, restore: str) -> Check:
+    """Tell what is known to be lost, and how to get it back."""
     if lost:
         advice = f"{restore} Or accept the loss: nomemory doctor --accept-loss."
         return Check("Message log's history", "fail", f"it has lost changes: {lost}", advice)
@@ -162,7 +163,7 @@ def check_postgres(settings: Settings) -> Iterator[Check]:
         return
     sequence = log.sequence if log else 0
     yield Check("Message log", "ok", f"in PostgreSQL, up to change {sequence:,}; its pages are the database's to check")
-    yield _check_history(lost, "Restore the database.")
+    yield _history(lost, "Restore the database.")
 
 
 def treat(settings: Settings, *, repair: bool, accept_loss: bool, delete_damaged: bool) -> Iterator[str]:

@@ -35,7 +35,7 @@ from nomemory.server.logs import configure_logs
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.metrics.text import Exposition
 from nomemory.server.processes.connection import PipeConnection
-from nomemory.server.readers.calls import Ask, Assignment, GetSamples, ReplaceSpace
+from nomemory.server.readers.calls import Ask, Assignment, GetSamples, SpaceDescription
 from nomemory.server.readers.readers import reader_name
 from nomemory.server.readers.remote import FollowedSpace, RemotePart, WriterClient, remote_space
 from nomemory.server.readers.writer_services import WriterServices
@@ -51,7 +51,7 @@ async def serve(pipe: socket.socket, number: int) -> int:
     """Serve until SIGTERM, then drain; return the exit code. If the writer is gone, it has logged why."""
     followed, meters = FollowedSpace(), Meters(reader_name(number))
 
-    async def answer(request: GetSamples | ReplaceSpace) -> object:
+    async def answer(request: GetSamples | SpaceDescription) -> object:
         if isinstance(request, GetSamples):
             return meters.samples()
         await followed.answer(request)

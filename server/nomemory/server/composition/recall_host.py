@@ -54,8 +54,6 @@ def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnsweredBy:
     """
     name = settings.recall.planner
     if answers_with_model(settings):
-        if not settings.recall.model:
-            raise RecallSettingsError(_NO_MODEL)
         return AnsweredBy(model=recall_model(settings, stack))
     if name in {"auto", "rules"}:
         return AnsweredBy()
@@ -76,8 +74,11 @@ def recall_model(settings: Settings, stack: AsyncExitStack) -> ChatEndpoint:
     """Connect to the model that the settings name; closed with the stack.
 
     Raises:
+        RecallSettingsError: they name none.
         ExtraMissingError: the client of such endpoints is not installed.
     """
+    if not settings.recall.model:
+        raise RecallSettingsError(_NO_MODEL)
     need_extra("openai", ("openai",), "NOMEMORY_RECALL_MODEL")
     from nomemory.recall.llm.client import ChatEndpoint, connect  # noqa: PLC0415 - it takes half a second
 

@@ -55,8 +55,8 @@ async def make_services(
     writer: WriterServices,
     words: LexicalIndex,
     stack: AsyncExitStack,
-    damage: LogDamage | None = None,
-    meters: Meters | None = None,
+    damage: LogDamage,
+    meters: Meters,
 ) -> list[Service]:
     """Build what is served in one process; its recall reads without a socket.
 
@@ -69,7 +69,6 @@ async def make_services(
         damage: told of what is found to be damaged in the log.
         meters: what counts in this process.
     """
-    meters = meters or Meters()
     log = traced_log(log_store(settings, directory).reading(damage, stack), settings)
     words = traced_words(words, settings)
     cipher = FileTokenCipher(directory.key, (await log.identity()).name)

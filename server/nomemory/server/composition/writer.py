@@ -29,7 +29,7 @@ from nomemory.server.metrics import catalog
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.metrics.samples import Samples
 from nomemory.server.processes.supervisor import Supervisor
-from nomemory.server.processes.watch import Patience, WatchPolicy
+from nomemory.server.processes.watch import WatchPolicy
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.index_status import LEXICAL_JOB, StatusReport
 from nomemory.server.settings import Settings
@@ -78,7 +78,7 @@ class WriterAssembly:
         self._settings = settings
         self._directory = directory
         self._faults = faults
-        self._policy = WatchPolicy(Patience.of(settings), faults, self._meters.roster)
+        self._policy = WatchPolicy(settings.processes, faults, self._meters.roster)
         self._stack = stack
         self._supervisor = Supervisor()
         self._committed = CommitSignal()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from nomemory.server.embedding.local_model import LocalModel, package_model
+from nomemory.server.embedding.local_model import LocalModel
 from nomemory.server.embedding.protocol import TextRefusedError, unavailable
 from nomemory.server.embedding.vector import UnusableVectorError, Vector, batches, l2_normalise
 from nomemory.server.faults import Fault
@@ -65,7 +65,7 @@ class LocalEmbedder:
 
     Args:
         timeout_s: how long a text may take. A process that takes longer is killed and counts as crashed.
-        model: which one; none: that of the package, converted into the user's cache.
+        model: which one.
         threads: how many threads a text may use, in each of the two processes.
         policy: how the processes are watched.
         at_once: how many batches of documents are computed at the same time, each with that many threads.
@@ -74,15 +74,9 @@ class LocalEmbedder:
     kind = "local"
 
     def __init__(
-        self,
-        timeout_s: float,
-        model: LocalModel | None = None,
-        threads: int = 1,
-        policy: WatchPolicy | None = None,
-        at_once: int = 1,
+        self, timeout_s: float, model: LocalModel, threads: int = 1, policy: WatchPolicy | None = None, at_once: int = 1
     ) -> None:
         policy = policy or WatchPolicy()
-        model = model or package_model(cache_directory())
         self.model, self.dimension, self.origin = model.name, model.dimension, model.origin
         queries = (str(0), str(threads), str(1), *model.arguments)
         documents = (str(_DOCUMENTS_NICENESS), str(threads), str(at_once), *model.arguments)

@@ -21,21 +21,7 @@ class EmbedderWrapper:
 
     def __init__(self, within: Embedder) -> None:
         self._within = within
-
-    @property
-    def kind(self) -> str:
-        """The kind of the wrapped embedder."""
-        return self._within.kind
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-        return self._within.model
-
-    @property
-    def dimension(self) -> int:
-        """How many numbers a vector has."""
-        return self._within.dimension
+        self.kind, self.model, self.dimension = within.kind, within.model, within.dimension
 
     async def embed_query(self, text: str) -> Vector:
         """Embed a query."""

@@ -7,13 +7,10 @@ nobody can guess 256 random bits, so a slow hash would only slow every call down
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -118,14 +115,6 @@ def read_keys(path: Path) -> KeyFile:
     return parse_keys(path.read_bytes()) if path.exists() else KeyFile()
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keep others from changing the file meanwhile."""
-    with path.with_name(f".{path.name}.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def write_keys(path: Path, file: KeyFile) -> None:
     """Put a new file in the old one's place in one step. Who may read it stays; at first that is its owner only."""
     content = file.model_dump_json(indent=2, exclude_none=True) + "\n"
@@ -137,16 +126,14 @@ class ApiKeys:
 
     Args:
         path: the file.
-        now: gives the time, with its zone.
 
     Raises:
         IdentitySettingsError: the file cannot be used.
     """
 
-    def __init__(self, path: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, path: Path) -> None:
         advice = ". Make a key with: nomemory keys create"
         self._file = CredentialFile(path, lambda raw: parse_keys(raw).by_id(), "API keys", advice)
-        self._now = now
 
     def caller(self, text: str) -> Caller:
         """Return the service that holds a key.
@@ -158,6 +145,6 @@ class ApiKeys:
         record = self._file.content().get(key.id) if key else None
         if key is None or record is None or not key.matches(record.sha256):
             raise invalid_credentials("this API key is not valid")
-        if record.is_expired(self._now()):
+        if record.is_expired(datetime.now(UTC)):
             raise invalid_credentials("this API key has expired")
         return Caller(record.name, record.scopes, namespace=namespace_of(record.namespace))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ import jwt
 import orjson
 
 from nomemory.server.identity.credentials import CredentialFile, invalid_credentials
+from nomemory.server.listen_address import is_loopback
 from nomemory.server.structured_logs import get_logger
 
 _log = get_logger("identity")
@@ -182,7 +182,7 @@ _opener: Final = urllib.request.build_opener(_NoRedirects)
 def is_trustworthy(url: str) -> bool:
     """Return whether nobody on the way can change what a URL gives: https, or this machine."""
     parts = urlsplit(url)
-    return parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or ""))
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
 
 
 def fetch(url: str, timeout_s: float = _FETCH_S) -> bytes:
@@ -200,10 +200,3 @@ def fetch(url: str, timeout_s: float = _FETCH_S) -> bytes:
             if len(document) > _MAX_BYTES or time.monotonic() > give_up:
                 raise OSError("the document is too large or comes too slowly")
     return document
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

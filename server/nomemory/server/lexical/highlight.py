@@ -20,6 +20,9 @@ _MARKED = regex.compile(rf"[{COMBINING}{INVISIBLE}\u1100-\u11FF\u3099\u309A]", r
 _CHUNK = regex.compile(r"\S+", regex.V1)
 """No token and no term reaches over a space."""
 
+_END = "\n"
+"""No token has it."""
+
 _CHUNKS_KEPT = 8192
 _KEPT_CHARS = 32
 """Longer chunks are seldom met again."""
@@ -123,29 +126,18 @@ def _matches(tokens: Sequence[Token], leaves: Sequence[Leaf]) -> Iterator[Span]:
 
 
 def _occurrences(texts: Sequence[str], phrase: tuple[str, ...]) -> Iterator[int]:
-    """Return where a phrase begins, overlapping itself too: Knuth, Morris and Pratt's search, O(texts + phrase)."""
-    if not set(texts).issuperset(phrase):
-        return
-    borders = _borders(phrase)
-    matched = 0
-    for place, text in enumerate(texts):
-        while matched and (matched == len(phrase) or phrase[matched] != text):
-            matched = borders[matched - 1]
-        matched += phrase[matched] == text
-        if matched == len(phrase):
-            yield place - len(phrase) + 1
+    """Return where a phrase begins, overlapping itself too."""
+    joined, wanted = _line_each(texts), _line_each(phrase)
+    place, seen = 0, 0
+    at = joined.find(wanted)
+    while at >= 0:
+        place, seen = place + joined.count(_END, seen, at), at
+        yield place
+        at = joined.find(wanted, at + 1)
 
 
-def _borders(phrase: tuple[str, ...]) -> list[int]:
-    """Return for each prefix of a phrase how long a part it both begins and ends with."""
-    borders = [0] * len(phrase)
-    length = 0
-    for place in range(1, len(phrase)):
-        while length and phrase[length] != phrase[place]:
-            length = borders[length - 1]
-        length += phrase[length] == phrase[place]
-        borders[place] = length
-    return borders
+def _line_each(texts: Iterable[str]) -> str:
+    return f"{_END}{_END.join(texts)}{_END}"
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:

@@ -27,6 +27,22 @@ class RankPosition:
     ts_us: int
 
 
+@dataclass(frozen=True, slots=True)
+class WordSearch:
+    """A page of a search: its query, with the weights that `weigh` gave, and what else a version has to be.
+
+    `pinned` is the greatest sequence of a version, and `after` where the page begins; None: with the best.
+    """
+
+    user_id: str
+    query: Query
+    weights: Sequence[float]
+    narrowed: Filter
+    pinned: int
+    after: RankPosition | None
+    limit: int
+
+
 class LexicalHit(NamedTuple):
     """A version of a message that matches. `sequence` resolves in the log, or is gone there.
 
@@ -89,22 +105,12 @@ class LexicalIndex(Protocol):
             Fault: INDEX_UNAVAILABLE.
         """
 
-    async def search(
-        self,
-        user_id: str,
-        query: Query,
-        weights: Sequence[float],
-        narrowed: Filter,
-        *,
-        pinned: int,
-        after: RankPosition | None,
-        limit: int,
-    ) -> list[LexicalHit]:
+    async def search(self, asked: WordSearch) -> list[LexicalHit]:
         """Return the best versions with `sequence <= pinned`, by score and `ts` descending, from `after` on.
 
         At least `limit` if there are as many; hits of equal score and `ts` are never cut apart, so there may be
-        more. Hits exactly at `after` are included: who pages knows which of them it has delivered. `weights` are as
-        `weigh` gave them; a `limit` below 1 gives nothing.
+        more. Hits exactly at `after` are included: who pages knows which of them it has delivered. A `limit` below 1
+        gives nothing.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.

@@ -5,7 +5,6 @@ A backup is a directory with `log.db`, `server.key` and `backup.json`, its manif
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import sqlite3
 import time
@@ -21,7 +20,7 @@ from nomemory.server.log.position import LogPosition
 from nomemory.server.log.sqlite.inspection import inspect
 from nomemory.server.log.sqlite.schema import SCHEMA_VERSION, begin_epoch, open_for_writing, position_at, remove_log
 from nomemory.server.maintenance.loss import write_record
-from nomemory.server.private_files import sync
+from nomemory.server.private_files import digest_of, sync
 from nomemory.server.server_key import KeyFileError, read_key
 
 _LOG, _KEY, _MANIFEST = "log.db", "server.key", "backup.json"
@@ -80,7 +79,7 @@ def verify(backup: Path) -> Manifest:
         BackupError: something of it is missing or damaged.
     """
     manifest = _manifest(backup)
-    if not (backup / _LOG).exists() or _sha256(backup / _LOG) != manifest.sha256:
+    if not (backup / _LOG).exists() or digest_of(backup / _LOG) != manifest.sha256:
         raise BackupError(f"{backup / _LOG} is not what was backed up: it is damaged, or another file")
     _refuse_key(backup / _KEY)
     return manifest
@@ -134,7 +133,7 @@ def _filled(directory: DataDirectory, part: Path) -> Manifest:
         raise BackupError(f"{directory.log} could not be copied")
     _refuse_damage(directory.log, part / _LOG)
     manifest = Manifest(
-        _FORMAT, SCHEMA_VERSION, log.identity.name, log.sequence, messages, _sha256(part / _LOG), time.time()
+        _FORMAT, SCHEMA_VERSION, log.identity.name, log.sequence, messages, digest_of(part / _LOG), time.time()
     )
     (part / _MANIFEST).write_bytes(orjson.dumps(asdict(manifest)))
     for path in part.iterdir():
@@ -192,8 +191,3 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
     target.chmod(0o600)
     sync(target)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

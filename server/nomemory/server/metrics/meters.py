@@ -12,8 +12,8 @@ from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
+from nomemory.server.admission.fair_slots import FairSlots
 from nomemory.server.metrics import catalog
 from nomemory.server.metrics.catalog import Family
 from nomemory.server.metrics.samples import Distribution, Labels, Samples
@@ -98,14 +98,6 @@ class Roster:
             entry.process_id = None
 
 
-class Queue(Protocol):
-    """A queue whose length can be asked for."""
-
-    @property
-    def waiting(self) -> int:
-        """How many wait."""
-
-
 class Meters:
     """All that a process counts.
 
@@ -122,7 +114,7 @@ class Meters:
         self.process = process
         self.lag = IndexLag()
         self.roster = Roster()
-        self.model_queues: list[Queue] = []
+        self.model_queues: list[FairSlots] = []
         self._counts: dict[Family, Counter[Labels]] = {}
         self._spread: dict[tuple[Family, Labels], Distribution] = {}
         self._tellers: list[Callable[[Samples], None]] = []

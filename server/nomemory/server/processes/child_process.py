@@ -6,7 +6,13 @@ import asyncio
 import subprocess
 from typing import Self
 
-from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
+from nomemory.server.processes.connection import (
+    Answer,
+    CallFailedError,
+    PipeClosedError,
+    PipeConnection,
+    answer_nothing,
+)
 from nomemory.server.processes.launch import Launch, WorkerUnavailableError
 from nomemory.server.processes.watch import Watch, WatchPolicy
 
@@ -33,14 +39,14 @@ class ChildProcess:
         return self._process.pid
 
     @classmethod
-    async def start(cls, launch: Launch, part: str, policy: WatchPolicy) -> Self:
-        """Start a process, watch it from then on, and wait until it is ready.
+    async def start(cls, launch: Launch, part: str, policy: WatchPolicy, answer: Answer = answer_nothing) -> Self:
+        """Start a process, watch it from then on, answer what it asks or tells, and wait until it is ready.
 
         Raises:
             WorkerUnavailableError: it cannot be started; the text is its own where it said why.
         """
         process, ours = launch.start()
-        child = cls(process, await PipeConnection().over(ours), part, policy)
+        child = cls(process, await PipeConnection(answer).over(ours), part, policy)
         try:
             await child._wait_ready()
         except BaseException:

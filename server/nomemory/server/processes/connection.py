@@ -44,8 +44,9 @@ class CallFailedError(Exception):
         self.error = error
 
 
-async def _answer_nothing(_request: object) -> None:
-    return None
+async def answer_nothing(_request: object) -> None:
+    """Take a request and do nothing."""
+    return
 
 
 class PipeConnection(asyncio.Protocol):
@@ -66,7 +67,7 @@ class PipeConnection(asyncio.Protocol):
 
     def __init__(
         self,
-        answer: Answer = _answer_nothing,
+        answer: Answer = answer_nothing,
         describe_error: DescribeError = repr,
         tracer: CallTracer | None = None,
     ) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 HEADER = Struct("<IQ")
 
@@ -45,9 +45,8 @@ class Heartbeat:
     """A request that every process answers at once, or between two pieces of its work: it is alive."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReceivedCall:
-    """A request as it reaches a worker, with the id to reply under."""
+class Frame(NamedTuple):
+    """What has arrived: a request, with the id to reply under, or another body and the id of the call it belongs to."""
 
     call_id: int
     request: Any
@@ -69,7 +68,7 @@ class FrameBuffer:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._put_back: list[tuple[int, Any]] = []
+        self._put_back: list[Frame] = []
 
     def __len__(self) -> int:
         """Return how many bytes are buffered."""
@@ -79,12 +78,12 @@ class FrameBuffer:
         """Add what has arrived."""
         self._buffer += piece
 
-    def put_back(self, frames: list[tuple[int, Any]]) -> None:
+    def put_back(self, frames: list[Frame]) -> None:
         """Put frames back that were taken, in front of what has arrived since."""
         self._put_back = frames + self._put_back
 
-    def take(self) -> list[tuple[int, Any]]:
-        """Remove the complete frames; return the id of the call and the body of each. What was put back comes first."""
+    def take(self) -> list[Frame]:
+        """Remove the complete frames. What was put back comes first."""
         taken, at = self._put_back, 0
         self._put_back = []
         while len(self._buffer) - at >= HEADER.size:
@@ -92,7 +91,7 @@ class FrameBuffer:
             start, end = at + HEADER.size, at + HEADER.size + length
             if end > len(self._buffer):
                 break
-            taken.append((call_id, unpack(bytes(self._buffer[start:end]))))
+            taken.append(Frame(call_id, unpack(bytes(self._buffer[start:end]))))
             at = end
         del self._buffer[:at]
         return taken

@@ -7,13 +7,12 @@ import resource
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Self
 
 from nomemory.server.metrics.meters import Roster
 from nomemory.server.processes.connection import PipeConnection
 from nomemory.server.processes.frames import Reply
 from nomemory.server.processes.vitals import Vitals, vitals
-from nomemory.server.settings import Settings
+from nomemory.server.settings.serving import ProcessSettings
 from nomemory.server.standing_faults import MEMORY_EXCEEDED, NOT_ANSWERING, StandingFaults
 from nomemory.server.structured_logs import get_logger
 
@@ -23,42 +22,21 @@ _SAID_AFTER = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How closely processes are watched.
+class WatchPolicy:
+    """What a process is watched with.
 
     Attributes:
-        interval_s: how often a process is asked for a heartbeat.
-        idle_s: how long a process may answer none and do nothing; then it is killed. It has been stopped, or hangs.
-        busy_s: the same for one that works, but answers none. One that is still starting is left alone.
-        memory_max_bytes: the most memory of a process; 0: no bound.
+        processes: how closely it is watched, and the most memory that it may take.
+        faults: where its faults are noted.
+        roster: where it is listed.
         memory_slack: how many times as much the system lets it have, before it refuses more. With some, a process that
             would fail over a refusal without ending is seen to have too much, and replaced.
     """
 
-    interval_s: float = 1.0
-    idle_s: float = 5.0
-    busy_s: float = 60.0
-    memory_max_bytes: int = 4 << 30
-    memory_slack: int = 1
-
-    @classmethod
-    def of(cls, settings: Settings) -> Self:
-        """Return what the settings say."""
-        return cls(
-            settings.processes.heartbeat_s,
-            settings.processes.patience_s,
-            settings.processes.busy_patience_s,
-            settings.processes.memory_bytes,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class WatchPolicy:
-    """What a process is watched with: how closely, where its faults are noted, and where it is listed."""
-
-    patience: Patience = field(default_factory=Patience)
+    processes: ProcessSettings = field(default_factory=ProcessSettings)
     faults: StandingFaults = field(default_factory=StandingFaults)
     roster: Roster = field(default_factory=Roster)
+    memory_slack: int = 1
 
 
 class Watch:
@@ -82,7 +60,8 @@ class Watch:
         self._process_id = process_id
         self._pipe = pipe
         self._kill = kill
-        self._patience = policy.patience
+        self._processes = policy.processes
+        self._memory_slack = policy.memory_slack
         self._faults = policy.faults
         self._roster = policy.roster
         self._silent_s = self._idle_s = 0.0
@@ -101,9 +80,9 @@ class Watch:
         self._bound_memory()
         beat = self._pipe.beat()
         while self._pipe.is_open:
-            done, _ = await asyncio.wait([beat], timeout=self._patience.interval_s)
+            done, _ = await asyncio.wait([beat], timeout=self._processes.heartbeat_s)
             if done:
-                await asyncio.sleep(self._patience.interval_s)
+                await asyncio.sleep(self._processes.heartbeat_s)
             if not self._pipe.is_open or not self._is_well(await asyncio.to_thread(vitals, self._process_id), beat):
                 return
             if beat.done():
@@ -111,7 +90,7 @@ class Watch:
 
     def _is_well(self, seen: Vitals | None, beat: asyncio.Future[Reply | None]) -> bool:
         """Take note of a look at the process; False if it had to be killed."""
-        most = self._patience.memory_max_bytes
+        most = self._processes.memory_bytes
         if seen is not None and 0 < most < seen.private_bytes:
             return self._end(MEMORY_EXCEEDED, f"it took {seen.private_bytes >> 20} MiB of at most {most >> 20}")
         if beat.done():
@@ -122,12 +101,13 @@ class Watch:
 
     def _may_stay_silent(self, *, is_working: bool, seen: Vitals | None) -> bool:
         # Its own steps are counted, not the clock: when this process, too, was held up, nobody is to blame.
-        patience, self._seen = self._patience, seen
-        self._silent_s += patience.interval_s
-        self._idle_s = 0.0 if is_working else self._idle_s + patience.interval_s
-        if self._idle_s >= patience.idle_s or (self._pipe.is_ready and self._silent_s >= patience.busy_s):
+        processes, self._seen = self._processes, seen
+        self._silent_s += processes.heartbeat_s
+        self._idle_s = 0.0 if is_working else self._idle_s + processes.heartbeat_s
+        is_stuck = self._pipe.is_ready and self._silent_s >= processes.busy_patience_s
+        if self._idle_s >= processes.patience_s or is_stuck:
             return self._end(NOT_ANSWERING, "it answers no heartbeat")
-        if self._idle_s >= _SAID_AFTER * patience.interval_s:
+        if self._idle_s >= _SAID_AFTER * processes.heartbeat_s:
             self._faults.stand(self._part, NOT_ANSWERING, "it answers no heartbeat", ago_s=self._silent_s)
         return True
 
@@ -139,7 +119,7 @@ class Watch:
 
     def _bound_memory(self) -> None:
         """Have the system refuse what is beyond the bound, where it can: that is sooner than the next look."""
-        most = self._patience.memory_max_bytes * self._patience.memory_slack
+        most = self._processes.memory_bytes * self._memory_slack
         if most and hasattr(resource, "prlimit"):
             with suppress(OSError, ValueError):  # it may be gone already
                 resource.prlimit(self._process_id, resource.RLIMIT_DATA, (most, most))

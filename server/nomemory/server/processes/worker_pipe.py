@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 import socket
 import threading
+from itertools import count
 
 from nomemory.server.processes.frames import (
     READY,
+    Frame,
     FrameBuffer,
     Heartbeat,
-    ReceivedCall,
     Reply,
     Withdrawal,
     pack,
@@ -35,6 +36,7 @@ class WorkerPipe:
         self._socket = socket.socket(fileno=descriptor)
         self._sending = threading.Lock()
         self._arrived = FrameBuffer()
+        self._ids = count(READY + 1)
 
     def ready(self) -> None:
         """Report that calls can be answered from now on."""
@@ -44,17 +46,17 @@ class WorkerPipe:
         """Report why calls can never be answered. The text reaches the operator."""
         self.fail(READY, error)
 
-    def receive_one(self) -> ReceivedCall:
+    def receive_one(self) -> Frame:
         """Wait for calls, and return the earliest. What is withdrawn while that is answered is never returned.
 
         Raises:
             EOFError: the other end is gone, so that nobody waits for the calls that are left.
         """
         first, *others = self.receive(wait=True)
-        self._arrived.put_back([(call.call_id, call.request) for call in others])
+        self._arrived.put_back(others)
         return first
 
-    def receive(self, *, wait: bool) -> list[ReceivedCall]:
+    def receive(self, *, wait: bool) -> list[Frame]:
         """Return the calls that have arrived, without those that are withdrawn already; with `wait`, at least one.
 
         Heartbeats are answered here: whoever receives calls, or looks for them between two pieces of work, is alive.
@@ -78,26 +80,27 @@ class WorkerPipe:
         """Answer that a call failed; `error` names the kind and holds no content of messages."""
         self._send(call_id, Reply(error=error))
 
+    def notify(self, request: object) -> None:
+        """Tell the other end something. Any one thread may do so, and nobody waits for an answer."""
+        self._send(next(self._ids), request)
+
     def close(self) -> None:
         """Close the pipe for both ends."""
         self._socket.shutdown(socket.SHUT_RDWR)
 
-    def _send(self, call_id: int, reply: Reply) -> None:
+    def _send(self, call_id: int, body: object) -> None:
         with self._sending:
-            self._socket.sendall(pack(call_id, reply))
+            self._socket.sendall(pack(call_id, body))
 
-    def _calls(self) -> list[ReceivedCall]:
+    def _calls(self) -> list[Frame]:
         """Answer heartbeats; leave out calls that were withdrawn before they began. What has begun is finished."""
         frames = self._arrived.take()
         for call_id, body in frames:
             if isinstance(body, Heartbeat):
                 self.reply(call_id, None)
         withdrawn = {call_id for call_id, body in frames if isinstance(body, Withdrawal)}
-        return [
-            ReceivedCall(call_id, body)
-            for call_id, body in frames
-            if call_id not in withdrawn and not isinstance(body, Heartbeat)
-        ]
+        calls = (frame for frame in frames if frame.call_id not in withdrawn)
+        return [call for call in calls if not isinstance(call.request, Heartbeat | Reply)]
 
     def _drain(self) -> None:
         while len(self._arrived) < _DRAIN_MAX:

@@ -46,6 +46,8 @@ class GetSamples:
 class SpaceDescription:
     """What a reader knows of a vector space without calling the writer.
 
+    Asked of a reader: answer further reads from that space. Answered when no read uses the former one.
+
     Attributes:
         name: of the space.
         kind: of its embedder.
@@ -64,13 +66,6 @@ class SpaceDescription:
     def of(cls, space: VectorSpace, backlog: Path) -> Self:
         """Describe a space."""
         return cls(space.name, space.embedder.kind, space.embedder.model, space.embedder.dimension, backlog)
-
-
-@dataclass(frozen=True, slots=True)
-class ReplaceSpace:
-    """Asked of a reader: answer further reads from another vector space. Answered when no read uses the former one."""
-
-    space: SpaceDescription
 
 
 @dataclass(frozen=True, slots=True)

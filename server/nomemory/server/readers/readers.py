@@ -16,8 +16,8 @@ from nomemory.server.processes.child_process import wait_ended
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.processes.launch import Launch, Started
 from nomemory.server.processes.supervisor import Supervisor
-from nomemory.server.processes.watch import Patience, Watch, WatchPolicy
-from nomemory.server.readers.calls import Ask, Assignment, GetAssignment, GetSamples, ReplaceSpace, SpaceDescription
+from nomemory.server.processes.watch import Watch, WatchPolicy
+from nomemory.server.readers.calls import Ask, Assignment, GetAssignment, GetSamples, SpaceDescription
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call_lifecycle import fault_of
 from nomemory.server.settings import Settings
@@ -131,9 +131,8 @@ class Readers:
         tracer: CallTracer | None = None,
     ) -> None:
         self._tracer = tracer
-        memory_max_bytes = settings.workers.memory_bytes
-        patience = replace(Patience.of(settings), memory_max_bytes=memory_max_bytes, memory_slack=_MEMORY_SLACK)
-        self._policy = WatchPolicy(patience, faults, roster)
+        watched = settings.processes.model_copy(update={"memory_bytes": settings.workers.memory_bytes})
+        self._policy = WatchPolicy(watched, faults, roster, _MEMORY_SLACK)
         self._numbers = reader_numbers(settings)
         self._started = dict(started)
         self._start_s = settings.workers.start_s
@@ -224,7 +223,7 @@ class Readers:
     async def _have_replaced(self, number: int, pipe: PipeConnection, space: SpaceDescription) -> None:
         """Have a reader follow. One that cannot is replaced: its successor gets the assignment of now."""
         try:
-            await pipe.call(ReplaceSpace(space))
+            await pipe.call(space)
         except PipeClosedError:
             return
         except CallFailedError as error:

@@ -20,7 +20,7 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.processes.frames import InTrace
-from nomemory.server.readers.calls import Ask, GetAssignment, ReplaceSpace, SpaceDescription
+from nomemory.server.readers.calls import Ask, GetAssignment, SpaceDescription
 from nomemory.server.settings import Settings
 from nomemory.server.vector.collection import QdrantLayout
 from nomemory.server.vector.indexing.backlog import BacklogReader
@@ -160,14 +160,14 @@ class FollowedSpace:
         self._begun.set_result(serving)
         return serving
 
-    async def answer(self, request: ReplaceSpace) -> None:
+    async def answer(self, space: SpaceDescription) -> None:
         """Follow the writer."""
         serving = await asyncio.shield(self._begun)
-        if serving.now.name == request.space.name:
+        if serving.now.name == space.name:
             return
         opened, self._opened = self._opened, AsyncExitStack()
         async with opened:
-            await serving.replace(self._make(request.space, self._opened), self._longest_s)
+            await serving.replace(self._make(space, self._opened), self._longest_s)
             serving.forget_former()
 
     async def close(self) -> None:

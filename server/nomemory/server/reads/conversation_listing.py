@@ -51,7 +51,7 @@ class ConversationListing:
     async def _place(self, listing: Listing, cursor: str) -> _Place:
         if not cursor:
             return _Place(await self._log.user_sequence(listing.user_id))
-        resumed = self._cursors.resume_at(listing, cursor, ConversationPlace)
+        resumed = self._cursors.resume(listing, cursor, ConversationPlace)
         return _Place(resumed.pinned, (resumed.last_us, resumed.conversation_id), _split(resumed.delivered))
 
 

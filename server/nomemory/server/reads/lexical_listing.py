@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nomemory.server.cursor import Cursors, Listing, Place
-from nomemory.server.faults import Fault, Reason
-from nomemory.server.lexical.protocol import LexicalHit, LexicalIndex, RankPosition
+from nomemory.server.faults import index_unavailable
+from nomemory.server.lexical.protocol import LexicalHit, LexicalIndex, RankPosition, WordSearch
 from nomemory.server.lexical.query.tree import Query
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.reads.nearest_messages import Ranked, best
 from nomemory.server.reads.reply_budget import Beside, fitting, nothing_beside
-
-_RETRY_AFTER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +84,18 @@ class LexicalListing:
         return _Walk(listing, query, weighed.applied, weighed.weights)
 
     def _resumed(self, listing: Listing, query: Query, cursor: str, applied: int | None) -> _Walk:
-        place = self._cursors.resume(listing, cursor)
+        place = self._cursors.resume(listing, cursor, Place)
         if applied is not None and applied < place.pinned:
-            reason, message = Reason.ERROR_REASON_INDEX_UNAVAILABLE, "the lexical index is being built anew"
-            raise Fault(reason, message, retry_after_s=_RETRY_AFTER_S)
-        return _Walk(listing, query, place.pinned, place.weights, place)
+            raise index_unavailable("the lexical index is being built anew")
+        return _Walk(listing, query, place.pinned, tuple(place.weights), place)
 
     async def _next(self, walk: _Walk, wanted: int) -> list[Ranked]:
         after = RankPosition(walk.place.score, walk.place.ts_us) if walk.place else None
-        user_id, narrowed = walk.listing.user_id, walk.listing.narrowed
+        user_id = walk.listing.user_id
 
         async def fetch(limit: int) -> list[LexicalHit]:
-            return await self._index.search(
-                user_id, walk.query, walk.weights, narrowed, pinned=walk.pinned, after=after, limit=limit
-            )
+            asked = WordSearch(user_id, walk.query, walk.weights, walk.listing.narrowed, walk.pinned, after, limit)
+            return await self._index.search(asked)
 
         async def resolve(hits: Sequence[LexicalHit]) -> list[Ranked]:
             versions = {hit.sequence: hit.message for hit in hits if hit.message}

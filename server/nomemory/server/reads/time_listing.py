@@ -109,7 +109,7 @@ class TimeListing:
         """Return the position that a page starts after, and the sequence that pins the listing."""
         if not cursor:
             return None, await self._log.user_sequence(listing.user_id)
-        place = self._cursors.resume(listing, cursor)
+        place = self._cursors.resume(listing, cursor, Place)
         return Position(place.ts_us, place.message_id), place.pinned
 
 
@@ -176,7 +176,7 @@ class UserListing:
         Raises:
             Fault: one of the CURSOR_… reasons.
         """
-        after = self._cursors.resume_at(listing, cursor, UserPlace).user_id if cursor else ""
+        after = self._cursors.resume(listing, cursor, UserPlace).user_id if cursor else ""
         found = await self._log.users(after=after, limit=page_size + 1, prefix=listing.user_id)
         users = found[:page_size]
         if len(users) == len(found):

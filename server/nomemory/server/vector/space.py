@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from cachetools import TTLCache
+
 from nomemory.server.admission.fair_slots import FairSlots, turn_at, waiting_elsewhere
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import index_unavailable
 from nomemory.server.log.position import FeedPosition
 from nomemory.server.message import Filter
 from nomemory.server.vector.protocol import VectorHit, VectorSearch
@@ -117,25 +118,17 @@ class HotUsers:
     """
 
     def __init__(self, hot_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._hot_s = hot_s
-        self._clock = clock
-        self._until: OrderedDict[str, float] = OrderedDict()
+        self._hot = TTLCache[str, None](_USERS_MAX, hot_s, clock)
 
     def note(self, user_id: str) -> bool:
         """Remember a query; tell whether the user was not hot before."""
-        now = self._clock()
-        before = self._until.pop(user_id, now)
-        self._until[user_id] = now + self._hot_s
-        if len(self._until) > _USERS_MAX:
-            self._until.popitem(last=False)
-        return before <= now
+        is_new = user_id not in self._hot
+        self._hot[user_id] = None
+        return is_new
 
     def users(self) -> list[str]:
         """Return the hot users, the latest query first."""
-        now = self._clock()
-        while self._until and next(iter(self._until.values())) <= now:
-            self._until.popitem(last=False)
-        return list(reversed(self._until))
+        return list(self._hot)[::-1]
 
 
 _RETRY_AFTER_S = 0.1
@@ -199,7 +192,7 @@ class ServingSpace:
             if served is not None and served.space.name == name:
                 return served.space
         message = "the vector index has been replaced by that of another model"
-        raise Fault(Reason.ERROR_REASON_INDEX_UNAVAILABLE, message, retry_after_s=_RETRY_AFTER_S)
+        raise index_unavailable(message, retry_after_s=_RETRY_AFTER_S)
 
     async def replace(self, space: VectorSpace, longest_s: float) -> VectorSpace:
         """Let further reads use another space; return the former one when no read uses it, or after so many seconds.

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from nomemory.server.embedding.local_model import Capacity, LocalModelError
 from nomemory.server.embedding.onnx.session import SideBySide, session
 from nomemory.server.embedding.vector import NUMBER_BYTES, UnusableVectorError, Vector, l2_normalise
+from nomemory.server.private_files import digest_of
 
 MODEL_FILE: Final = "model.onnx"
 TOKENIZER_FILE: Final = "tokenizer.json"
@@ -141,7 +142,7 @@ def main(arguments: list[str]) -> None:
     digest = hashlib.sha256("\0".join(arguments[1:]).encode())
     for path in sorted(Path(arguments[0]).iterdir()):
         if path.is_file():
-            digest.update(_digest(path))
+            digest.update(bytes.fromhex(digest_of(path)))
     sys.stdout.write(json.dumps({"digest": digest.hexdigest(), "dimension": dimension}) + "\n")
 
 
@@ -159,11 +160,6 @@ def _dimension(model: DirectoryModel) -> int:
 def _say(_kind: type[BaseException], error: BaseException, _traceback: TracebackType | None) -> None:
     """Say in a line what one of the packages raised: they have no class in common."""
     sys.stderr.write(f"the model or its tokenizer cannot be used: {' '.join(str(error).split())}\n")
-
-
-def _digest(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
 
 
 if __name__ == "__main__":

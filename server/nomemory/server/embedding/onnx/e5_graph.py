@@ -16,7 +16,6 @@ numbers with one. ONNX Runtime does it all the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -34,25 +33,6 @@ LARGEST = 127
 
 MIDDLE = 128
 """What is added to a number with a sign to store it without."""
-
-
-@dataclass(frozen=True, slots=True)
-class EightBits:
-    """A matrix: `numbers` times `scales`.
-
-    Attributes:
-        numbers: rows × columns, from -127 to 127.
-        scales: of each column.
-    """
-
-    numbers: npt.NDArray[np.int8]
-    scales: npt.NDArray[np.float32]
-
-
-def rounded(matrix: npt.NDArray[np.float32]) -> EightBits:
-    """Round a matrix; each column gets a scale of its own."""
-    scales = (np.abs(matrix).max(axis=0) / LARGEST).astype("<f4")
-    return EightBits(np.rint(matrix / scales).astype(np.int8), scales)
 
 
 _MOST: Final = 255
@@ -292,12 +272,13 @@ class E5Graph:
         return np.ascontiguousarray(self._weights.matrix(f"{name}.w", rows).T)
 
     def _rounded(self, name: str, matrix: _Floats, *, each_zero: bool = False) -> str:
-        """Add a matrix of 8-bit numbers with its scales and zeros."""
-        eight = rounded(matrix)
-        numbers = eight.numbers if self._signed else (eight.numbers.view(np.uint8) ^ np.uint8(MIDDLE))
+        """Add a matrix as 8-bit numbers, -127 to 127 times a scale of each column, with scales and zeros."""
+        scales = (np.abs(matrix).max(axis=0) / LARGEST).astype("<f4")
+        whole = np.rint(matrix / scales).astype(np.int8)
+        numbers = whole if self._signed else (whole.view(np.uint8) ^ np.uint8(MIDDLE))
         zeros = np.full(matrix.shape[1] if each_zero else 1, 0 if self._signed else MIDDLE, numbers.dtype)
         self._tensor(f"{name}.w", numbers)
-        self._floats(f"{name}.w.scale", eight.scales)
+        self._floats(f"{name}.w.scale", scales)
         self._tensor(f"{name}.w.zero", zeros)
         return f"{name}.w"
 

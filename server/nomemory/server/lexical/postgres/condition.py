@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from nomemory.server.lexical.postgres.words import Sought, key_of_best_form, sought_leaf, sought_names
-from nomemory.server.lexical.query.tree import AllOf, AnyOf, Leaf, Node, Query, Sign, any_of
+from nomemory.server.lexical.postgres.words import BEST_FORM, Sought, keys_of, sought_leaf, sought_names
+from nomemory.server.lexical.query.tree import AllOf, AnyOf, Leaf, Node, Sign
 from nomemory.server.log.conditions import Clause
 from nomemory.server.log.postgres.rows import POSTGRES
 from nomemory.server.message import EVERYTHING, Filter, Role
@@ -90,13 +90,13 @@ class Conditions:
     def best_look_up(self, leaves: Iterable[Leaf]) -> str:
         """Return what leads the index to messages of the best form that have all leaves, and to more."""
         keys = chain.from_iterable(sought_leaf(self._user_id, leaf).keys for leaf in leaves)
-        return self._has_all([*dict.fromkeys(keys), key_of_best_form(self._user_id)])
+        return self._has_all([*dict.fromkeys(keys), *keys_of(self._user_id, [BEST_FORM])])
 
     def matches(self, node: Node) -> str:
         """Return what holds where a node matches."""
         match node:
             case Leaf():
-                return self._has(node)
+                return self._stands(sought_leaf(self._user_id, node))
             case AllOf(wanted, unwanted):
                 return _joined(" AND ", [*map(self.matches, wanted), *(f"NOT {self.matches(one)}" for one in unwanted)])
             case AnyOf(parts):
@@ -122,9 +122,6 @@ class Conditions:
         """Return what holds where a filter admits a message."""
         return list(map(self._values.of, [*POSTGRES.of_filter(narrowed), *POSTGRES.of_metadata(narrowed)]))
 
-    def _has(self, leaf: Leaf) -> str:
-        return self._stands(sought_leaf(self._user_id, leaf))
-
     def _stands(self, sought: Sought) -> str:
         return f"position({self._values.once(sought.needle, 'bytea')} IN tokens) > 0"
 
@@ -149,11 +146,6 @@ def leads(node: Node) -> bool:
             return any(map(leads, wanted))
         case AnyOf(parts):
             return all(map(leads, parts))
-
-
-def is_union(query: Query) -> bool:
-    """Return whether every message with a leaf matches."""
-    return query.root == any_of(query.leaves)
 
 
 def all_hold(conditions: Iterable[str]) -> str:

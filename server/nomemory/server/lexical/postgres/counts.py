@@ -7,7 +7,7 @@ would take longer than the search. So a count depends on nothing but the user's 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from nomemory.server.lexical.postgres.condition import Conditions, Statement, Values, all_hold
 from nomemory.server.lexical.postgres.words import Sought, sought_leaf, sought_names
@@ -91,17 +91,11 @@ FROM sought CROSS JOIN LATERAL (
 """
 
 
-class Weighed(NamedTuple):
-    """A user's messages at one moment: in how many each leaf is found, and whether any bears each sign."""
-
-    sequence: int
-    messages: int
-    counts: Sequence[int]
-    borne: Sequence[bool]
-
-
 def weighing(user_id: str, query: Query) -> Statement:
-    """Return what gives the fields of `Weighed` in one row."""
+    """Return what gives one row: the user's latest sequence, how many messages, in how many each leaf is, and signs.
+
+    Of signs it gives whether any message bears them. Counts of much may be guessed from the latest messages.
+    """
     sought = [sought_leaf(user_id, leaf) for leaf in query.leaves]
     values: list[object] = [user_id, bucket_of(user_id), *_columns(sought)]
     signs = ", ".join(_bearing(user_id, sign, values) for sign in query.signs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -73,10 +74,4 @@ def _sum(chosen: Sequence[tuple[Leaf, float]]) -> float:
 
 def _share(level: EssentialSets, shares: dict[Leaf, float]) -> float:
     """Return about which share of the messages has all leaves of a set, as if leaves were independent."""
-    total = 0.0
-    for leaves in level.sets:
-        share = 1.0
-        for leaf in leaves:
-            share *= shares[leaf]
-        total += share
-    return total
+    return sum(math.prod(shares[leaf] for leaf in leaves) for leaves in level.sets)

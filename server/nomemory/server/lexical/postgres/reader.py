@@ -10,11 +10,11 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import index_unavailable
 from nomemory.server.lexical.postgres.condition import Statement
-from nomemory.server.lexical.postgres.counts import Weighed, counting, posting, weighing
-from nomemory.server.lexical.postgres.search import PostgresSearch, Wanted
-from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition, Weighing
+from nomemory.server.lexical.postgres.counts import counting, posting, weighing
+from nomemory.server.lexical.postgres.search import PostgresSearch
+from nomemory.server.lexical.protocol import LexicalHit, Posting, Weighing, WordSearch
 from nomemory.server.lexical.query.tree import Query
 from nomemory.server.lexical.rarity import weights_of
 from nomemory.server.log.damage import LogDamage
@@ -56,31 +56,20 @@ class PostgresLexicalIndex:
 
     async def weigh(self, user_id: str, query: Query) -> Weighing:
         """Return the latest sequence and the weights, as of one moment."""
-        (row,) = await self._fetch(weighing(user_id, query))
-        state = Weighed(*row)
-        self._sizes[user_id] = state.messages
-        return Weighing(state.sequence, weights_of(query, state.messages, state.counts, state.borne))
+        ((sequence, messages, counts, borne),) = await self._fetch(weighing(user_id, query))
+        self._sizes[user_id] = messages
+        return Weighing(sequence, weights_of(query, messages, counts, borne))
 
-    async def search(
-        self,
-        user_id: str,
-        query: Query,
-        weights: Sequence[float],
-        narrowed: Filter,
-        *,
-        pinned: int,
-        after: RankPosition | None,
-        limit: int,
-    ) -> list[LexicalHit]:
+    async def search(self, asked: WordSearch) -> list[LexicalHit]:
         """Return the best versions with `sequence <= pinned`, with their messages.
 
         Raises:
             Fault: INDEX_UNAVAILABLE, or STORAGE_UNAVAILABLE if one of the messages is damaged.
         """
-        if limit < 1:
+        if asked.limit < 1:
             return []
-        wanted = Wanted(user_id, query, weights, narrowed, pinned, after, limit, self._sizes.get(user_id))
-        statement = PostgresSearch(wanted, self._lifetimes).statement()
+        user_id = asked.user_id
+        statement = PostgresSearch(asked, self._lifetimes, self._sizes.get(user_id)).statement()
         if statement is None:
             return []
         rows = await self._fetch(statement)
@@ -129,8 +118,7 @@ def _answering() -> Iterator[None]:
         yield
     except ERRORS as error:
         cause = getattr(error, "sqlstate", None) or type(error).__name__
-        reason, message = Reason.ERROR_REASON_INDEX_UNAVAILABLE, "the lexical index cannot be read"
-        raise Fault(reason, message, metadata={"cause": cause}, retry_after_s=RETRY_AFTER_S) from error
+        raise index_unavailable("the lexical index cannot be read", cause, RETRY_AFTER_S) from error
 
 
 def _sequences(number: int, sequences: Sequence[int] | None, most: int) -> NDArray[np.int64]:

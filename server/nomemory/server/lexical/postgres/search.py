@@ -6,20 +6,18 @@ the later steps are not executed, or is in vain. The last one looks at everythin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from nomemory.server.lexical.form import FORMS, worth
-from nomemory.server.lexical.postgres.condition import Conditions, Statement, Values, all_hold, is_union, leads
+from nomemory.server.lexical.postgres.condition import Conditions, Statement, Values, all_hold, leads
 from nomemory.server.lexical.postgres.essential import essential_sets
-from nomemory.server.lexical.protocol import RankPosition
-from nomemory.server.lexical.query.tree import Leaf, Query, Sign, all_of
+from nomemory.server.lexical.protocol import WordSearch
+from nomemory.server.lexical.query.tree import Leaf, Sign, all_of
 from nomemory.server.lexical.rarity import expected, expected_all
 from nomemory.server.log.conditions import Expiry
 from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.postgres.rows import POSTGRES
-from nomemory.server.message import Filter
 
 FEW: Final = 256
 """Messages of a user that are read one after the other sooner than looked up."""
@@ -52,20 +50,6 @@ _FORM: Final = "get_byte(tokens, 0)"
 _WORTH: Final = f"('{{{','.join(str(worth(form)) for form in FORMS)}}}'::float8[])[{_FORM} + 1]"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What `LexicalIndex.search` is asked for. `messages` is about how many the user has; None: nobody knows."""
-
-    user_id: str
-    query: Query
-    weights: Sequence[float]
-    narrowed: Filter
-    pinned: int
-    after: RankPosition | None
-    limit: int
-    messages: int | None
-
-
 class _Source(NamedTuple):
     """Where messages are read, and what holds for those that are."""
 
@@ -79,10 +63,12 @@ class PostgresSearch:
     Args:
         wanted: what is asked for.
         lifetimes: what has expired is not found.
+        messages: about how many the user has; None: nobody knows.
     """
 
-    def __init__(self, wanted: Wanted, lifetimes: Lifetimes) -> None:
+    def __init__(self, wanted: WordSearch, lifetimes: Lifetimes, messages: int | None) -> None:
         self._wanted = wanted
+        self._messages = messages
         self._query = wanted.query
         self._best = sum(wanted.weights, start=0.0)
         self._values = Values()
@@ -110,7 +96,7 @@ class PostgresSearch:
         matches = self._conditions.matches(self._query.root)
         if self._has_few() or not leads(self._query.root):
             return self._dated(self._said(self._until_us()), matches)
-        likely, messages = self._likely(), self._wanted.messages or _LIKELY
+        likely, messages = self._likely(), self._messages or _LIKELY
         if self._is_lately(likely) and likely * likely * messages > self._wanted.limit:  # that is, fewer are read
             self._add(self._dated(self._lately(), matches))
         return self._dated(self._found_by(self._conditions.look_up(self._query.root)), matches)
@@ -141,7 +127,7 @@ class PostgresSearch:
         So all is seen that scores more than the rest can. Of what scores just as much, the latest is.
         """
         beside = sum(weight for _, weight in self._signs())
-        after, messages = self._wanted.after, self._wanted.messages or _LIKELY
+        after, messages = self._wanted.after, self._messages or _LIKELY
         levels = list(essential_sets(self._query, self._wanted.weights, beside, messages))
         levels = [level for level in levels if after is None or after.score > level.rest]
         if not levels:
@@ -202,7 +188,7 @@ class PostgresSearch:
         """Return what matches of a source, with what its score is made of."""
         found = ((self._conditions.matches(leaf), weight) for leaf, weight in self._leaves())
         borne = ((self._conditions.bears(sign), weight) for sign, weight in self._signs())
-        matches = [] if is_union(self._query) else [self._conditions.matches(self._query.root)]
+        matches = [] if self._query.is_union else [self._conditions.matches(self._query.root)]
         conditions = all_hold([source.conditions, *matches, self._admitted])
         return (
             f"(SELECT {_COLUMNS}, {self._sum(found)} AS found, {self._sum(borne)} AS borne,"
@@ -212,7 +198,7 @@ class PostgresSearch:
 
     def _best_of(self, scored: str, *seen: str) -> str:
         """Return the best of what is scored, as far as a condition holds."""
-        page = ["found > 0"] if is_union(self._query) else []
+        page = ["found > 0"] if self._query.is_union else []
         if after := self._wanted.after:
             score, ts_us = self._values.bind(after.score, "float8"), self._values.bind(after.ts_us, "bigint")
             page.append(f"({_SCORE}, ts_us) <= ({score}, {ts_us})")
@@ -264,11 +250,11 @@ class PostgresSearch:
         return after.ts_us if after and after.score == self._best else None
 
     def _has_few(self) -> bool:
-        return self._wanted.messages is not None and self._wanted.messages <= FEW
+        return self._messages is not None and self._messages <= FEW
 
     def _expected(self) -> float:
         """Return about how many messages have a leaf, at most."""
-        return sum(expected(self._wanted.messages or _LIKELY, self._query, self._wanted.weights).values())
+        return sum(expected(self._messages or _LIKELY, self._query, self._wanted.weights).values())
 
     def _likely(self) -> float:
         """Return about which share of the messages has all leaves."""

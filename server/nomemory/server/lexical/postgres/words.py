@@ -30,7 +30,8 @@ _NAMED: Final = b"\xfd"
 _OF_STREAM: Final = {Stream.CHARS: b"\xff", Stream.TERMS: b"\xfe"}
 """What parts the tokens from one another, and the terms. UTF-8 has none of these bytes."""
 
-_BEST_FORM: Final = b"\xfc"
+BEST_FORM: Final = b"\xfc"
+"""What stands in the keys of a message of the best form."""
 BEST: Final = FORMS[0]
 
 _FIRST_UNSPACED: Final = "\u0e00"
@@ -64,7 +65,7 @@ def words_of(message: Message) -> Words:
     tokens, terms = streams(message.content)
     names = name_terms(message.name)
     form = form_of(message.content, len(terms))
-    texts = chain(map(_bytes, {*tokens, *terms, *_pairs(tokens)}), map(_name, names), [_BEST_FORM] * (form == BEST))
+    texts = chain(map(_bytes, {*tokens, *terms, *_pairs(tokens)}), map(_name, names), [BEST_FORM] * (form == BEST))
     keys = sorted(set(keys_of(message.user_id, texts)))
     parts = (
         _parted(_OF_STREAM[Stream.CHARS], tokens),
@@ -78,12 +79,6 @@ def sought_leaf(user_id: str, leaf: Leaf) -> Sought:
     """Return how a leaf is found among the messages of a user."""
     texts = [_bytes(leaf.tokens[0])] if len(leaf.tokens) == 1 else list(map(_bytes, _links(leaf.tokens)))
     return Sought(keys_of(user_id, dict.fromkeys(texts)), _parted(_OF_STREAM[leaf.stream], leaf.tokens))
-
-
-def key_of_best_form(user_id: str) -> int:
-    """Return the key of a user's messages of the best form."""
-    (key,) = keys_of(user_id, [_BEST_FORM])
-    return key
 
 
 def sought_names(user_id: str, sign: Sign) -> list[Sought]:

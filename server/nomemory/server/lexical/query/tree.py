@@ -103,6 +103,11 @@ class Query:
         """Whether all matches score the same, which is then the sum of all weights: time alone orders them."""
         return _uniform(self.root)
 
+    @cached_property
+    def is_union(self) -> bool:
+        """Whether every message with a leaf matches. One that only bears a sign does not."""
+        return self.root == any_of(self.leaves)
+
 
 def all_of(wanted: Iterable[Node], unwanted: Iterable[Node] = ()) -> Node:
     """Join nodes by AND and NOT, in the simplest form that matches and scores the same."""

@@ -16,7 +16,9 @@ from nomemory.server.log.feed import ChangeFeed
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """Begin to follow the log. The first call, and no answer. It may hold a password, which is why it is a call.
+    """Follow the log. The first call; it ends when that fails. It may hold a password, which is why it is a call.
+
+    After each commit the other end is told the sequence up to which everything is committed.
 
     Attributes:
         open_feed: opens the log's feed for the calling thread.
@@ -41,22 +43,9 @@ class ReadLog:
 
 
 @dataclass(frozen=True, slots=True)
-class AwaitCommit:
-    """Wait until the index has committed more. Answer: the sequence up to which everything is committed.
-
-    Attributes:
-        known: the latest answer; None if there is none from this process.
-    """
-
-    known: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class WipeRemoved:
     """Take everything out of the index's files that was removed and committed by now. Answer: None, when it is done."""
 
-
-IndexerCall = Follow | ReadLog | AwaitCommit | WipeRemoved
 
 EXPECTED_FAILURES: Final = (IndexUnusableError, EnginePanicError, OSError, ValueError, sqlite3.Error)
 """What the log or the engine raises. Any other error ends the process."""

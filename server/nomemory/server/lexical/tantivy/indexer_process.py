@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from nomemory.server.lexical.tantivy.indexer_calls import FAILURES_BY_NAME, AwaitCommit, Follow, ReadLog, WipeRemoved
+from nomemory.server.lexical.tantivy.indexer_calls import FAILURES_BY_NAME, Follow, ReadLog, WipeRemoved
 from nomemory.server.processes.child_process import ChildProcess
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.processes.launch import Launch
@@ -55,11 +55,11 @@ class LexicalIndexerProcess:
         Raises:
             WorkerUnavailableError: the process cannot be started.
         """
-        self._child = child = await ChildProcess.start(self._launch, LEXICAL_INDEXER, self._policy)
-        child.pipe.notify(self._work)
+        self._child = child = await ChildProcess.start(self._launch, LEXICAL_INDEXER, self._policy, self._note)
         waking = asyncio.create_task(self._pass_on_wakes(child.pipe))
         try:
-            await self._follow(child.pipe)
+            if not self._is_stopping:  # as it may be since the process was started
+                await child.pipe.call(self._work)
         except (PipeClosedError, CallFailedError) as error:
             if not self._is_stopping:
                 raise _failure(error) from None
@@ -86,10 +86,8 @@ class LexicalIndexerProcess:
         if self._child is not None:
             self._child.pipe.close()
 
-    async def _follow(self, pipe: PipeConnection) -> None:
-        known = None
-        while not self._is_stopping:
-            known = self._applied = await pipe.call(AwaitCommit(known))
+    async def _note(self, applied: int) -> None:
+        self._applied = applied
 
     async def _pass_on_wakes(self, pipe: PipeConnection) -> None:
         while True:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -38,28 +39,21 @@ def count(searcher: tantivy.Searcher, query: tantivy.Query) -> int:
     return int(searcher.search(unscored(query), limit=1).count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
 
 
+@dataclass(frozen=True, slots=True)
 class Listing:
     """The matches of one query in one view of the index. Both orders are as LexicalIndex.search says; limit >= 1.
 
-    Args:
+    Attributes:
         searcher: the view.
         query: what to match, with its scores.
         scoring: gives the query of those matches that score just so, or None where that would be a complex one.
         by_form: whether a score is multiplied by the worth of the message's form.
     """
 
-    def __init__(
-        self,
-        searcher: tantivy.Searcher,
-        query: tantivy.Query,
-        scoring: Scoring = lambda _score: None,
-        *,
-        by_form: bool = False,
-    ) -> None:
-        self._searcher = searcher
-        self._query = query
-        self._scoring = scoring
-        self._by_form = by_form
+    searcher: tantivy.Searcher
+    query: tantivy.Query
+    scoring: Scoring = lambda _score: None
+    by_form: bool = False
 
     def by_time(
         self, score: float, after: RankPosition | None, limit: int, lately: Iterable[int] = ()
@@ -71,13 +65,13 @@ class Listing:
         if after and after.score < score:
             return []
         for since_us in lately:
-            late = Listing(self._searcher, all_of([self._query, of_range("ts", least=since_us)]))
+            late = Listing(self.searcher, all_of([self.query, of_range("ts", least=since_us)]))
             if len(page := late.by_time(score, after, limit)) >= limit:
                 return page
-        query = self._query
+        query = self.query
         if after and after.score == score:
             query = all_of([query, of_range("ts", most=after.ts_us)])
-        pulled = self._searcher.search(query, limit=limit + _TIES, count=False, order_by_field="ts").hits
+        pulled = self.searcher.search(query, limit=limit + _TIES, count=False, order_by_field="ts").hits
         return self._hits([(score, ts, address) for ts, address in self._uncut(pulled, limit)])
 
     def by_rank(self, after: RankPosition | None, limit: int) -> list[LexicalHit]:
@@ -95,25 +89,25 @@ class Listing:
                 page += self.tied(pulled[-1][0], after, limit - len(page))
             if len(page) >= limit:
                 return page
-            pull = min(_PULL_FACTOR * pull, self._searcher.num_docs + 1)
+            pull = min(_PULL_FACTOR * pull, self.searcher.num_docs + 1)
 
     def tied(
         self, score: float, after: RankPosition | None, limit: int, lately: Iterable[int] = ()
     ) -> list[LexicalHit]:
         """Read matches that score just so by time; none where that would be too complex a query."""
-        query = self._scoring(score)
-        return [] if query is None else Listing(self._searcher, query).by_time(score, after, limit, lately)
+        query = self.scoring(score)
+        return [] if query is None else Listing(self.searcher, query).by_time(score, after, limit, lately)
 
     def _best(self, pull: int) -> list[Scored]:
-        if not self._by_form:
-            return list(self._searcher.search(self._query, limit=pull, count=False).hits)
-        weighted = self._searcher.search(self._query, limit=pull, count=False, weight_by_field=WORTH).hits
+        if not self.by_form:
+            return list(self.searcher.search(self.query, limit=pull, count=False).hits)
+        weighted = self.searcher.search(self.query, limit=pull, count=False, weight_by_field=WORTH).hits
         return [(score_of(score), address) for score, address in weighted]
 
     def _page(self, ranked: Sequence[Scored], after: RankPosition | None, limit: int) -> list[LexicalHit]:
         """Choose the best that do not come before `after`, and those that tie with the last of them."""
         taken = _enough(ranked, after, limit)
-        times = self._searcher.fast_field_values("ts", [address for _, address in taken])
+        times = self.searcher.fast_field_values("ts", [address for _, address in taken])
         placed = [(score, int(ts or 0), address) for (score, address), ts in zip(taken, times, strict=True)]
         if after:
             placed = [(score, ts, at) for score, ts, at in placed if (score, ts) <= (after.score, after.ts_us)]
@@ -134,12 +128,12 @@ class Listing:
 
     def _said_at(self, ts: int) -> list[Dated]:
         """Return all matches of one instant."""
-        tied = all_of([self._query, of_range("ts", least=ts, most=ts)])
-        found = self._searcher.search(tied, limit=count(self._searcher, tied), count=False).hits
+        tied = all_of([self.query, of_range("ts", least=ts, most=ts)])
+        found = self.searcher.search(tied, limit=count(self.searcher, tied), count=False).hits
         return [(ts, address) for _, address in found]
 
     def _hits(self, placed: Sequence[Placed]) -> list[LexicalHit]:
-        sequences = self._searcher.fast_field_values("seq", [address for _, _, address in placed])
+        sequences = self.searcher.fast_field_values("seq", [address for _, _, address in placed])
         return [LexicalHit(score, ts, int(seq or 0)) for (score, ts, _), seq in zip(placed, sequences, strict=True)]
 
 

@@ -12,7 +12,7 @@ import tantivy
 from tantivy import Occur
 
 from nomemory.server.lexical.form import FORMS, worth
-from nomemory.server.lexical.query.tree import AllOf, AnyOf, Leaf, Node, Query, Sign, Stream, any_of
+from nomemory.server.lexical.query.tree import AllOf, AnyOf, Leaf, Node, Query, Sign, Stream
 from nomemory.server.lexical.tantivy.schema import METADATA, build_schema
 from nomemory.server.message import Filter, Role, marks_of
 
@@ -112,7 +112,7 @@ def of_ranking(
     holders = [_scoring(all_of([mine, part]), weight) for part, weight in compress(parts, has_part)]
     (among,) = _any([all_of([mine, part]) for part, _ in compress(parts, has_part)]) or [mine]
     found = [_scoring(all_of([among, part]), weight) for part, weight in compress(parts, map(not_, has_part))]
-    if not _is_union(query):
+    if not query.is_union:
         matching = _scoring(all_of([mine, of_node(query.root, mine)]), 0.0)
         return _boolean({Occur.Must: [matching, *_any(holders)], Occur.Should: found})
     if not holders:
@@ -139,7 +139,6 @@ def of_score(query: Query, weights: Sequence[float], score: float, mine: tantivy
     parts = _parts(query, weights)
     if len(parts) > _PARTS_MAX:
         return None
-    is_union = _is_union(query)  # of which a sign alone is no part
     queries, numbers = [part for part, _ in parts], [weight for _, weight in parts]
     sums = [(chosen, sum(compress(numbers, chosen), start=0.0)) for chosen in product((True, False), repeat=len(parts))]
     choices = [
@@ -151,10 +150,10 @@ def of_score(query: Query, weights: Sequence[float], score: float, mine: tantivy
         )
         for worths, of_form in _forms(query)
         for chosen, total in sums
-        if total * worths == score and (any(chosen[: len(query.leaves)]) or not is_union)
+        if total * worths == score and (any(chosen[: len(query.leaves)]) or not query.is_union)
     ]
     just_these = choices[0] if len(choices) == 1 else _boolean({Occur.Should: choices})
-    return just_these if is_union else all_of([just_these, of_node(query.root, mine)])
+    return just_these if query.is_union else all_of([just_these, of_node(query.root, mine)])
 
 
 def _parts(query: Query, weights: Sequence[float]) -> list[tuple[tantivy.Query, float]]:
@@ -162,11 +161,6 @@ def _parts(query: Query, weights: Sequence[float]) -> list[tuple[tantivy.Query, 
     leaves, signs = weights[: len(query.leaves)], weights[len(query.leaves) :]
     found = [(of_leaf(leaf), weight) for leaf, weight in zip(query.leaves, leaves, strict=True)]
     return found + [(of_sign(sign), weight) for sign, weight in zip(query.signs, signs, strict=True) if weight]
-
-
-def _is_union(query: Query) -> bool:
-    """Return whether every message with a leaf matches."""
-    return query.root == any_of(query.leaves)
 
 
 def _forms(query: Query) -> list[tuple[float, list[tantivy.Query]]]:

@@ -12,9 +12,16 @@ from typing import Final, NamedTuple
 import tantivy
 from cachetools import LRUCache
 
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import index_unavailable
 from nomemory.server.lexical.form import FORMS
-from nomemory.server.lexical.protocol import IndexUnusableError, LexicalHit, Posting, RankPosition, Weighing
+from nomemory.server.lexical.protocol import (
+    IndexUnusableError,
+    LexicalHit,
+    Posting,
+    RankPosition,
+    Weighing,
+    WordSearch,
+)
 from nomemory.server.lexical.query.tree import Leaf, Query, Sign
 from nomemory.server.lexical.rarity import (
     EssentialLeaves,
@@ -50,7 +57,6 @@ from nomemory.server.structured_logs import get_logger
 
 _log = get_logger("server")
 
-_RETRY_AFTER_S = 1.0
 
 _COUNTS_KEPT = 16_384
 """Counts that are remembered: a recall asks many things of one user, and much of it again."""
@@ -80,7 +86,6 @@ class _State(NamedTuple):
     """How many messages of a user a view holds, and the latest sequence among them.
 
     Views that agree in this hold the same messages of that user: whatever comes is later, whatever goes is one less.
-    A negative number stands for one view alone.
     """
 
     messages: int
@@ -118,8 +123,7 @@ def _answering() -> Iterator[None]:
         with ordinary_panics():
             yield
     except (IndexUnusableError, EnginePanicError) as error:
-        reason, message = Reason.ERROR_REASON_INDEX_UNAVAILABLE, "the lexical index cannot be read"
-        raise Fault(reason, message, retry_after_s=_RETRY_AFTER_S) from error
+        raise index_unavailable("the lexical index cannot be read") from error
 
 
 class TantivyLexicalIndex:
@@ -138,8 +142,6 @@ class TantivyLexicalIndex:
         self._meta = directory / "meta.json"
         self._index = open_index(directory)
         self._committed: tuple[int, int] | None = None
-        self._view = 0
-        self._messages = lru_cache(_STATES_KEPT)(self._of_user)
         self._state = lru_cache(_STATES_KEPT)(self._stated)
         self._count = lru_cache(_COUNTS_KEPT)(self._counted)
         self._span = lru_cache(_SPANS_KEPT)(self._spanned)
@@ -154,28 +156,18 @@ class TantivyLexicalIndex:
     async def weigh(self, user_id: str, query: Query) -> Weighing:
         """Return the weight of each leaf, the rarer it is in this user's messages the more, and of each sign."""
         with _answering():
-            state = self._cheap_state(user_id)
+            state = self._state(user_id)
             counts = [self._count(user_id, state, leaf) for leaf in query.leaves]
             borne = (self._count(user_id, state, sign) > 0 for sign in query.signs)
             return Weighing(self._applied, weights_of(query, state.messages, counts, borne))
 
-    async def search(
-        self,
-        user_id: str,
-        query: Query,
-        weights: Sequence[float],
-        narrowed: Filter,
-        *,
-        pinned: int,
-        after: RankPosition | None,
-        limit: int,
-    ) -> list[LexicalHit]:
+    async def search(self, asked: WordSearch) -> list[LexicalHit]:
         """Return the best versions with `sequence <= pinned`, by score and `ts` descending, from `after` on."""
-        if limit < 1:  # the engine panics
+        if asked.limit < 1:  # the engine panics
             return []
         with _answering():
-            find = self._finding(user_id, query, weights, narrowed, pinned, after, limit)
-            return find() if len(query.leaves) < _DEAR else await asyncio.to_thread(find)
+            find = self._finding(asked)
+            return find() if len(asked.query.leaves) < _DEAR else await asyncio.to_thread(find)
 
     async def total(self, user_id: str, narrowed: Filter) -> int:
         """Count the messages of a user that a filter admits."""
@@ -213,31 +205,20 @@ class TantivyLexicalIndex:
             return
         reload_index(self._index)
         self._searcher = self._index.searcher()
-        self._view += 1
-        self._messages.cache_clear()
         self._state.cache_clear()
         self._applied = read_checkpoint(self._index)
         self._committed = committed
 
-    def _finding(
-        self,
-        user_id: str,
-        query: Query,
-        weights: Sequence[float],
-        narrowed: Filter,
-        pinned: int,
-        after: RankPosition | None,
-        limit: int,
-    ) -> Callable[[], list[LexicalHit]]:
+    def _finding(self, asked: WordSearch) -> Callable[[], list[LexicalHit]]:
         """Return what finds the best in the present view, in any thread, whatever the view is by then."""
-        searcher = self._searcher
-        mine, narrowing = of_user(user_id), list(of_filter(narrowed))
-        if pinned < self._applied:
-            narrowing.append(of_range("seq", most=pinned))
-        messages = self._messages(user_id)
+        searcher, query, weights, after, limit = self._searcher, asked.query, asked.weights, asked.after, asked.limit
+        mine, narrowing = of_user(asked.user_id), list(of_filter(asked.narrowed))
+        if asked.pinned < self._applied:
+            narrowing.append(of_range("seq", most=asked.pinned))
+        messages = self._state(asked.user_id).messages
         likely = expected_all(messages, query, weights)
         wanted = limit if query.is_uniform else limit * len(FORMS) / 2
-        lately = list(self._lately(user_id, likely, narrowed, after, wanted))
+        lately = list(self._lately(asked, likely, wanted))
         if query.is_uniform:
             matching = all_of([mine, *narrowing, of_node(query.root, mine)])
             return lambda: Listing(searcher, matching).by_time(sum(weights, start=0.0), after, limit, lately)
@@ -255,7 +236,7 @@ class TantivyLexicalIndex:
                 page = listing().tied(sum(weights, start=0.0), after, limit, lately)
                 if len(page) >= limit:
                     return page
-            few = essential_leaves(query, weights) if narrowed == EVERYTHING else None
+            few = essential_leaves(query, weights) if asked.narrowed == EVERYTHING else None
             if few and _is_worthwhile(few, expected(messages, query, weights), limit) and _is_before(few, after):
                 page = listing(few.leaves).by_rank(after, limit)
                 if len(page) >= limit:
@@ -263,14 +244,6 @@ class TantivyLexicalIndex:
             return listing().by_rank(after, limit)
 
         return find
-
-    def _of_user(self, user_id: str) -> int:
-        return count(self._searcher, of_user(user_id))
-
-    def _cheap_state(self, user_id: str) -> _State:
-        """Return the state of a user's messages; of few, one of this view alone: to count them again costs less."""
-        messages = self._messages(user_id)
-        return self._state(user_id) if messages > _MANY else _State(messages, -self._view)
 
     def _stated(self, user_id: str) -> _State:
         found = self._searcher.search(of_user(user_id), limit=1, order_by_field="seq")
@@ -282,13 +255,12 @@ class TantivyLexicalIndex:
         found = of_leaf(part) if isinstance(part, Leaf) else of_sign(part)
         return count(self._searcher, all_of([of_user(user_id), found]))
 
-    def _lately(
-        self, user_id: str, likely: float, narrowed: Filter, after: RankPosition | None, wanted: float
-    ) -> Iterator[int]:
+    def _lately(self, asked: WordSearch, likely: float, wanted: float) -> Iterator[int]:
         """Return times since which there are likely as many matches as are wanted, where there are many more in all."""
+        narrowed, after = asked.narrowed, asked.after
         if likely < _MANY or narrowed.since_us is not None or narrowed.conversation_id or narrowed.metadata:
             return
-        oldest, newest = self._span(user_id, self._messages(user_id) // _MANY)
+        oldest, newest = self._span(asked.user_id, self._state(asked.user_id).messages // _MANY)
         ends = (newest, narrowed.until_us, after.ts_us if after else None)
         end = min(each for each in ends if each is not None)
         for share in (_OF_LATELY * wanted / likely, _OF_LATELY**2 * wanted / likely):

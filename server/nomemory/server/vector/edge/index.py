@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import index_unavailable
 from nomemory.server.message import Filter
 from nomemory.server.processes.launch import Launch, WorkerError, WorkerSlowError
 from nomemory.server.processes.watch import WatchPolicy
@@ -23,7 +23,6 @@ from nomemory.server.vector.protocol import MessageKey, StoredPoints, VectorHit,
 
 _UPSERT_MAX = 256
 """Most points in one call of the engine: searches wait no longer than that."""
-_RETRY_AFTER_S = 1.0
 _PACK_POINTS = 20_000
 
 
@@ -55,7 +54,7 @@ class EdgeIndex:
         self._dimension = dimension
         self.suspect = asyncio.Event()
         policy = policy or WatchPolicy()
-        arguments = (directory, dimension, policy.patience.memory_max_bytes, pack_points)
+        arguments = (directory, dimension, policy.processes.memory_bytes, pack_points)
         launch = Launch("nomemory.server.vector.edge.worker", tuple(map(str, arguments)))
         self._worker = Worker(launch, timeout_s, part, policy)
 
@@ -75,8 +74,7 @@ class EdgeIndex:
 
     async def read_whole(self, offset: str | None, most: int) -> WholeRead:
         """Read points of all users as they are stored, up to `most`, from an offset on."""
-        read: WholeRead = await self._call("read_whole", offset, most)
-        return read
+        return WholeRead(*await self._call("read_whole", offset, most))
 
     async def store_whole(self, points: Sequence[WholePoint]) -> None:
         """Store points as they were read."""
@@ -106,8 +104,7 @@ class EdgeIndex:
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the stored vectors of messages' first parts."""
-        found: dict[str, Vector] = await self._call("first_vectors", user_id, message_ids)
-        return found
+        return dict(await self._call("first_vectors", user_id, message_ids))
 
     async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
         """Remove the points of versions of a user's messages."""
@@ -116,8 +113,7 @@ class EdgeIndex:
 
     async def users(self) -> set[str]:
         """Return the users of whom there are points; perhaps some more, of whom there were."""
-        users: set[str] = await self._call("users")
-        return users
+        return set(await self._call("users"))
 
     async def flush(self) -> None:
         """Make everything that was stored survive a power cut."""
@@ -144,12 +140,6 @@ class EdgeIndex:
         condemn(self._directory)
         self._worker.end()
 
-    async def drop(self, collection: str) -> None:
-        """Do nothing: another collection is another directory."""
-
-    async def probe(self) -> None:
-        """Do nothing: the engine's process is watched as every worker is."""
-
     async def abandon(self) -> None:
         """End the worker at once: its files are of no use to anybody."""
         self._worker.end()
@@ -170,9 +160,4 @@ class EdgeIndex:
         except WorkerError as error:
             if not isinstance(error, WorkerSlowError):
                 self.suspect.set()
-            raise Fault(
-                Reason.ERROR_REASON_INDEX_UNAVAILABLE,
-                "the vector index does not answer",
-                metadata={"cause": type(error).__name__},
-                retry_after_s=_RETRY_AFTER_S,
-            ) from error
+            raise index_unavailable("the vector index does not answer", type(error).__name__) from error

@@ -15,7 +15,7 @@ from typing import Final
 
 import orjson
 
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import index_unavailable
 from nomemory.server.private_files import put, sync
 from nomemory.server.structured_logs import get_logger
 
@@ -24,7 +24,6 @@ _FORMAT: Final = 1
 _LAYOUT: Final = "layout.json"
 SHARDS_MAX: Final = 1024
 """Most shards of an index: each is a process."""
-_RETRY_AFTER_S: Final = 1.0
 
 _log = get_logger("vectors")
 
@@ -57,7 +56,8 @@ class ShardLayout:
         try:
             self._used = max(self._complete(), key=lambda found: found.number, default=_Generation(0, [first]))
         except OSError as error:
-            raise _unreadable(error) from error
+            message = f"the layout of the vector index cannot be read: {error.strerror}"
+            raise index_unavailable(message, type(error).__name__) from error
 
     def used(self) -> list[Path]:
         """Return the directories of the shards, by number. They need not exist yet."""
@@ -137,12 +137,3 @@ def _count(layout: Path) -> int:
             return shards
     _log.error("the layout of the vector index cannot be read; the index is built anew", file=layout.name)
     return 0
-
-
-def _unreadable(error: OSError) -> Fault:
-    return Fault(
-        Reason.ERROR_REASON_INDEX_UNAVAILABLE,
-        f"the layout of the vector index cannot be read: {error.strerror}",
-        metadata={"cause": type(error).__name__},
-        retry_after_s=_RETRY_AFTER_S,
-    )

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import Fault, index_unavailable
 from nomemory.server.message import Filter
 from nomemory.server.standing_faults import VECTOR_ENGINE
 from nomemory.server.structured_logs import get_logger
@@ -70,10 +70,6 @@ class ShardSet:
         groups = self.by_shard(points, lambda point: str(point.payload[USER]))
         await asyncio.gather(*(shard.store_whole(whole) for shard, whole in groups.items()))
 
-    async def remove(self, user_id: str, message_id: str, from_part: int) -> None:
-        """Remove the points of a message from a part on."""
-        await self.of(user_id).remove(user_id, message_id, from_part=from_part)
-
     async def flush(self) -> None:
         """Make everything that was stored survive a power cut."""
         await asyncio.gather(*(shard.flush() for shard in self.shards))
@@ -95,14 +91,6 @@ _PIECE_MAX = 256
 """Most points that are copied at once: searches wait no longer than that."""
 
 _log = get_logger("vectors")
-
-
-class SpreadLostError(Fault):
-    """A write did not reach the shards that are being filled: they are begun again."""
-
-    def __init__(self) -> None:
-        message = "a write did not reach the new shards of the vector index"
-        super().__init__(Reason.ERROR_REASON_INDEX_UNAVAILABLE, message, retry_after_s=1.0)
 
 
 class EdgeShards:
@@ -147,7 +135,7 @@ class EdgeShards:
 
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
         """Remove the points of a message from a part on."""
-        await self._write(lambda shards: shards.remove(user_id, message_id, from_part))
+        await self._write(lambda shards: shards.of(user_id).remove(user_id, message_id, from_part=from_part))
 
     async def exceeding(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
         """Return all: to ask takes as long as to remove."""
@@ -226,8 +214,8 @@ class EdgeShards:
         """Spread the points over so many shards, with pauses for other calls. 0: as many as there are.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE if the engine does not answer; everything is as it was.
-            SpreadLostError: the same, because of a write.
+            Fault: INDEX_UNAVAILABLE if the engine does not answer, or a write did not reach the new shards. Everything
+                is as it was.
             NoRoomError: there is no room for it on the disk.
         """
         async with self._rearranging:
@@ -290,9 +278,9 @@ class EdgeShards:
         return former
 
     def _demand(self, filled: ShardSet) -> None:
-        """Raise SpreadLostError if something is missing in the shards that are being filled."""
+        """Raise a fault if something is missing in the shards that are being filled."""
         if self._next is not filled:
-            raise SpreadLostError
+            raise index_unavailable("a write did not reach the new shards of the vector index")
 
     async def _write(self, write: Callable[[ShardSet], Awaitable[None]]) -> None:
         """Write to the shards, and to those that are being filled. If these fail it is they that are given up."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from nomemory.server.processes.frames import ReceivedCall
+from nomemory.server.processes.frames import Frame
 from nomemory.server.processes.worker_pipe import WorkerPipe
 from nomemory.server.vector.edge.calls import Call, NearestPoints
 from nomemory.server.vector.edge.files import opening
@@ -25,7 +25,7 @@ class EdgeWorker:
     def __init__(self, pipe: WorkerPipe, shard: Shard) -> None:
         self._pipe = pipe
         self._shard = shard
-        self._others: deque[ReceivedCall] = deque()
+        self._others: deque[Frame] = deque()
 
     def run(self) -> None:
         """Work until the other end is gone (EOFError, or ConnectionError while answering)."""
@@ -39,7 +39,7 @@ class EdgeWorker:
                 call = self._others.popleft()
                 self._answer([call], partial(_performed, self._shard, call.request))
 
-    def _answer(self, calls: list[ReceivedCall], perform: Callable[[], Sequence[object]]) -> None:
+    def _answer(self, calls: list[Frame], perform: Callable[[], Sequence[object]]) -> None:
         try:
             values = perform()
         except Exception as error:  # noqa: BLE001 - the engine raises bare Exceptions, it has no type of its own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 
 from nomemory.server.faults import Fault
@@ -110,14 +110,7 @@ class Upkeep:
         if not self.store.fills():
             return Findings()  # another server fills it by now, and the backlog says nothing of its work
         say = _log.debug if found.is_whole else _log.error
-        say(
-            "the vector index was compared with the log",
-            messages=found.messages,
-            points=found.points,
-            mismatched=found.mismatched,
-            unsound=found.unsound,
-            orphans=found.orphans,
-        )
+        say("the vector index was compared with the log", **asdict(found))
         return found
 
     async def _take_again(self, wrong: Sequence[Touched]) -> None:

@@ -10,14 +10,13 @@ from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException
 
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import Fault, index_unavailable
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.collection import QdrantLayout
 from nomemory.server.vector.points import CONVERSATION, METADATA, ROLE, SEQUENCE, TIME, USER
 from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
 
 _T = TypeVar("_T")
-_RETRY_AFTER_S = 1.0
 
 
 async def answered(answer: Awaitable[_T]) -> _T:
@@ -34,12 +33,7 @@ async def answered(answer: Awaitable[_T]) -> _T:
 
 def unavailable(error: BaseException) -> Fault:
     """Return what a caller is told. It names the kind of error alone: texts of the server may hold content."""
-    return Fault(
-        Reason.ERROR_REASON_INDEX_UNAVAILABLE,
-        "the vector index does not answer",
-        metadata={"cause": type(error).__name__},
-        retry_after_s=_RETRY_AFTER_S,
-    )
+    return index_unavailable("the vector index does not answer", type(error).__name__)
 
 
 _log = get_logger("vectors")
