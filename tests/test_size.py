@@ -13,11 +13,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 BOUNDS = {
-    "lines of code": 33_040,
-    "files": 359,
-    "files in a folder": 24,
+    "lines of code": 33_963,
+    "files": 370,
+    "files in a folder": 23,
     "settings": 89,
-    "words of pages": 43_900,
+    "words of pages": 46_540,
     "words of the map": 2_420,
 }
 NOT_SERVED = ("tests/", "scripts/", "examples/", "website/")
