@@ -24,7 +24,7 @@ VARIABLES = frozenset(Path(__file__).with_name("settings_variables.txt").read_te
 
 @pytest.mark.parametrize(("group", "name"), FIELDS)
 def test_every_setting_is_read_somewhere(group: str, name: str) -> None:
-    is_passed_on = group in {"limits", "connections", "identity", "processes"}
+    is_passed_on = group in {"limits", "connections", "identity", "processes", "recall"}
     reads = rf"settings\.{group}\.{name}\b" + (rf"|\b{group}\.{name}\b" if is_passed_on else "")
     assert re.search(reads, READERS), f"nothing reads {group}.{name}"
 

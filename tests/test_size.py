@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 BOUNDS = {
-    "lines of code": 33_963,
+    "lines of code": 33_964,
     "files": 370,
     "files in a folder": 23,
     "settings": 89,

@@ -20,10 +20,10 @@ NEAR = 8
 
 
 def rows(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (SAMPLE / name).read_text("utf-8").splitlines()]
+    return [json.loads(line) for line in (SAMPLE / "coding" / name).read_text("utf-8").splitlines()]
 
 
-MESSAGES, QUESTIONS = rows("coding_messages.jsonl"), rows("coding_questions.jsonl")
+MESSAGES, QUESTIONS = rows("messages.jsonl"), rows("questions.jsonl")
 ANSWERABLE = [question for question in QUESTIONS if question["evidence"]]
 
 
@@ -49,7 +49,7 @@ def test_the_form_is_that_of_the_readme() -> None:
     assert {row["role"] for row in MESSAGES} == {"user", "assistant", "tool"}
     for question in QUESTIONS:
         assert set(question["evidence"]) <= set(ids)
-        assert (question["verdict"] == "insufficient") == (not question["evidence"]) == (question["answer"] is None)
+        assert (question["verdict"] == "INSUFFICIENT") == (not question["evidence"]) == (question["answer"] is None)
 
 
 @pytest.mark.parametrize("question", ANSWERABLE, ids=[question["question_id"] for question in ANSWERABLE])

@@ -39,13 +39,15 @@ def run(settings: Settings, readers: Mapping[int, Started]) -> None:
 
 
 def _announce(settings: Settings, addresses: Addresses) -> None:
+    """Print it all at once: whoever has read the first line may close the pipe."""
     scheme = "https" if settings.identity.tls_cert else "http"
-    click.echo(f"NoMemory serves {addresses}. Stop it with Ctrl-C.")
+    lines = [f"NoMemory serves {addresses}. Stop it with Ctrl-C."]
     if addresses.http:
-        click.echo(f"HTTP at {scheme}://{addresses.http}")
+        lines.append(f"HTTP at {scheme}://{addresses.http}")
         if settings.http.inspect:
-            click.echo(f"The inspector at {scheme}://{addresses.http}{INSPECTOR}")
+            lines.append(f"The inspector at {scheme}://{addresses.http}{INSPECTOR}")
     if addresses.metrics:
-        click.echo(f"Metrics at {scheme}://{addresses.metrics}/metrics")
+        lines.append(f"Metrics at {scheme}://{addresses.metrics}/metrics")
     if not settings.recall.query_target:
-        click.echo(f"Its data is in {settings.server.data.resolve()}")
+        lines.append(f"Its data is in {settings.server.data.resolve()}")
+    click.echo("\n".join(lines))
