@@ -63,6 +63,8 @@ def _commands(prefix: str, group: click.Group) -> Iterator[tuple[str, click.Comm
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None  # noqa: S101 - it was listed
+        if command.hidden:
+            continue
         yield f"{prefix}{name}", command
         if isinstance(command, click.Group):
             yield from _commands(f"{prefix}{name} ", command)

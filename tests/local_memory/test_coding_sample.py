@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nomemory.agents.door import LEAST_SUFFICIENCY
+from nomemory.agents.hook_server import LEAST_SUFFICIENCY
 from nomemory.client.messages import chat_message
 from nomemory.client.sync import Client
 from served import Server

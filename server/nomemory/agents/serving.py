@@ -13,8 +13,8 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from nomemory.agents.door import Door
 from nomemory.agents.home import Home
+from nomemory.agents.hook_server import HookServer
 from nomemory.agents.local_server import BUSY, IDLE_S
 from nomemory.server.app import serve
 from nomemory.server.cannot_start import CannotStartError
@@ -54,20 +54,20 @@ def _settings(home: Home) -> Settings:
 
 
 def _begin(home: Home, idle_s: float) -> None:
-    """Open the door for hooks, which says that the server serves; and look whether anybody uses it."""
+    """Listen for hooks, which says that the server serves; and look whether anybody uses it."""
     task = asyncio.get_running_loop().create_task(_until_unused(home, idle_s))
     _tasks.add(task)
 
 
 async def _until_unused(home: Home, idle_s: float) -> None:
     users = home.users()
-    door = Door(home)
-    async with door.open():
+    hooks = HookServer(home)
+    async with hooks.open():
         while True:
             await asyncio.sleep(idle_s / _LOOKS)
             if not _is_free(users.fileno()):
-                door.last_used = time.monotonic()
-            elif time.monotonic() - door.last_used >= idle_s:
+                hooks.last_used = time.monotonic()
+            elif time.monotonic() - hooks.last_used >= idle_s:
                 break
             else:
                 fcntl.flock(users, fcntl.LOCK_UN)

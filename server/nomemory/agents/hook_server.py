@@ -38,7 +38,7 @@ _PROMPT: Final = "UserPromptSubmit"
 _log = get_logger("agents")
 
 
-class Door:
+class HookServer:
     """Serves at the socket for hooks of a home, while it is open.
 
     Args:
