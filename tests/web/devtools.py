@@ -31,6 +31,13 @@ class DevToolsError(Exception):
     """The browser refused a command, or a page's script failed."""
 
 
+class PageLeftError(DevToolsError):
+    """The page that was asked has made room for another one before it answered."""
+
+
+_LEFT: Final = ("Inspected target navigated or closed", "Execution context was destroyed.")
+
+
 class Browser:
     """A running browser. Pages are opened in it one after the other, or side by side.
 
@@ -50,6 +57,7 @@ class Browser:
         """Send a command; return its result.
 
         Raises:
+            PageLeftError: the page that it is for is no longer there.
             DevToolsError: it is refused.
         """
         self._last += 1
@@ -61,7 +69,8 @@ class Browser:
             pending = pending[os.write(self._write, pending) :]
         answer = answered.get(timeout=PATIENCE_S)
         if "error" in answer:
-            raise DevToolsError(f"{method}: {answer['error']['message']}")
+            said = answer["error"]["message"]
+            raise (PageLeftError if said in _LEFT else DevToolsError)(f"{method}: {said}")
         result: dict[str, Any] = answer["result"]
         return result
 
@@ -142,17 +151,23 @@ class Page:
         return done["result"].get("value")
 
     def until(self, script: str, patience_s: float = PATIENCE_S) -> Any:  # noqa: ANN401 - as above
-        """Wait until an expression is true; return its value.
+        """Wait until an expression is true, on this page or on one that comes after it; return its value.
 
         Raises:
             TimeoutError: it never is.
         """
         deadline = time.monotonic() + patience_s
-        while not (found := self.value(f"(async found => (await found) instanceof Node || found)({script})")):
+        while not (found := self._found(script)):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"never: {script}\n{self.value('document.body.innerText')}")
             time.sleep(_POLL_S)
         return found
+
+    def _found(self, script: str) -> Any:  # noqa: ANN401 - as above
+        try:
+            return self.value(f"(async found => (await found) instanceof Node || found)({script})")
+        except PageLeftError:
+            return None
 
     def text(self, selector: str) -> str:
         """Return the text of an element as it is shown, once it is there."""
