@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import grpc
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import EnoughRule
+from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.planning.base import Planner
 from nomemory.recall.skills import loader as skill_loader
 from nomemory.recall.tools.query_stub import QueryStub
