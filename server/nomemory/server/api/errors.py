@@ -1,21 +1,21 @@
-"""Faults as gRPC statuses with google.rpc details."""
+"""Errors as statuses of `google.rpc`: a code, a message and details. Each transport sends them in its own form."""
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
+from typing import Final
 
-import grpc
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message as ProtoMessage
 from google.rpc import code_pb2, error_details_pb2, status_pb2
-from grpc_status import rpc_status
 
 from nomemory.server.faults import Fault, Reason, Violation
-from nomemory.server.rpc.call import REQUEST_ID
+from nomemory.server.structured_logs import structlog
 
-DOMAIN = "nomemory"
+DOMAIN: Final = "nomemory"
 
-_CODES = {
+_CODES: Final = {
     Reason.ERROR_REASON_INVALID_FIELD: code_pb2.INVALID_ARGUMENT,
     Reason.ERROR_REASON_MALFORMED_REQUEST: code_pb2.INVALID_ARGUMENT,
     Reason.ERROR_REASON_CURSOR_MALFORMED: code_pb2.INVALID_ARGUMENT,
@@ -48,8 +48,9 @@ _CODES = {
     Reason.ERROR_REASON_REQUEST_TOO_LARGE: code_pb2.RESOURCE_EXHAUSTED,
 }
 
-_MESSAGE_MAX_BYTES = 500
-_VIOLATIONS_MAX_BYTES = 3_300
+_LOGGED_FRAMES: Final = 8
+_MESSAGE_MAX_BYTES: Final = 500
+_VIOLATIONS_MAX_BYTES: Final = 3_300
 """A status travels in headers, and peers limit all headers together to 8 KB. The details are sent in base64. The
 message is sent twice: within the details, and by itself with three characters for each byte that is not ASCII."""
 
@@ -64,14 +65,32 @@ def code_name(fault: Fault) -> str:
     return str(code_pb2.Code.Name(code_of(fault)))
 
 
-def status_of(fault: Fault, request_id: str) -> grpc.Status:
-    """Return the status that ends a call: code, message and google.rpc details, cut so that it can be sent."""
-    detailed = status_pb2.Status(code=code_of(fault), message=_shortened(fault.message))
+def plain_reason(fault: Fault) -> str:
+    """Return the reason of a fault as the documentation writes it, `INVALID_FIELD`."""
+    return str(Reason.Name(fault.reason)).removeprefix("ERROR_REASON_")
+
+
+def as_fault(error: BaseException, log: structlog.stdlib.BoundLogger) -> Fault:
+    """Return the fault that a client may see of an error. An unexpected error is logged and becomes INTERNAL.
+
+    The log gets the kind of the error and its frames, but not its message, which may quote content.
+    """
+    if isinstance(error, Fault):
+        return error
+    if isinstance(error, TimeoutError):
+        return Fault(Reason.ERROR_REASON_DEADLINE_EXCEEDED, "the call took longer than its deadline")
+    frames = [f"{frame.name} {frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
+    log.error("unexpected error", kind=type(error).__name__, frames=frames[-_LOGGED_FRAMES:])
+    log.debug("unexpected error, in full", exc_info=error)
+    return Fault(Reason.ERROR_REASON_INTERNAL, "internal error")
+
+
+def status_of(fault: Fault, request_id: str) -> status_pb2.Status:
+    """Return the status of a fault, cut so that it fits into the headers of a reply."""
+    status = status_pb2.Status(code=code_of(fault), message=_shortened(fault.message))
     for detail in _details(fault, request_id):
-        detailed.details.add().Pack(detail)
-    status = rpc_status.to_status(detailed)
-    with_id: grpc.Status = status._replace(trailing_metadata=(*status.trailing_metadata, (REQUEST_ID, request_id)))
-    return with_id
+        status.details.add().Pack(detail)
+    return status
 
 
 def _shortened(message: str) -> str:
