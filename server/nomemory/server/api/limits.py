@@ -10,26 +10,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import overloaded
 
 MAX_CALLS: Final = 2000
 """Calls in flight whose caller is authorized, imports included."""
 MAX_WATCHES: Final = 1000
 """Streams that watch the server's health."""
+MAX_PUBLIC_READS: Final = 100
+"""Requests of callers who are not authenticated (health, reflection) that are being read."""
 MAX_REQUEST_BYTES: Final = 256 * 1024 * 1024
 """Bytes of large requests that are being read or handled."""
 _SMALL_REQUEST_BYTES: Final = 65_536
 """Requests up to this size do not count."""
-RETRY_AFTER_S: Final = 1.0
-"""When a refused client may try again; RetryInfo tells it."""
 
 Reserve = Callable[[int], None]
 """Count bytes of the request that is being read. Raises a Fault, OVERLOADED, if there are too many."""
-
-
-def overloaded(message: str) -> Fault:
-    """Return the fault of a limit that is reached."""
-    return Fault(Reason.ERROR_REASON_OVERLOADED, message, retry_after_s=RETRY_AFTER_S)
 
 
 class ConcurrencyLimit:
@@ -98,6 +93,7 @@ class Limits:
     Attributes:
         calls: calls in flight.
         watches: streams that watch the server's health.
+        public_reads: requests of health and reflection that are being read.
         request_memory: bytes of large requests.
     """
 
@@ -105,8 +101,10 @@ class Limits:
         self,
         calls: int = MAX_CALLS,
         watches: int = MAX_WATCHES,
+        public_reads: int = MAX_PUBLIC_READS,
         request_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
         self.calls = ConcurrencyLimit(calls, "the server has too many calls in flight")
         self.watches = ConcurrencyLimit(watches, "too many clients watch the server's health")
+        self.public_reads = ConcurrencyLimit(public_reads, "the server reads too many requests of health or reflection")
         self.request_memory = RequestMemory(request_bytes)

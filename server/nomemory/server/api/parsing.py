@@ -1,14 +1,15 @@
-"""Bytes to requests of the contract, without holding other calls up.
+"""Parsing of binary requests within bounds.
 
-protobuf reads a megabyte of text in a moment, but a megabyte of tiny entries in a tenth of a second, and they take
-fifty times the memory. So the entries of a long request are counted before it is parsed, and it is parsed in pieces,
-between which other calls run: the pieces of a message, one after the other, are the message.
+protobuf parses a megabyte of text in under a millisecond. A megabyte of tiny entries takes 100 ms, in which no other
+call runs, and fifty times its size in memory. So the entries of a large request are counted before it is parsed, and it
+is parsed in pieces with other calls in between. Merging the pieces of an encoded message gives the message.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from google.protobuf.descriptor import Descriptor
@@ -18,136 +19,134 @@ from google.protobuf.message_factory import GetMessageClass
 
 from nomemory.server.faults import Fault, Reason, Violation, invalid
 
-_AT_ONCE_BYTES: Final = 65_536
-"""What is parsed before other calls run."""
-_SHORT_BYTES: Final = 4_096
-"""A message within a request that is no longer is not looked into."""
-_ENTRIES_MAX: Final = 20_000
-"""Entries of a request, and of a message within it: ids, messages, metadata, numbers that are not packed."""
-READ_MAX_BYTES: Final = 1 << 20
-"""No read needs as much: 500 ids of 128 characters are a quarter of it."""
-_FIXED_BYTES: Final = {1: 8, 5: 4}
-_LENGTH: Final = 2
-_VARINT: Final = 0
-_VARINT_BITS: Final = 70
+_PIECE_BYTES: Final = 65_536
+"""Bytes that are parsed before other calls run."""
+_SMALL_MESSAGE_BYTES: Final = 4_096
+"""The entries of a nested message up to this size are not counted."""
+_MAX_ENTRIES: Final = 20_000
+"""Entries of a request or of a message nested in it: ids, messages, metadata, numbers that are not packed."""
+MAX_READ_BYTES: Final = 1 << 20
+"""The size of a request that writes nothing. 500 ids of 128 characters take a quarter of it."""
+_VARINT, _FIXED_64, _LENGTH_DELIMITED, _FIXED_32 = 0, 1, 2, 5
+"""Wire types of protobuf."""
+_FIXED_BYTES: Final = {_FIXED_64: 8, _FIXED_32: 4}
+_MAX_VARINT_BITS: Final = 70
 
 
-class _Piece(NamedTuple):
-    """A field on the wire: its number, where what it holds begins, and where that ends."""
+class _Field(NamedTuple):
+    """A field of an encoded message: its number, and the start and end of its value."""
 
     number: int
-    begins: int
-    ends: int
+    start: int
+    end: int
 
 
 class RequestParser:
     """Parses the requests of a method.
 
     Args:
-        of: what they are.
-        writes: whether they write: then they may be as long as the server takes.
+        request_type: their type.
+        writes: whether they change the message log. Then only the server's limit on request sizes applies.
     """
 
-    def __init__(self, of: Descriptor, *, writes: bool) -> None:
-        self._of = of
+    def __init__(self, request_type: Descriptor, *, writes: bool) -> None:
+        self._request_type = request_type
+        self._request_class = GetMessageClass(request_type)
         self._writes = writes
-        self._type = GetMessageClass(of)
 
-    def __call__(self, raw: bytes) -> ProtoMessage:
-        """Parse what is short.
-
-        Raises:
-            Fault: MALFORMED_REQUEST.
-        """
-        return self._merged(self._type(), raw)
-
-    async def parsed(self, raw: bytes) -> ProtoMessage:
-        """Parse a request. Other calls run in between if it is long.
+    async def parse(self, encoded: bytes) -> ProtoMessage:
+        """Parse a request. Other calls run in between if it is large.
 
         Raises:
             Fault: MALFORMED_REQUEST; INVALID_FIELD, it has too many entries; REQUEST_TOO_LARGE, it is a read.
         """
-        if len(raw) <= _AT_ONCE_BYTES:
-            return self(raw)
-        if len(raw) > READ_MAX_BYTES and not self._writes:
-            message = f"the request of a read is larger than {READ_MAX_BYTES} bytes"
+        request = self._request_class()
+        if len(encoded) <= _PIECE_BYTES:
+            self._merge(request, encoded)
+            return request
+        if len(encoded) > MAX_READ_BYTES and not self._writes:
+            message = f"the request of a read has at most {MAX_READ_BYTES} bytes, got {len(encoded)}"
             raise Fault(Reason.ERROR_REASON_REQUEST_TOO_LARGE, message)
-        request, begin = self._type(), 0
-        for end in _cuts(raw, self._of):
-            self._merged(request, raw[begin:end])
-            begin = end
+        start = 0
+        for end in _piece_ends(_top_level_ends(encoded, self._request_type)):
+            self._merge(request, encoded[start:end])
+            start = end
             await asyncio.sleep(0)
         return request
 
-    def _merged(self, request: ProtoMessage, raw: bytes) -> ProtoMessage:
+    def _merge(self, request: ProtoMessage, encoded: bytes) -> None:
         try:
-            request.MergeFromString(raw)
+            request.MergeFromString(encoded)
         except DecodeError:
-            raise _malformed(self._of) from None
-        return request
+            raise _malformed(self._request_type) from None
 
 
-def _cuts(raw: bytes, of: Descriptor) -> Iterator[int]:
-    """Return where a request may be cut, once it is known that it has not too many entries."""
+def _top_level_ends(encoded: bytes, message_type: Descriptor) -> list[int]:
+    """Return where the fields of a request end. Count its entries, and those of the messages in it."""
     ends = []
-    for piece in _pieces(raw, 0, len(raw), of):
-        ends.append(piece.ends)
-        field = of.fields_by_number.get(piece.number)
-        if field is not None and field.message_type is not None and piece.ends - piece.begins > _SHORT_BYTES:
-            for _ in _pieces(raw, piece.begins, piece.ends, field.message_type):
-                pass
-    begin = 0
-    for end, following in zip(ends, [*ends[1:], len(raw) + _AT_ONCE_BYTES], strict=True):
-        if following - begin > _AT_ONCE_BYTES:
+    for field in _fields(encoded, 0, len(encoded), message_type):
+        ends.append(field.end)
+        declared = message_type.fields_by_number.get(field.number)
+        nested_type = declared.message_type if declared is not None else None
+        if nested_type is not None and field.end - field.start > _SMALL_MESSAGE_BYTES:
+            deque(_fields(encoded, field.start, field.end, nested_type), maxlen=0)
+    return ends
+
+
+def _piece_ends(field_ends: Sequence[int]) -> Iterator[int]:
+    """Return where to cut a request so that each piece has whole fields and about `_PIECE_BYTES`."""
+    start = 0
+    for end in field_ends:
+        if end - start >= _PIECE_BYTES:
             yield end
-            begin = end
+            start = end
+    if field_ends and start < field_ends[-1]:
+        yield field_ends[-1]
 
 
-def _pieces(raw: bytes, begin: int, end: int, of: Descriptor) -> Iterator[_Piece]:
-    """Return the fields of a message.
+def _fields(encoded: bytes, start: int, end: int, message_type: Descriptor) -> Iterator[_Field]:
+    """Yield the fields of an encoded message.
 
     Raises:
-        Fault: INVALID_FIELD, there are too many; MALFORMED_REQUEST, this is no message.
+        Fault: INVALID_FIELD, there are too many; MALFORMED_REQUEST, it is not a message.
     """
     count = 0
-    while begin < end:
-        piece = _piece(raw, begin, end, of)
+    while start < end:
+        field = _read_field(encoded, start, end, message_type)
         count += 1
-        if count > _ENTRIES_MAX:
-            field = of.fields_by_number.get(piece.number)
-            name = field.name if field else "the request"
-            raise invalid([Violation(name, f"must have at most {_ENTRIES_MAX} entries")])
-        yield piece
-        begin = piece.ends
+        if count > _MAX_ENTRIES:
+            declared = message_type.fields_by_number.get(field.number)
+            name = declared.name if declared is not None else "the request"
+            raise invalid([Violation(name, f"must have at most {_MAX_ENTRIES} entries")])
+        yield field
+        start = field.end
 
 
-def _piece(raw: bytes, begin: int, end: int, of: Descriptor) -> _Piece:
-    tag, at = _varint(raw, begin, end, of)
-    kind = tag & 7
-    if kind == _LENGTH:
-        length, at = _varint(raw, at, end, of)
-    elif kind == _VARINT:
-        length, at = 0, _varint(raw, at, end, of)[1]
-    elif kind in _FIXED_BYTES:
-        length = _FIXED_BYTES[kind]
+def _read_field(encoded: bytes, start: int, end: int, message_type: Descriptor) -> _Field:
+    tag, start = _read_varint(encoded, start, end, message_type)
+    wire_type = tag & 7
+    if wire_type == _LENGTH_DELIMITED:
+        length, start = _read_varint(encoded, start, end, message_type)
+    elif wire_type == _VARINT:
+        length, start = 0, _read_varint(encoded, start, end, message_type)[1]
+    elif wire_type in _FIXED_BYTES:
+        length = _FIXED_BYTES[wire_type]
     else:
-        raise _malformed(of)
-    return _Piece(tag >> 3, at, min(at + length, end))
+        raise _malformed(message_type)
+    return _Field(tag >> 3, start, min(start + length, end))
 
 
-def _varint(raw: bytes, at: int, end: int, of: Descriptor) -> tuple[int, int]:
+def _read_varint(encoded: bytes, start: int, end: int, message_type: Descriptor) -> tuple[int, int]:
     """Return a number and where it ends."""
     value = 0
-    for shift in range(0, _VARINT_BITS, 7):
-        if at == end:
-            break
-        byte = raw[at]
-        at += 1
+    for position, shift in zip(range(start, end), range(0, _MAX_VARINT_BITS, 7), strict=False):
+        byte = encoded[position]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:  # noqa: PLR2004 - the last byte of a number has no such bit
-            return value, at
-    raise _malformed(of)
+            return value, position + 1
+    raise _malformed(message_type)
 
 
-def _malformed(of: Descriptor) -> Fault:
-    return Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, f"the request is not a valid {of.full_name} in UTF-8")
+def _malformed(message_type: Descriptor) -> Fault:
+    message = f"the request is not a valid {message_type.full_name} in UTF-8"
+    return Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, message)
