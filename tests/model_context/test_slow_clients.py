@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -11,6 +10,7 @@ import httpx2
 import pytest
 from model_context.guarded import Guarded, command
 from web.raw_http import all_read, connected
+
 
 @pytest.fixture(scope="module")
 def hasty(guarded: Guarded) -> Iterator[str]:

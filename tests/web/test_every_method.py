@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
-from google.protobuf import json_format
 from google.protobuf.message import Message as ProtoMessage
 from identity.contract import METHODS, Method
 from web.transcoding import replies, send

@@ -7,7 +7,6 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from starlette.datastructures import Headers
 from starlette.types import Message
 

@@ -172,8 +172,6 @@ class ConnectionSettings(SettingsGroup):
     memory."""
     unread_max_bytes: Fixed[int] = 256 * _MIB
     """The same for all connections of a process."""
-    unread_s: Fixed[float] = 5.0
-    """How long a client may leave an answer over HTTP unread; then its connection is closed."""
     retry_s: Fixed[float] = 1.0
     """When a client may try again that is refused because there is too much. It is told so."""
 
