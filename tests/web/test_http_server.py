@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -58,6 +58,7 @@ class Queries:
 async def serving(
     queries: Queries, limits: Limits | None = None
 ) -> AsyncIterator[tuple[HttpServer, httpx.AsyncClient]]:
+    """Serve until the context is left; return the server and a client of it."""
     settings = Settings.from_environment()
     access = Access(LocalAuthenticator(), settings.limits.id_max_chars)
     pipeline = Pipeline([queries], access, settings.timing, limits=limits)
@@ -69,9 +70,9 @@ async def serving(
         await server.stop(0.1)
 
 
-async def until(condition: object) -> None:
+async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(20):
-        while not condition():  # type: ignore[operator]
+        while not condition():  # noqa: ASYNC110 - the client, not the test, makes it true
             await asyncio.sleep(0.01)
 
 
