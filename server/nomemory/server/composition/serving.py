@@ -96,7 +96,7 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
     if addresses.http is not None or addresses.metrics is not None:
         from nomemory.server.composition.web_servers import web_servers  # noqa: PLC0415 - see there
 
-        made += web_servers(pipeline, health, addresses, settings, access, exposition, is_shared=is_shared)
+        made += web_servers(pipeline, health, addresses, settings, access, exposition)
     servers: list[_Server] = []
     bound: dict[str, ListenAddress] = {}
     watching: list[asyncio.Task[None]] = []

@@ -74,29 +74,11 @@ class HttpSettings(SettingsGroup):
         description="Whether the inspector is served, a page at `/inspect/` that reads (docs/inspector.md).",
         validation_alias="NOMEMORY_INSPECT",
     )
-    connections_max: Fixed[int] = 1024
-    """Most connections of a process over HTTP. Further ones take the place of those that have brought no
-    request, or are closed."""
-    head_max_bytes: Fixed[int] = 32_768
-    """Most bytes of a request before its body: its line and its headers."""
-    head_s: Fixed[float] = 10.0
-    """How long these may take to arrive, the TLS handshake included."""
-    pipelined_max: Fixed[int] = 16
-    """Most requests that a connection sends ahead of its answers."""
-    json_values_max: Fixed[int] = 100_000
-    """Most values in the JSON of a request, but for the numbers of plain arrays: its commas and brackets are
-    counted."""
-    json_numbers_max: Fixed[int] = 2_000_000
-    """Most numbers in plain arrays of the JSON of a request, such as embeddings."""
-    heartbeat_s: Fixed[float] = 15.0
-    """How long a stream of events may be silent before an empty comment is sent."""
     cors_origins: str = Field(
         "",
         description="Origins whose pages may call the server from a browser, such as `https://chat.example`, separated "
         "by spaces. `*`: any. Empty: none.",
     )
-    cors_max_age_s: Fixed[int] = 600
-    """How long a browser may remember that."""
 
 
 class WorkerSettings(SettingsGroup):
