@@ -219,9 +219,17 @@ async def test_a_connection_has_a_limit_of_calls_in_flight() -> None:
             assert await happens([peer], lambda: peer.allowed_streams() == grpc_server.MAX_STREAMS)
 
 
-async def test_connections_beyond_the_limit_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grpc_server, "_MAX_CONNECTIONS", 5)
-    async with limited() as server:
+async def test_silent_connections_are_closed_after_a_while_and_one_with_a_call_stays() -> None:
+    async with limited(connection_idle_s=1.0) as server:
+        with peers(server.target, 3) as (watching, *silent):
+            watch = watching.call(WATCH, b"")
+            assert await happens([watching, *silent], lambda: all(peer.is_closed for peer in silent))
+            assert watch.received
+            assert not watching.is_closed
+
+
+async def test_connections_beyond_the_limit_are_closed() -> None:
+    async with limited(connections_max=5) as server:
         server.queries.go_on.set()
         with peers(server.target, 1) as (early,):
             listed = early.call(LIST, b"")

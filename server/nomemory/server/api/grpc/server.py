@@ -17,12 +17,8 @@ from nomemory.server.identity.tls import server_credentials, tls_files
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
 from nomemory.server.settings import Settings
 
-_MAX_CONNECTIONS: Final = 4096
-"""Connections of a process, fewer where the limit on open files is lower. Further ones are closed."""
 MAX_STREAMS: Final = 100
 """Calls in flight of one connection. A client queues further calls."""
-_IDLE_S: Final = 600
-"""How long a connection without a call stays open. Clients open another."""
 _HANDSHAKE_S: Final = 10
 """How long a new connection may take until it speaks HTTP/2."""
 _AGE_S: Final = 900
@@ -98,14 +94,15 @@ class GrpcServer:
 def _options(settings: Settings, *, is_shared: bool) -> list[tuple[str, int]]:
     # A connection stays with the process that accepted it. Ending connections spreads them over the processes again.
     age_s = settings.workers.connection_s if is_shared else _AGE_S
+    connections = settings.connections
     return [
         # Without this a second server on the same port binds silently and takes half of the connections.
         ("grpc.so_reuseport", int(is_shared)),
         ("grpc.max_receive_message_length", settings.limits.request_max_bytes),
         ("grpc.max_send_message_length", -1),
-        ("grpc.max_allowed_incoming_connections", max_connections(_MAX_CONNECTIONS)),
+        ("grpc.max_allowed_incoming_connections", max_connections(connections.connections_max)),
         ("grpc.max_concurrent_streams", MAX_STREAMS),
-        ("grpc.max_connection_idle_ms", _IDLE_S * 1000),
+        ("grpc.max_connection_idle_ms", int(connections.connection_idle_s * 1000)),
         ("grpc.max_connection_age_ms", int(age_s * 1000)),
         ("grpc.max_connection_age_grace_ms", _AGE_GRACE_S * 1000),
         ("grpc.server_handshake_timeout_ms", _HANDSHAKE_S * 1000),
