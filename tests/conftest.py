@@ -42,7 +42,7 @@ LONGEST = (
     "tests/proofs/test_isolation_suite.py",
     "tests/server/test_erased_bytes.py",
     "tests/server/test_durability.py",
-    "tests/server/test_bounds.py",
+    "tests/server/test_limits.py",
     "tests/server/test_postgres.py",
     "tests/server/test_process.py",
     "tests/cli/test_migrate_killed.py",

@@ -12,8 +12,8 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nomemory.server.api.parsing import MAX_READ_BYTES, RequestParser
 from nomemory.server.faults import Fault
-from nomemory.server.rpc.parsing import READ_MAX_BYTES, RequestParser
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
@@ -42,7 +42,7 @@ def parsed(parse: Callable[[bytes], object], raw: bytes) -> object | None:
 
 
 def written(raw: bytes) -> object:
-    return asyncio.run(WRITES.parsed(raw))
+    return asyncio.run(WRITES.parse(raw))
 
 
 def test_a_filter_has_few_entries(server: Server, user: str) -> None:
@@ -69,10 +69,10 @@ def test_a_batch_of_nothing_is_refused_by_its_count(server: Server, user: str) -
 
 
 def test_a_read_is_short(server: Server, user: str) -> None:
-    request = q.LexicalSearchRequest(user_id=user, query_text="x" * READ_MAX_BYTES)
+    request = q.LexicalSearchRequest(user_id=user, query_text="x" * MAX_READ_BYTES)
     found = refused(lambda: server.query.LexicalSearch(request))
     assert found == (grpc.StatusCode.RESOURCE_EXHAUSTED, "REQUEST_TOO_LARGE")
-    short = q.LexicalSearchRequest(user_id=user, query_text="x" * (READ_MAX_BYTES // 2))
+    short = q.LexicalSearchRequest(user_id=user, query_text="x" * (MAX_READ_BYTES // 2))
     found = refused(lambda: server.query.LexicalSearch(short))
     assert found == (grpc.StatusCode.INVALID_ARGUMENT, "QUERY_TOO_COMPLEX")
 
@@ -123,7 +123,7 @@ def test_others_run_while_a_long_request_is_parsed() -> None:
     raw = i.WriteMessagesRequest(messages=[m.ChatMessage(content="x" * PIECE)] * 50).SerializeToString()
 
     async def turns() -> int:
-        parsing, count = asyncio.ensure_future(WRITES.parsed(raw)), 0
+        parsing, count = asyncio.ensure_future(WRITES.parse(raw)), 0
         while not parsing.done():
             await asyncio.sleep(0)
             count += 1
@@ -135,5 +135,5 @@ def test_others_run_while_a_long_request_is_parsed() -> None:
 def test_a_filter_is_looked_into() -> None:
     raw = q.ListMessagesRequest(filter=m.Filter(metadata={f"{n:09}": "" for n in range(MANY)})).SerializeToString()
     with pytest.raises(Fault) as refused_by:
-        asyncio.run(READS.parsed(raw))
+        asyncio.run(READS.parse(raw))
     assert [one.field for one in refused_by.value.violations] == ["metadata"]

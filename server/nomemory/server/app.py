@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 import uvloop
 
+from nomemory.server.api.host_interceptors import MakeInterceptors, no_interceptors
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.log_watch import watch_of
 from nomemory.server.composition.server_metrics import ServerMetrics
@@ -30,7 +31,6 @@ from nomemory.server.processes.launch import Started
 from nomemory.server.processes.reserved_port import reserved
 from nomemory.server.readers.calls import Assignment, SpaceDescription
 from nomemory.server.readers.readers import Readers
-from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_interceptors
 from nomemory.server.settings import Settings
 from nomemory.server.standard_error import only_the_log
 from nomemory.server.standing_faults import StandingFaults

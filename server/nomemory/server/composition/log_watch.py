@@ -19,15 +19,15 @@ from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import MESSAGE_LOG, UNREACHABLE, StandingFaults
 
 
-class Say(Protocol):
-    """Says whether the services serve."""
+class SetServing(Protocol):
+    """Sets whether the services answer calls."""
 
-    async def __call__(self, *, serves: bool) -> None:
-        """Say it."""
+    async def __call__(self, *, is_serving: bool) -> None:
+        """Set it."""
 
 
-Watch = Callable[[Say], Coroutine[Any, Any, None]]
-"""Watches until it is cancelled, and says what changes."""
+Watch = Callable[[SetServing], Coroutine[Any, Any, None]]
+"""Watches the log until it is cancelled, and reports changes."""
 
 
 def watch_of(
@@ -47,7 +47,7 @@ def watch_of(
     return partial(_watch, log, faults or StandingFaults(), settings.postgres.watch_s)
 
 
-async def _watch(log: LogReader, faults: StandingFaults, every_s: float, say: Say) -> None:
+async def _watch(log: LogReader, faults: StandingFaults, every_s: float, set_serving: SetServing) -> None:
     answered = True
     while True:
         fault = await _fault_of(log, every_s)
@@ -57,7 +57,7 @@ async def _watch(log: LogReader, faults: StandingFaults, every_s: float, say: Sa
             faults.clear(MESSAGE_LOG)
         if answered is bool(fault):
             answered = not fault
-            await say(serves=answered)
+            await set_serving(is_serving=answered)
         await asyncio.sleep(every_s)
 
 

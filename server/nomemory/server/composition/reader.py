@@ -20,6 +20,7 @@ from typing import cast
 
 import uvloop
 
+from nomemory.server.api.service import Service
 from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.log_watch import watch_of
@@ -39,7 +40,6 @@ from nomemory.server.readers.calls import Ask, Assignment, GetSamples, SpaceDesc
 from nomemory.server.readers.readers import reader_name
 from nomemory.server.readers.remote import FollowedSpace, RemotePart, WriterClient, remote_space
 from nomemory.server.readers.writer_services import WriterServices
-from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.index_status import Report
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.tracing.provider import start_tracing

@@ -9,6 +9,7 @@ from typing import Final
 
 from nomemory.server import __version__
 from nomemory.server.admission.scheduler import ReadScheduler
+from nomemory.server.api.service import Service
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.recall_host import (
     RecallSettingsError,
@@ -36,7 +37,6 @@ from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.speakers import Speakers
 from nomemory.server.reads.time_listing import TimeListing, UserListing
 from nomemory.server.rpc.admitted_service import AdmittedService
-from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.ingest_service import IngestService
 from nomemory.server.rpc.query_service import QueryService
 from nomemory.server.rpc.recall_stubs import InProcessQuery

@@ -13,6 +13,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Protocol
 
+from nomemory.server.api.grpc.server import GrpcServer
+from nomemory.server.api.health import ServerHealth
+from nomemory.server.api.host_interceptors import HostInterceptors
+from nomemory.server.api.pipeline import Pipeline
+from nomemory.server.api.service import Service
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.composition.log_watch import Watch
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.factory import checks_credentials, choose_authenticator, refuse_half_configuration
@@ -27,10 +33,6 @@ from nomemory.server.listen_address import (
 )
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.metrics.text import Exposition
-from nomemory.server.rpc.call import Service
-from nomemory.server.rpc.call_path import CallPath
-from nomemory.server.rpc.grpc_server import GrpcServer
-from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.settings import Settings
 from nomemory.spans.span import CallTracer
 
@@ -71,22 +73,30 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
         settings: limits, deadlines, TLS.
         access: decides who may call what.
         is_shared: other processes serve at the same addresses. Somebody has to hold them for all of them.
-        host: interceptors to run before and after NoMemory's own.
+        host: interceptors of the embedding program.
         meters: what counts; None: nothing does.
         exposition: answers scrapes; None: nothing does.
         watch: finds out, while the services serve, whether they can.
         tracer: begins the spans of calls; None: there are none.
 
     Raises:
+        CannotStartError: HTTP is served, and `host` has gRPC interceptors.
         ListenAddressError: a port is taken.
         IdentitySettingsError: the files for TLS cannot be used.
     """
-    path = CallPath(services, settings, access, host, meters, tracer)
-    made: list[_Named] = [("grpc", GrpcServer(path, settings, is_shared=is_shared), addresses.grpc)]
+    if host.grpc and addresses.http is not None:
+        raise CannotStartError(
+            "gRPC interceptors do not see calls over HTTP: pass functions in `before_handler` instead, or do not set "
+            "NOMEMORY_HTTP and NOMEMORY_INSPECT"
+        )
+    pipeline = Pipeline(services, access, settings.timing, hooks=host.before_handler, meters=meters, tracer=tracer)
+    health = ServerHealth(pipeline.service_names)
+    grpc_server = GrpcServer(pipeline, health, settings, host.grpc, is_shared=is_shared)
+    made: list[_Named] = [("grpc", grpc_server, addresses.grpc)]
     if addresses.http is not None or addresses.metrics is not None:
         from nomemory.server.composition.web_servers import web_servers  # noqa: PLC0415 - see there
 
-        made += web_servers(path, addresses, settings, access, exposition, is_shared=is_shared)
+        made += web_servers(pipeline, health, addresses, settings, access, exposition)
     servers: list[_Server] = []
     bound: dict[str, ListenAddress] = {}
     watching: list[asyncio.Task[None]] = []
@@ -94,14 +104,14 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
         for name, server, address in made:
             servers.append(server)
             bound[name] = await server.start(address)
-        await path.open()
+        await health.set_serving(is_serving=True)
         if watch is not None:
-            watching.append(asyncio.create_task(watch(path.say)))
+            watching.append(asyncio.create_task(watch(health.set_serving)))
         yield Addresses(**bound)
     finally:
         for task in watching:
             task.cancel()
-        await path.close()
+        await health.shut_down()
         await asyncio.gather(*(server.stop(settings.timing.drain_s) for server in servers))
 
 

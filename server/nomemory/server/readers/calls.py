@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from nomemory.server.api.host_interceptors import MakeInterceptors, no_interceptors
 from nomemory.server.listen_address import Addresses
-from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_interceptors
 from nomemory.server.settings import Settings
 from nomemory.server.vector.space import VectorSpace
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from nomemory.server.api.errors import as_fault
 from nomemory.server.faults import Fault
 from nomemory.server.metrics.meters import Roster
 from nomemory.server.metrics.samples import Samples
@@ -19,7 +20,6 @@ from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.processes.watch import Watch, WatchPolicy
 from nomemory.server.readers.calls import Ask, Assignment, GetAssignment, GetSamples, SpaceDescription
 from nomemory.server.readers.writer_services import WriterServices
-from nomemory.server.rpc.call_lifecycle import fault_of
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.structured_logs import get_logger
@@ -56,7 +56,7 @@ class ReaderCalls:
 
     def describe_error(self, error: BaseException) -> Fault:
         """Return what a reader's caller may see of an error."""
-        return fault_of(error, _log)
+        return as_fault(error, _log)
 
 
 _MODULE = "nomemory.server.composition.reader"
