@@ -1,6 +1,4 @@
-"""How far the indexes by meaning are that servers of a log in PostgreSQL share, read when the log is moved away.
-
-The lock of the server that fills a shared index, and what it writes down.
+"""The lock of the server that fills a shared index, and what it writes down.
 
 The lock is an advisory one of a connection. The database ends a connection that says nothing for the time of the lock,
 so that another server gets it also where the one before hangs, or is cut off. What is written down goes through the
@@ -348,18 +346,3 @@ class PostgresSharedIndex:
         with faults("read"):
             async with self._pool.connection() as connection:
                 return list(await connection.fetch(numbered(statement), *values))
-
-
-_ALL_CHECKPOINTS: Final = """
-SELECT collection, array_agg(checkpoint ORDER BY bucket)
-FROM index_collections JOIN index_buckets USING (collection) WHERE log = $1 GROUP BY collection
-"""
-
-
-async def filled_of(connection: Connection, log: str) -> dict[str, Filled]:
-    """Return what is known of each index of a log (`LogIdentity.name`), by its name on the engine's server."""
-    filled = {}
-    for collection, checkpoints in await connection.fetch(_ALL_CHECKPOINTS, log):
-        aside = [SetAside(*row) for row in await connection.fetch(numbered(_ASIDE), collection)]
-        filled[collection] = Filled(FeedPosition(tuple(checkpoints)), aside)
-    return filled
