@@ -29,7 +29,7 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 LONGEST = (
-    "tests/vector/test_edge_shards.py",
+    "tests/vector/test_compaction.py",
     "tests/server/test_model_change.py",
     "tests/vector/test_vector_index.py",
     "tests/server/test_damaged_vectors.py",

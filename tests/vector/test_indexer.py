@@ -510,7 +510,7 @@ async def test_an_index_that_its_engine_cannot_read_is_built_anew(tmp_path: Path
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.write(*(said(f"text {number}", f"m{number}") for number in range(20)))
         await w.settled()
-    (segment,) = (tmp_path / "vectors").glob("*/shard/segments/*/segment.json")
+    (segment,) = (tmp_path / "vectors").glob("*/edge/*/segments/*/segment.json")
     segment.unlink()
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.until(lambda: bool(w.faults.all()))

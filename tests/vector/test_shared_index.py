@@ -354,7 +354,7 @@ async def test_an_index_that_is_gone_is_filled_anew(postgres: PrivatePostgres, t
         await c.write(*(said(f"{user} likes tea", "m", user) for user in USERS))
         await c.settled()
         await server.stop()
-        await c.index.give_up()
+        await c.index.reset()
         server = c.server("two", ScriptedEmbedder())
         async with asyncio.timeout(60):
             while await c.index.count() != len(USERS):  # noqa: ASYNC110 - a state of the engine

@@ -31,13 +31,10 @@ from nomemory.server.vector.collection import (
     Collection,
     collection_name,
     collection_named,
-    discard_foreign_vectors,
-    is_begun,
-    is_filled,
-    name_of,
     other_collections,
+    qdrant_collection_of,
 )
-from nomemory.server.vector.edge.shards import EdgeShards, Growth
+from nomemory.server.vector.collection_state import discard_foreign_vectors, has_points, is_complete
 from nomemory.server.vector.factory import choose_vector_index
 from nomemory.server.vector.indexing.indexer import VectorIndexer
 from nomemory.server.vector.model_change import IndexedSpace
@@ -87,9 +84,7 @@ class VectorSpaces:
         stack.push_async_callback(embedder.close)
         index = self._index(settings, embedder, faults, stack)
         indexer = self._indexer(settings, embedder, faults, index, stack)
-        if isinstance(index, EdgeShards):
-            supervisor.run_within(stack, "vector-growth", Growth(index, settings.vector.shard_points).run)
-        else:
+        if settings.vector.qdrant_url is not None:
             supervisor.run_within(stack, "vector-probe", Reachability(index, settings.vector.probe_s, faults).run)
         supervisor.run_within(stack, VECTOR_JOB, indexer.run, indexer.stop)
         return IndexedSpace(
@@ -121,7 +116,7 @@ class VectorSpaces:
     ) -> VectorIndexer:
         vectors, changed = self.directory.vectors, self.committed.follow()
         stack.callback(self.committed.unfollow, changed)
-        shared = self.store.shared_index(name_of(settings, vectors, embedder))
+        shared = self.store.shared_index(qdrant_collection_of(settings, vectors, embedder))
         if shared is not None:
             stack.push_async_callback(shared.close)
         feed = self.store.feed()
@@ -187,15 +182,15 @@ def former_model(
     ours = collection_named(settings, directory.vectors, collection_name(now.model, now.dimension))
     known = read_remembered(directory.model) or _UNREMEMBERED
     theirs = collection_named(settings, directory.vectors, known.collection)
-    if theirs != ours and not discard_foreign_vectors(theirs, log) and is_begun(theirs.backlog):
+    if theirs != ours and not discard_foreign_vectors(theirs, log) and has_points(theirs.backlog):
         try:
             return _made(settings, known, faults, meters or Meters())
         except (CannotStartError, ValidationError, FormerModelLostError) as error:
             cause = str(error).partition("\n")[0]
             raise FormerModelLostError(_LOST.format(former=theirs.name, cause=cause, model=now.model)) from None
-    if not is_begun(ours.backlog):
+    if not has_points(ours.backlog):
         _refuse_others(_LOST, directory.vectors, ours, now.model)
-    elif not is_filled(ours.backlog, log):
+    elif not is_complete(ours.backlog, log):
         _refuse_others(_REPLACED, directory.vectors, ours, now.model)
     return None
 
@@ -218,7 +213,7 @@ def _made(settings: Settings, known: RememberedModel, faults: StandingFaults, me
 def _refuse_others(why: str, vectors: Path, ours: Collection, model: str) -> None:
     """Say so if there are indexes of models that do not serve on."""
     without = f"{NoEmbedder.model}-"
-    others = [one for one in other_collections(vectors, {ours.directory}) if is_begun(one / ours.backlog.name)]
+    others = [one for one in other_collections(vectors, {ours.directory}) if has_points(one / ours.backlog.name)]
     unknown = [one.name for one in others if not one.name.startswith((ours.name, without))]
     if unknown:
         cause = "it is not known how it was run"

@@ -36,7 +36,8 @@ from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.tracing.traced import traced_changes, traced_embedder
-from nomemory.server.vector.collection import collection_of, discard_foreign_vectors
+from nomemory.server.vector.collection import collection_of
+from nomemory.server.vector.collection_state import discard_foreign_vectors
 from nomemory.server.vector.model_change import IndexedSpace, ModelChange, SpacesInUse, UnusedCollections
 from nomemory.server.vector.space import ServingSpace, VectorSpace
 

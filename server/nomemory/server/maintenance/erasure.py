@@ -63,7 +63,7 @@ class Indexes:
         """Take it out of the vectors in use; return what keeps it from that, in words, or nothing."""
         try:
             for one in self.spaces.all():
-                await one.index.wipe_removed()
+                await one.index.erase_deleted()
         except NoRoomError as refused:
             return str(refused)
         except Fault as fault:

@@ -14,7 +14,7 @@ from nomemory.server.log.position import FeedPosition
 from nomemory.server.processes.supervisor import JobFault
 from nomemory.server.settings import Settings
 from nomemory.server.structured_logs import get_logger
-from nomemory.server.vector.collection import name_on_server, other_collections
+from nomemory.server.vector.collection import other_collections, qdrant_collection_in
 from nomemory.server.vector.indexing.indexer import VectorIndexer
 from nomemory.server.vector.protocol import VectorIndex
 from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
@@ -127,7 +127,7 @@ class UnusedCollections:
         """
         used = {one.indexer.directory for one in self.spaces.all()}
         for unused in other_collections(self.vectors, used):
-            name = name_on_server(self.settings, unused)
+            name = qdrant_collection_in(self.settings, unused)
             if name is not None and not await self._is_abandoned(name):
                 continue
             if name is not None:

@@ -242,7 +242,7 @@ class Applier:
         """Take the vectors of a version that the index has already: to embed its texts again costs far more."""
         if wanted.message is None or wanted.is_new or not wanted.texts:
             return wanted
-        kept = await self.index.stored(wanted.message.user_id, wanted.message.message_id, wanted.sequence)
+        kept = await self.index.version_vectors(wanted.message.user_id, wanted.message.message_id, wanted.sequence)
         return replace(wanted, kept=tuple(kept), texts=()) if len(kept) == len(wanted.texts) else wanted
 
     def _blame(self, batch: Batch, group: Sequence[Wanted], fault: Fault) -> None:
@@ -260,8 +260,8 @@ class Applier:
             for item, count in (batch.parts | dict.fromkeys(batch.refused, 0)).items()
             if item not in batch.new
         }
-        exceeding = await self.index.exceeding(parts)
-        await asyncio.gather(*(self.index.remove(*message, from_part=parts[message]) for message in exceeding))
+        with_surplus = await self.index.with_surplus_points(parts)
+        await asyncio.gather(*(self.index.remove(*message, from_part=parts[message]) for message in with_surplus))
 
 
 _SENTENCE_END = re.compile(r"[。！？!?…；;\n]+[”’」』\"')）\]]*|\.[”’\"')\]]*(?=\s)")

@@ -108,7 +108,7 @@ class Filler:
     async def _begin(self) -> None:
         """Take up the work where the one before was, or anew where the engine has lost everything."""
         await self.lock.begin(
-            self.store.log_name, await self.in_store_thread(self.store.backlog.followed), self.index.give_up
+            self.store.log_name, await self.in_store_thread(self.store.backlog.followed), self.index.reset
         )
         filled = await self.lock.filled()
         is_begun = filled.checkpoint.latest > 0

@@ -136,7 +136,7 @@ class Upkeep:
     async def _build_anew(self) -> None:
         self._note_damage("the files of the index are damaged; it is being built anew")
         _log.error("the vector index is given up and built anew")
-        await self.index.give_up()
+        await self.index.reset()
         await self.in_store_thread(self.store.backlog.start_over)
         self.work_came()
         await self._worked_off()

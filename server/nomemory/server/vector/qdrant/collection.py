@@ -12,9 +12,9 @@ from qdrant_client.http.exceptions import ApiException
 
 from nomemory.server.faults import Fault, index_unavailable
 from nomemory.server.structured_logs import get_logger
-from nomemory.server.vector.collection import QdrantLayout
 from nomemory.server.vector.points import CONVERSATION, METADATA, ROLE, SEQUENCE, TIME, USER
 from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
+from nomemory.server.vector.qdrant.sharding import QdrantSharding
 
 _T = TypeVar("_T")
 
@@ -64,14 +64,14 @@ class QdrantCollection:
         client: the connection.
         name: its name.
         dimension: how many numbers a vector has.
-        layout: how it is spread, if it is made.
+        sharding: how it is distributed when it is created.
     """
 
-    def __init__(self, client: AsyncQdrantClient, name: str, dimension: int, layout: QdrantLayout) -> None:
+    def __init__(self, client: AsyncQdrantClient, name: str, dimension: int, sharding: QdrantSharding) -> None:
         self._client = client
         self._name = name
         self._dimension = dimension
-        self._layout = layout
+        self._sharding = sharding
 
     async def make(self) -> None:
         """Make what is missing of it: itself, its shard keys, its payload indexes.
@@ -82,7 +82,7 @@ class QdrantCollection:
         is_there = await self.exists()
         if not is_there:
             await self._create()
-        if self._layout.buckets:
+        if self._sharding.buckets:
             await self._make_keys()
         for field in _PAYLOAD_INDEXES:
             await self._index(field)
@@ -106,17 +106,17 @@ class QdrantCollection:
             await answered(self._client.delete_collection(self._name))
 
     async def _create(self) -> None:
-        layout = self._layout
+        sharding = self._sharding
         await answered(
             self._client.create_collection(
                 self._name,
                 vectors_config=models.VectorParams(size=self._dimension, distance=models.Distance.COSINE),
                 hnsw_config=models.HnswConfigDiff(m=0),
-                replication_factor=layout.replicas,
-                write_consistency_factor=layout.write_consistency,
+                replication_factor=sharding.replicas,
+                write_consistency_factor=sharding.write_consistency,
                 strict_mode_config=_STRICT,
-                sharding_method=models.ShardingMethod.CUSTOM if layout.buckets else None,
-                shard_number=1 if layout.buckets else None,
+                sharding_method=models.ShardingMethod.CUSTOM if sharding.buckets else None,
+                shard_number=1 if sharding.buckets else None,
             )
         )
 
@@ -124,11 +124,11 @@ class QdrantCollection:
         """Make the shard keys that are not there: whoever began may not have come to the end."""
         cluster = await answered(self._client.collection_cluster_info(self._name))
         there = {one.shard_key for one in cluster.local_shards} | {one.shard_key for one in cluster.remote_shards}
-        for key in self._layout.keys:
+        for key in self._sharding.keys:
             if key not in there:
                 await answered(
                     self._client.create_shard_key(
-                        self._name, key, shards_number=1, replication_factor=self._layout.replicas
+                        self._name, key, shards_number=1, replication_factor=self._sharding.replicas
                     )
                 )
 

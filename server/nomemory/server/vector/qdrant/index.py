@@ -14,15 +14,12 @@ from nomemory.server.embedding.vector import NUMBER, Vector, numbers_of
 from nomemory.server.faults import Fault
 from nomemory.server.message import Filter
 from nomemory.server.structured_logs import get_logger
-from nomemory.server.vector.collection import QdrantLayout
+from nomemory.server.vector.filter_conditions import Condition, Match, conditions
+from nomemory.server.vector.message_hits import GROWTH, first_window, rank_messages
 from nomemory.server.vector.points import (
     SEQUENCE,
     TIME,
     USER,
-    Condition,
-    Match,
-    conditions,
-    nearest,
     part_blocks,
     payload,
     point_id,
@@ -32,6 +29,7 @@ from nomemory.server.vector.points import (
 from nomemory.server.vector.protocol import MessageKey, StoredPoints, VectorHit, VectorPoint
 from nomemory.server.vector.qdrant.collection import QdrantCollection, QdrantOwner, answered, unavailable
 from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
+from nomemory.server.vector.qdrant.sharding import QdrantSharding
 
 _log = get_logger("vectors")
 _UPSERT_MAX = 256
@@ -40,7 +38,7 @@ _USERS_MAX = 2**31
 _LENGTH_ERROR_MAX = 1e-3
 _HTTP_PORT, _GRPC_PORT = 6333, 6334
 _EXACT = models.SearchParams(exact=True)
-_ALONE = QdrantLayout()
+_ALONE = QdrantSharding()
 
 
 def connect(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantClient:
@@ -71,9 +69,9 @@ class QdrantIndex:
 
     Args:
         client: the connection; closed with the index.
-        collection: its name, to which the layout may add; it is made by the first call that needs it.
+        collection: its name, to which the sharding may add; it is made by the first call that needs it.
         dimension: how many numbers a vector has.
-        layout: how it is spread over a cluster.
+        sharding: how it is distributed over a cluster.
         timeout_s: how long the server may work on a search.
         probe_s: how long the server may take to say that it is there.
         is_new: whether nothing was ever put into it from this log. Whatever is there is of another epoch of it, or of
@@ -88,7 +86,7 @@ class QdrantIndex:
         client: AsyncQdrantClient,
         collection: str,
         dimension: int,
-        layout: QdrantLayout = _ALONE,
+        sharding: QdrantSharding = _ALONE,
         *,
         timeout_s: float = 30.0,
         probe_s: float = 5.0,
@@ -100,11 +98,11 @@ class QdrantIndex:
         self._is_away = False
         self._client = client
         self._owner = QdrantOwner(client, log_id)
-        self._collection = layout.named(collection)
-        self._layout = layout
+        self._collection = sharding.collection_name(collection)
+        self._sharding = sharding
         self._timeout_s = max(1, round(timeout_s))
-        self._ordering = models.WriteOrdering.MEDIUM if layout.is_copied else None
-        self._consistency = models.ReadConsistencyType.MAJORITY if layout.is_copied else None
+        self._ordering = models.WriteOrdering.MEDIUM if sharding.is_replicated else None
+        self._consistency = models.ReadConsistencyType.MAJORITY if sharding.is_replicated else None
         self._dimension = dimension
         self._is_made = False
         self._is_new = is_new
@@ -126,38 +124,27 @@ class QdrantIndex:
                 return
             await self._delete(user_id, models.PointIdsList(points=[record.id for record in found]))
 
-    async def exceeding(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
+    async def with_surplus_points(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
         """Ask about all in one request: one for each message takes longer than storing them. Parts have no gaps."""
         beyond = {str(point_id(*message, count)): message for message, count in parts.items()}
         await self._make()
         found = await self._retrieve(None, list(beyond)) if beyond else ()
         return [beyond[str(record.id)] for record in found]
 
-    async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
+    async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
         """Return the nearest messages."""
         numbers = numbers_of(usable_query(vector, self._dimension))
-        only = models.Filter(must=[_field_condition(condition) for condition in conditions(user_id, narrowed)])
+        only = models.Filter(must=[_field_condition(condition) for condition in conditions(user_id, filters)])
         await self._make()
+        window = first_window(limit)
+        while True:
+            points = await self._nearest_points(user_id, numbers, only, window)
+            hits = rank_messages(points, window, filters, limit)
+            if hits is not None:
+                return hits
+            window *= GROWTH
 
-        async def fetch(points_max: int) -> list[VectorHit]:
-            reply = await answered(
-                self._client.query_points(
-                    self._collection,
-                    query=numbers,
-                    query_filter=only,
-                    limit=points_max,
-                    with_payload=[TIME, SEQUENCE],
-                    search_params=_EXACT,
-                    consistency=self._consistency,
-                    shard_key_selector=self._layout.key_of(user_id),
-                    timeout=self._timeout_s,
-                )
-            )
-            return [_hit(point) for point in reply.points]
-
-        return await nearest(fetch, narrowed, limit)
-
-    async def stored(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
+    async def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the vectors that are stored of a version of a message."""
         await self._make()
         vectors = list[Vector]()
@@ -195,7 +182,7 @@ class QdrantIndex:
     async def flush(self) -> None:
         """Do nothing: the server has acknowledged every write as durable."""
 
-    async def wipe_removed(self) -> None:
+    async def erase_deleted(self) -> None:
         """Do nothing: the server optimises its segments by itself, when it finds it worthwhile."""
 
     async def count(self) -> int:
@@ -218,7 +205,7 @@ class QdrantIndex:
             by_user.append(points)
         return StoredPoints(by_user, unsound)
 
-    async def give_up(self) -> None:
+    async def reset(self) -> None:
         """Remove the collection; the next call that needs it makes it again."""
         await self._owner.refuse_other(self._collection)
         await answered(self._client.delete_collection(self._collection))
@@ -257,6 +244,24 @@ class QdrantIndex:
         """Close the connection."""
         await self._client.close()
 
+    async def _nearest_points(
+        self, user_id: str, numbers: list[float], only: models.Filter, limit: int
+    ) -> list[VectorHit]:
+        reply = await answered(
+            self._client.query_points(
+                self._collection,
+                query=numbers,
+                query_filter=only,
+                limit=limit,
+                with_payload=[TIME, SEQUENCE],
+                search_params=_EXACT,
+                consistency=self._consistency,
+                shard_key_selector=self._sharding.key_of(user_id),
+                timeout=self._timeout_s,
+            )
+        )
+        return [_hit(point) for point in reply.points]
+
     async def _records(self, user_id: str, *, with_vectors: bool) -> AsyncIterator[models.Record]:
         only, offset = models.Filter(must=[_field_condition(Match(USER, user_id))]), None
         while True:
@@ -269,7 +274,7 @@ class QdrantIndex:
                     with_payload=[TIME, SEQUENCE],
                     with_vectors=with_vectors,
                     consistency=self._consistency,
-                    shard_key_selector=self._layout.key_of(user_id),
+                    shard_key_selector=self._sharding.key_of(user_id),
                 )
             )
             for record in records:
@@ -279,7 +284,7 @@ class QdrantIndex:
 
     async def _put(self, points: Sequence[VectorPoint]) -> None:
         """Store points in one request, whichever buckets they lie in."""
-        parts = self._layout.parted(points)
+        parts = self._sharding.by_key(points)
         lists = [models.PointsList(points=list(map(_stored, some)), shard_key=key) for key, some in parts]
         puts = [models.UpsertOperation(upsert=some) for some in lists]
         await answered(self._client.batch_update_points(self._collection, puts, wait=True, ordering=self._ordering))
@@ -299,7 +304,7 @@ class QdrantIndex:
                 with_payload=with_payload,
                 with_vectors=with_vectors,
                 consistency=self._consistency,
-                shard_key_selector=None if user_id is None else self._layout.key_of(user_id),
+                shard_key_selector=None if user_id is None else self._sharding.key_of(user_id),
             )
         )
 
@@ -310,7 +315,7 @@ class QdrantIndex:
                 points,
                 wait=True,
                 ordering=self._ordering,
-                shard_key_selector=self._layout.key_of(user_id),
+                shard_key_selector=self._sharding.key_of(user_id),
             )
         )
 
@@ -320,7 +325,7 @@ class QdrantIndex:
         async with self._making:
             if self._is_made:
                 return
-            whole = QdrantCollection(self._client, self._collection, self._dimension, self._layout)
+            whole = QdrantCollection(self._client, self._collection, self._dimension, self._sharding)
             await self._owner.refuse_other(self._collection)
             if self._is_new:
                 await whole.discard()
