@@ -23,8 +23,8 @@ from nomemory.server.settings import Settings
 from nomemory.server.vector import factory
 from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.factory import choose_vector_index
-from nomemory.server.vector.indexing import upkeep
-from nomemory.server.vector.indexing.comparison import Findings
+from nomemory.server.vector.indexing import maintenance
+from nomemory.server.vector.indexing.reconcile import ReconcileReport
 from nomemory.server.vector.protocol import VectorIndex, VectorPoint
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -175,7 +175,9 @@ def test_all_that_was_written_is_found_after_damage_to_a_packed_segment(
     harm(next((data / "vectors/none-4").glob(pattern)))
     with start(settings_of(data)) as server:
         until(lambda: is_whole(server))
-    assert asyncio.run(check_vector_index(settings_of(data))) == Findings(messages=USERS * EACH, points=USERS * EACH)
+    assert asyncio.run(check_vector_index(settings_of(data))) == ReconcileReport(
+        messages=USERS * EACH, points=USERS * EACH
+    )
 
 
 def test_an_index_of_an_earlier_layout_is_rebuilt(start: Start, written: Path, tmp_path: Path) -> None:
@@ -231,8 +233,8 @@ def test_vectors_of_messages_that_are_gone_are_said_and_removed_by_a_server(
 ) -> None:
     found = asyncio.run(check_vector_index(with_orphans))
     assert found is not None
-    assert (found.orphans, found.mismatched, found.is_whole) == (3, 0, False)
-    with logged(upkeep) as logs, start(with_orphans) as server:
+    assert (found.orphans, found.mismatched, found.is_consistent) == (3, 0, False)
+    with logged(maintenance) as logs, start(with_orphans) as server:
         until(lambda: [line.get("orphans") for line in logs][:2] == [3, 0])
         until(lambda: is_whole(server))
     assert asyncio.run(versions_in(with_orphans, "u0", "nobody")) == list(range(1, EACH + 1))
@@ -242,11 +244,11 @@ def test_a_check_without_a_server_says_how_much_is_missing(written: Path, tmp_pa
     data = tmp_path / "data"
     shutil.copytree(written, data)
     found = asyncio.run(check_vector_index(settings_of(data)))
-    assert found == Findings(messages=USERS * EACH, points=USERS * EACH)
+    assert found == ReconcileReport(messages=USERS * EACH, points=USERS * EACH)
     remove(next((data / "vectors").glob("none-4/edge/1/segments")))
     found = asyncio.run(check_vector_index(settings_of(data)))
     assert found is not None
-    assert not found.is_whole
+    assert not found.is_consistent
     assert found.messages == USERS * EACH
     assert found.mismatched == USERS * EACH - found.points
     assert asyncio.run(check_vector_index(settings_of(tmp_path / "none"))) is None

@@ -22,7 +22,7 @@ from nomemory.server.log.feed import Touched
 from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
 from nomemory.server.vector.indexing.backlog import Backlog, BacklogCounts, BacklogReader, Pending
 from nomemory.server.vector.indexing.moved_backlog import follow_buckets, follow_one
-from nomemory.server.vector.space import Filled, SetAside
+from nomemory.server.vector.indexing.progress import DeadLetter, IndexCheckpoint
 
 USERS = ["ann", "bob"]
 MESSAGES = ["m1", "m2", "m3"]
@@ -267,9 +267,11 @@ def test_a_bucket_that_is_behind_is_not_skipped(path: Path, tmp_path: Path) -> N
 def test_of_an_index_that_servers_share_counts_what_the_database_knows(tmp_path: Path) -> None:
     path = tmp_path / "model-8-b4-server-0123abcd" / "vectors.db"
     begun(path, [Touched(3, ANN, "a")], at(0, **{ANN: 5}))
-    aside = [SetAside(bucket_of(BOB), BOB, "b", 6, "TEXT")]
+    aside = [DeadLetter(bucket_of(BOB), BOB, "b", 6, "TEXT")]
     for _ in range(2):
-        follow_one(tmp_path, at(9), {"model-8-b4": Filled(at(9), aside), "another": Filled(at(1), [])})
+        follow_one(
+            tmp_path, at(9), {"model-8-b4": IndexCheckpoint(at(9), aside), "another": IndexCheckpoint(at(1), [])}
+        )
     with closing(Backlog(path)) as backlog:
         assert (backlog.fed(), backlog.followed()) == (FeedPosition.at(9), FeedPosition.at(9))
         assert backlog.aside() == [(0, BOB, "b", 6, "TEXT")]

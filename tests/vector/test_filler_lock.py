@@ -12,8 +12,8 @@ from nomemory.server.faults import Fault
 from nomemory.server.log.position import FeedPosition, bucket_of
 from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.schema import bring_forward
+from nomemory.server.vector.indexing.progress import DeadLetter, IndexProgress, UserCheckpoint
 from nomemory.server.vector.shared.postgres_index import PostgresFillerLock, PostgresSharedIndex
-from nomemory.server.vector.space import Progress, SetAside, UserReached
 
 COLLECTION = "vectors-8"
 ANN = bucket_of("ann")
@@ -44,9 +44,9 @@ async def _nothing() -> None:
     """Empty an index that is empty."""
 
 
-def further(sequence: int, checkpoint: int = 0) -> Progress:
+def further(sequence: int, checkpoint: int = 0) -> IndexProgress:
     """Return that ann is further than her bucket."""
-    return Progress(FeedPosition.at(checkpoint), (UserReached(ANN, "ann", sequence),))
+    return IndexProgress(FeedPosition.at(checkpoint), (UserCheckpoint(ANN, "ann", sequence),))
 
 
 async def until_taken(lock: PostgresFillerLock) -> None:
@@ -106,7 +106,7 @@ async def test_who_was_further_than_the_bucket_is_not_when_all_is_filled_from_th
 
 
 async def test_what_a_server_tells_when_it_has_lost_the_lock_is_not_believed(servers: Servers) -> None:
-    late = Progress(FeedPosition.at(7), further(7).users, frozenset({SetAside(ANN, "ann", "m", 7, "REFUSED")}))
+    late = IndexProgress(FeedPosition.at(7), further(7).users, frozenset({DeadLetter(ANN, "ann", "m", 7, "REFUSED")}))
     servers.ours._connection.terminate()
     with pytest.raises(Fault):
         await servers.ours.publish(late)
@@ -120,7 +120,7 @@ async def test_no_user_is_named_who_is_no_further_than_the_bucket(servers: Serve
     assert count(postgres, servers.url, "index_users") == 1
     for checkpoint in (3, 6, 7):
         assert not await servers.known.behind("ann", 7)
-        await servers.ours.publish(Progress(FeedPosition.at(checkpoint)))
+        await servers.ours.publish(IndexProgress(FeedPosition.at(checkpoint)))
     assert count(postgres, servers.url, "index_users") == 0, "an erased user's id would stay there"
     assert not await servers.known.behind("ann", 7)
 

@@ -24,10 +24,10 @@ from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import EVERYTHING, Message
 from nomemory.server.settings import Settings
 from nomemory.server.vector.indexing.indexer import VectorIndexer
+from nomemory.server.vector.indexing.progress import IndexCheckpoint
 from nomemory.server.vector.protocol import VectorPoint
 from nomemory.server.vector.qdrant.index import QdrantIndex, connect
 from nomemory.server.vector.shared.postgres_index import PostgresFillerLock, PostgresSharedIndex
-from nomemory.server.vector.space import Filled
 
 COLLECTION = "scripted-8"
 LEASE_S = 1.0
@@ -94,8 +94,8 @@ class Server:
     @property
     def fills(self) -> bool:
         """Whether it is the one that fills the index."""
-        filler = self.indexer._filler
-        return filler is not None and filler.may_write
+        leader = self.indexer._leader
+        return leader is not None and leader.may_write
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(60):
@@ -173,15 +173,15 @@ async def with_a_message_in_hand(c: Cluster) -> Server:
 
 def hung(slow: Server, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Let a server say nothing more to the database, until an event is set."""
-    filler, goes_on = slow.indexer._filler, asyncio.Event()
-    assert filler is not None
-    renew = filler.lock.renew
+    leader, goes_on = slow.indexer._leader, asyncio.Event()
+    assert leader is not None
+    renew = leader.lock.renew
 
     async def renew_late() -> None:
         await goes_on.wait()
         await renew()
 
-    monkeypatch.setattr(filler.lock, "renew", renew_late)
+    monkeypatch.setattr(leader.lock, "renew", renew_late)
     return goes_on
 
 
@@ -199,7 +199,7 @@ async def test_a_server_that_hangs_loses_its_turn_and_writes_nothing(
         async def upsert(points: Sequence[VectorPoint]) -> None:
             written.extend(points)
 
-        monkeypatch.setattr(slow.indexer._applier, "may_write", ask)
+        monkeypatch.setattr(slow.indexer._batches, "may_write", ask)
         monkeypatch.setattr(slow.indexer._index, "upsert", upsert)
         hung(slow, monkeypatch)
         quick = c.server("quick", ScriptedEmbedder())
@@ -312,7 +312,7 @@ async def test_a_turn_that_breaks_when_it_begins_is_taken_again(
 ) -> None:
     original, broken = PostgresFillerLock.filled, list[int]()
 
-    async def filled(lock: PostgresFillerLock) -> Filled:
+    async def filled(lock: PostgresFillerLock) -> IndexCheckpoint:
         found = await original(lock)
         if not broken:
             broken.append(1)

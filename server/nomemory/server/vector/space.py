@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
-
-from cachetools import TTLCache
+from dataclasses import dataclass
+from typing import Protocol
 
 from nomemory.server.admission.fair_slots import FairSlots, turn_at, waiting_elsewhere
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import index_unavailable
-from nomemory.server.log.position import FeedPosition
 from nomemory.server.message import Filter
 from nomemory.server.vector.protocol import VectorHit, VectorSearch
 
@@ -50,85 +46,6 @@ class VectorSpace:
     vectors: VectorSearch
     direct: VectorSearch
     progress: VectorProgress
-
-
-@dataclass(frozen=True, slots=True)
-class IndexerStatus:
-    """How far the index has come. Counts and ids are of one user where one was asked for.
-
-    `fed` is up to where the work is known; what came later is not counted.
-    """
-
-    fed: FeedPosition
-    checkpoint: FeedPosition
-    pending: int
-    parked: int
-    parked_ids: tuple[str, ...]
-
-
-class SetAside(NamedTuple):
-    """A message that can never be taken: the change up to which that is known, and why."""
-
-    bucket: int
-    user_id: str
-    message_id: str
-    latest: int
-    reason: str
-
-
-class UserReached(NamedTuple):
-    """A user who is further than the bucket is."""
-
-    bucket: int
-    user_id: str
-    sequence: int
-
-
-class Filled(NamedTuple):
-    """How far an index is: where the next filler goes on, and what can never be taken."""
-
-    checkpoint: FeedPosition
-    aside: Sequence[SetAside]
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a filler has come.
-
-    Attributes:
-        checkpoint: up to where everything has been applied or set aside.
-        users: some who are further.
-        aside: what is set aside, if that may have changed.
-    """
-
-    checkpoint: FeedPosition = field(default_factory=FeedPosition)
-    users: tuple[UserReached, ...] = ()
-    aside: frozenset[SetAside] | None = None
-
-
-_USERS_MAX = 256
-
-
-class HotUsers:
-    """The users of the latest queries.
-
-    Args:
-        hot_s: how long after a query a user counts.
-        clock: gives seconds.
-    """
-
-    def __init__(self, hot_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._hot = TTLCache[str, None](_USERS_MAX, hot_s, clock)
-
-    def note(self, user_id: str) -> bool:
-        """Remember a query; tell whether the user was not hot before."""
-        is_new = user_id not in self._hot
-        self._hot[user_id] = None
-        return is_new
-
-    def users(self) -> list[str]:
-        """Return the hot users, the latest query first."""
-        return list(self._hot)[::-1]
 
 
 _RETRY_AFTER_S = 0.1

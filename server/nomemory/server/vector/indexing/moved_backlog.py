@@ -14,7 +14,7 @@ from typing import Final
 
 from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
 from nomemory.server.vector.indexing.backlog import Backlog
-from nomemory.server.vector.space import Filled
+from nomemory.server.vector.indexing.progress import IndexCheckpoint
 
 _ON_SERVER: Final = re.compile(r"(?P<name>.+)-server-[0-9a-f]{8}")
 """What the directory of a collection on a Qdrant server is called: its name there, and a mark of the server."""
@@ -38,7 +38,7 @@ def follow_buckets(vectors: Path) -> None:
             connection.execute("UPDATE feed SET fed = ?", (many.encoded(),))
 
 
-def follow_one(vectors: Path, reached: FeedPosition, shared: Mapping[str, Filled]) -> None:
+def follow_one(vectors: Path, reached: FeedPosition, shared: Mapping[str, IndexCheckpoint]) -> None:
     """Have the backlogs of a directory of collections, none of which is in use, follow a log of one bucket.
 
     Args:
@@ -51,7 +51,7 @@ def follow_one(vectors: Path, reached: FeedPosition, shared: Mapping[str, Filled
         filled = shared.get(named["name"]) if named else None
         backlog = Backlog(path)
         if filled is not None:
-            backlog.start_over(aside=filled.aside)
+            backlog.start_over(aside=filled.dead_letters)
         fed = (backlog.fed() if filled is None else filled.checkpoint).settled(reached)
         backlog.close()
         with closing(sqlite3.connect(path)) as connection, connection:

@@ -20,7 +20,8 @@ from nomemory.server.log.conditions import Value
 from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
 from nomemory.server.log.postgres.connections import ERRORS, Database, faults
 from nomemory.server.log.postgres.rows import numbered, users_clause
-from nomemory.server.vector.space import Filled, HotUsers, IndexerStatus, Progress, SetAside
+from nomemory.server.vector.indexing.hot_users import HotUsers
+from nomemory.server.vector.indexing.progress import DeadLetter, IndexCheckpoint, IndexerStatus, IndexProgress
 
 if TYPE_CHECKING:
     import asyncpg
@@ -135,13 +136,15 @@ class PostgresFillerLock:
                     await self._begin_anew(log, seed, empty)
                 await self._connection.execute(numbered(_KEEP), self._name, self._collection)
 
-    async def filled(self) -> Filled:
+    async def filled(self) -> IndexCheckpoint:
         """Return how far the index is."""
         with faults("read"):
             aside = await self._connection.fetch(numbered(_ASIDE), self._collection)
-            return Filled(await checkpoint_of(self._connection, self._collection), [SetAside(*row) for row in aside])
+            return IndexCheckpoint(
+                await checkpoint_of(self._connection, self._collection), [DeadLetter(*row) for row in aside]
+            )
 
-    async def publish(self, progress: Progress) -> None:
+    async def publish(self, progress: IndexProgress) -> None:
         """Let all servers know how far the index is."""
         with faults("written"):
             async with self._connection.transaction():
@@ -197,12 +200,12 @@ class PostgresFillerLock:
         await self._connection.execute(numbered(_ALL_BUCKETS), self._collection, reached)
         await self._connection.execute(numbered(_BEGUN), self._collection, log)
 
-    async def _name_messages(self, progress: Progress) -> None:
+    async def _name_messages(self, progress: IndexProgress) -> None:
         """Name what is set aside, and users who are further than their buckets."""
-        if progress.aside is not None:
+        if progress.dead_letters is not None:
             await self._connection.execute(numbered(_NO_LONGER_ASIDE), self._collection)
-            if progress.aside:
-                columns = map(list, zip(*progress.aside, strict=True))
+            if progress.dead_letters:
+                columns = map(list, zip(*progress.dead_letters, strict=True))
                 await self._connection.execute(numbered(_SET_ASIDE), self._collection, *columns)
         if progress.users:
             columns = map(list, zip(*progress.users, strict=True))
@@ -275,7 +278,7 @@ class PostgresSharedIndex:
         if sequence <= checkpoint and time.monotonic() - read_at < _KNOWN_S:
             return False
         is_behind = await self._reached(bucket, user_id) < sequence
-        if is_behind and self._told.note(user_id):
+        if is_behind and self._told.record(user_id):
             self._tell(user_id)
         return is_behind
 
@@ -356,10 +359,10 @@ FROM index_collections JOIN index_buckets USING (collection) WHERE log = $1 GROU
 """
 
 
-async def filled_of(connection: Connection, log: str) -> dict[str, Filled]:
+async def filled_of(connection: Connection, log: str) -> dict[str, IndexCheckpoint]:
     """Return what is known of each index of a log (`LogIdentity.name`), by its name on the engine's server."""
     filled = {}
     for collection, checkpoints in await connection.fetch(_ALL_CHECKPOINTS, log):
-        aside = [SetAside(*row) for row in await connection.fetch(numbered(_ASIDE), collection)]
-        filled[collection] = Filled(FeedPosition(tuple(checkpoints)), aside)
+        aside = [DeadLetter(*row) for row in await connection.fetch(numbered(_ASIDE), collection)]
+        filled[collection] = IndexCheckpoint(FeedPosition(tuple(checkpoints)), aside)
     return filled
