@@ -30,7 +30,7 @@ settings.load_profile("repeatable")
 
 LONGEST = (
     "tests/vector/test_compaction.py",
-    "tests/server/test_model_change.py",
+    "tests/server/test_model_migration.py",
     "tests/vector/test_vector_index.py",
     "tests/server/test_damaged_vectors.py",
     "tests/cli/test_doctor_data.py",

@@ -20,9 +20,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from nomemory.server.log.feed import Touched
 from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
+from nomemory.server.vector.index_progress import DeadLetter, IndexCheckpoint
 from nomemory.server.vector.indexing.backlog import Backlog, BacklogCounts, BacklogReader, Pending
 from nomemory.server.vector.indexing.moved_backlog import follow_buckets, follow_one
-from nomemory.server.vector.indexing.progress import DeadLetter, IndexCheckpoint
 
 USERS = ["ann", "bob"]
 MESSAGES = ["m1", "m2", "m3"]

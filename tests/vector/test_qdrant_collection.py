@@ -97,13 +97,13 @@ async def test_a_log_goes_on_with_its_own_collection_and_takes_one_that_names_no
 
 async def test_of_two_logs_that_take_a_collection_at_once_not_both_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     client, met = connect(":memory:", None, 5), asyncio.Barrier(2)
-    make = QdrantCollection.make
+    make = QdrantCollection.create
 
     async def make_together(collection: QdrantCollection) -> None:
         await met.wait()
         await make(collection)
 
-    monkeypatch.setattr(QdrantCollection, "make", make_together)
+    monkeypatch.setattr(QdrantCollection, "create", make_together)
     both = [QdrantIndex(client, "vectors", 4, log_id=log) for log in ("ours", "theirs")]
     answers = await asyncio.gather(*(index.count() for index in both), return_exceptions=True)
     assert any(isinstance(answer, ForeignCollectionError) for answer in answers)

@@ -18,13 +18,14 @@ from nomemory.server.log.feed import Touched
 from nomemory.server.log.position import FeedPosition
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.settings import Settings
+from nomemory.server.vector.active_index import ServingSpace, VectorSpace
 from nomemory.server.vector.collection import collection_named, other_collections
+from nomemory.server.vector.collection_cleanup import CollectionCleanup
+from nomemory.server.vector.hot_users import HotUsers
+from nomemory.server.vector.indexed_spaces import IndexedSpaces
 from nomemory.server.vector.indexing.backlog import Backlog
-from nomemory.server.vector.indexing.hot_users import HotUsers
-from nomemory.server.vector.model_change import SpacesInUse, UnusedCollections
 from nomemory.server.vector.protocol import VectorPoint
 from nomemory.server.vector.qdrant.index import QdrantIndex, connect
-from nomemory.server.vector.space import ServingSpace, VectorSpace
 
 EAST = b"\0\0\x80?" + b"\0" * 12
 
@@ -105,8 +106,8 @@ async def test_unused_collections_are_deleted_on_the_server_of_the_settings(tmp_
         index = used
         indexer = kept  # of which only the directory is looked at
 
-    spaces = SpacesInUse(cast("Any", InUse()), None, "")
-    await UnusedCollections(settings, tmp_path, spaces, lambda _name: None).delete()
+    spaces = IndexedSpaces(cast("Any", InUse()), None, "")
+    await CollectionCleanup(settings, tmp_path, spaces, lambda _name: None).delete()
     assert other_collections(tmp_path, ()) == [kept.directory]
     assert not await client.collection_exists("former")
     assert [hit.sequence for hit in await used.search("u", EAST, EVERYTHING, 10)] == [1]

@@ -17,7 +17,7 @@ from nomemory.server.log.feed import Touched
 from nomemory.server.log.move import Condition
 from nomemory.server.log.position import FeedPosition, LogPosition
 from nomemory.server.log.tables import MESSAGES, REMOVALS, REQUESTS, TABLES, USERS, Row, Table
-from nomemory.server.vector.indexing.progress import IndexCheckpoint
+from nomemory.server.vector.index_progress import IndexCheckpoint
 
 _PAGE: Final = 500
 """Rows that are read at once, and written in one commit."""

@@ -22,10 +22,10 @@ from nomemory.server.processes.connection import CallFailedError, PipeClosedErro
 from nomemory.server.processes.frames import InTrace
 from nomemory.server.readers.calls import Ask, GetAssignment, SpaceDescription
 from nomemory.server.settings import Settings
+from nomemory.server.vector.active_index import ServingSpace, SharedVectors, VectorSpace
 from nomemory.server.vector.indexing.backlog import BacklogReader
 from nomemory.server.vector.protocol import VectorSearch
 from nomemory.server.vector.qdrant.sharding import QdrantSharding
-from nomemory.server.vector.space import ServingSpace, SharedVectors, VectorSpace
 from nomemory.spans.span import outgoing_metadata, span
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from nomemory.server.admission.scheduler import ReadScheduler
 from nomemory.server.identity.access import FOR_EVERYBODY
 from nomemory.server.identity.caller import Scope
 from nomemory.server.rpc.call import Call, ServedMethod
-from nomemory.server.vector.space import ServingSpace
+from nomemory.server.vector.active_index import ServingSpace
 from nomemory.v1 import server_service_pb2 as pb
 
 

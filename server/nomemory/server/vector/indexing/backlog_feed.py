@@ -12,10 +12,10 @@ from nomemory.server.embedding.vector import Vector
 from nomemory.server.log.feed import ChangeFeed, Touched
 from nomemory.server.log.position import FeedPosition, bucket_of
 from nomemory.server.message import LoggedMessage
+from nomemory.server.vector.index_progress import DeadLetter, IndexProgress, UserCheckpoint
 from nomemory.server.vector.indexing.backlog import Backlog, Pending
 from nomemory.server.vector.indexing.desired_points import DesiredPoints, usable_caller_vector
 from nomemory.server.vector.indexing.expected_points import ExpectedPoints
-from nomemory.server.vector.indexing.progress import DeadLetter, IndexProgress, UserCheckpoint
 
 _MAX_CHANGES: Final = 256
 """Changes that are read at once where every message is work."""

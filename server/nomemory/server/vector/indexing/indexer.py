@@ -22,14 +22,14 @@ from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.collection import collection_of
+from nomemory.server.vector.hot_users import HotUsers
+from nomemory.server.vector.index_progress import IndexerStatus
 from nomemory.server.vector.indexing.backlog import Backlog, BacklogReader
 from nomemory.server.vector.indexing.backlog_feed import BacklogFeed
 from nomemory.server.vector.indexing.document_vectors import DocumentVectors
 from nomemory.server.vector.indexing.embed_and_upsert import BatchIndexer
-from nomemory.server.vector.indexing.hot_users import HotUsers
 from nomemory.server.vector.indexing.indexing_leader import IndexingLeader
 from nomemory.server.vector.indexing.maintenance import IndexMaintenance
-from nomemory.server.vector.indexing.progress import IndexerStatus
 from nomemory.server.vector.indexing.text_parts import split_text
 from nomemory.server.vector.protocol import VectorIndex
 
@@ -227,7 +227,7 @@ class VectorIndexer:
 
     def _leader_of(self, shared: PostgresSharedIndex) -> IndexingLeader:
         return IndexingLeader(
-            shared.filler_lock(),
+            shared.leader_lock(),
             self._feed,
             self._in_store_thread,
             self._index,

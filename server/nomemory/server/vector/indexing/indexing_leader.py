@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from nomemory.server.faults import Fault
 from nomemory.server.structured_logs import get_logger
+from nomemory.server.vector.index_progress import IndexProgress
 from nomemory.server.vector.indexing.backlog_feed import BacklogFeed
-from nomemory.server.vector.indexing.progress import IndexProgress
 from nomemory.server.vector.indexing.reconcile import RunInStoreThread
 from nomemory.server.vector.protocol import VectorIndex
 
 if TYPE_CHECKING:
-    from nomemory.server.vector.shared.postgres_index import PostgresFillerLock
+    from nomemory.server.vector.shared.leader_lock import PostgresLeaderLock
 
 _log = get_logger("vectors")
 
@@ -45,7 +45,7 @@ class IndexingLeader:
         terms: how often this server became the leader. Work of a former term may be done by another server.
     """
 
-    lock: PostgresFillerLock
+    lock: PostgresLeaderLock
     feed: BacklogFeed
     in_store_thread: RunInStoreThread
     index: VectorIndex
@@ -77,7 +77,7 @@ class IndexingLeader:
         try:
             while not self._stopping.is_set():
                 try:
-                    if await self.lock.take():
+                    if await self.lock.acquire():
                         await self._lead()
                 except Fault as fault:
                     _log.debug("the vector index cannot be filled", cause=fault.message)
@@ -85,11 +85,11 @@ class IndexingLeader:
                 await _wait(self._stopping, self.lock.lease_s / _RENEWALS)
         finally:
             self._safe_until = 0.0
-            await (self.lock.leave() if self._stopping.is_set() else self.lock.lose())
+            await (self.lock.release() if self._stopping.is_set() else self.lock.lose())
 
     async def _lead(self) -> None:
         """Fill the index until `stop`, or until the lock is lost."""
-        if not await self.lock.was_left():
+        if not await self.lock.was_released():
             await self._outwait_former_leader()
         await self._begin()
         due_at = await self._renew()
@@ -107,17 +107,17 @@ class IndexingLeader:
 
     async def _begin(self) -> None:
         """Go on where the former leader was, or from the beginning if the engine has lost everything."""
-        await self.lock.begin(
+        await self.lock.start(
             self.feed.log_name, await self.in_store_thread(self.feed.backlog.followed), self.index.reset
         )
-        filled = await self.lock.filled()
-        is_begun = filled.checkpoint.latest > 0
+        state = await self.lock.checkpoint()
+        is_begun = state.checkpoint.latest > 0
         if is_begun and await self.in_store_thread(self.feed.log_has_points) and not await self.index.count():
             _log.error("the vector index is gone, and is built anew")
             await self.lock.start_over()
-            filled = await self.lock.filled()
-        await self.lock.queried(self.on_query)
-        await self.in_store_thread(partial(self.feed.start_leading, filled.checkpoint, filled.dead_letters))
+            state = await self.lock.checkpoint()
+        await self.lock.listen(self.on_query)
+        await self.in_store_thread(partial(self.feed.start_leading, state.checkpoint, state.dead_letters))
         self.terms += 1
         self._published = IndexProgress()
         self.index.suspect.set()  # the former leader may have been interrupted

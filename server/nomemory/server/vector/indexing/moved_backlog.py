@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
+from nomemory.server.vector.index_progress import IndexCheckpoint
 from nomemory.server.vector.indexing.backlog import Backlog
-from nomemory.server.vector.indexing.progress import IndexCheckpoint
 
 _ON_SERVER: Final = re.compile(r"(?P<name>.+)-server-[0-9a-f]{8}")
 """What the directory of a collection on a Qdrant server is called: its name there, and a mark of the server."""

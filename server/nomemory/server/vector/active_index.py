@@ -1,4 +1,4 @@
-"""What one model's vectors are searched with, and how far its index is. Vectors of two models are never compared."""
+"""The model and index that reads use. Vectors of two models are never compared."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from nomemory.server.vector.protocol import VectorHit, VectorSearch
 
 
 class VectorProgress(Protocol):
-    """How far the vector index has come, user by user."""
+    """The progress of a vector index, per user."""
 
     async def behind(self, user_id: str, sequence: int) -> bool:
-        """Return whether a change of this user up to `sequence` is not applied yet."""
+        """Return whether a change of this user up to `sequence` may not be in the index yet."""
 
     def look(self) -> None:
-        """Have the log looked at now, because somebody waits for what another server may have written."""
+        """Poll the log now, because a read waits for what another server may have written."""
 
     def note_query(self, user_id: str) -> None:
-        """Remember that this user is being queried: their backlog goes first."""
+        """Record that this user is being queried: their backlog goes first."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorSpace:
-    """A model, and the index of what it has embedded.
+    """A model and the index of its vectors.
 
     Attributes:
-        name: of the collection; two spaces of a server have two.
-        embedder: makes the vectors.
-        vectors: finds the nearest of them, for so many reads at a time.
+        name: the name of the collection, which identifies the space in a server.
+        embedder: the model.
+        vectors: searches the index, for a limited number of reads at a time.
         direct: the same, for reads that have waited for their turn in another process.
-        progress: tells how far the index is.
+        progress: the progress of the index.
     """
 
     name: str
@@ -51,8 +51,8 @@ class VectorSpace:
 _RETRY_AFTER_S = 0.1
 
 
-class Served:
-    """A space that reads use: as a context it is the space, for one read."""
+class SpaceLease:
+    """Reference-counted lease on a vector space. Entering it returns the space, for one read."""
 
     __slots__ = ("_unused", "reads", "space")
 
@@ -62,41 +62,41 @@ class Served:
         self._unused: asyncio.Event | None = None
 
     def __enter__(self) -> VectorSpace:
-        """Begin a read."""
+        """Start a read."""
         self.reads += 1
         return self.space
 
     def __exit__(self, *_error: object) -> None:
-        """End it."""
+        """End a read."""
         self.reads -= 1
         if self._unused is not None and not self.reads:
             self._unused.set()
 
     async def unused(self) -> None:
-        """Wait until the last read has ended. None may begin meanwhile."""
+        """Wait until the last read has ended. No read may start meanwhile."""
         self._unused = asyncio.Event()
         if self.reads:
             await self._unused.wait()
 
 
 class ServingSpace:
-    """Gives each read the space of its beginning, for as long as it lasts.
+    """The space that reads use. A read keeps the space with which it started until it ends.
 
     Args:
-        space: the first one.
+        space: the first space.
     """
 
     def __init__(self, space: VectorSpace) -> None:
-        self._now = Served(space)
-        self._former: Served | None = None
+        self._now = SpaceLease(space)
+        self._former: SpaceLease | None = None
 
     @property
     def now(self) -> VectorSpace:
-        """The space of reads that begin now."""
+        """The space of reads that start now."""
         return self._now.space
 
-    def used(self) -> Served:
-        """Use one space for a whole read."""
+    def used(self) -> SpaceLease:
+        """Return a lease for one read."""
         return self._now
 
     def named(self, name: str) -> VectorSpace:
@@ -117,7 +117,7 @@ class ServingSpace:
         Until `forget_former` it can be had by its name.
         """
         former = self._former = self._now
-        self._now = Served(space)
+        self._now = SpaceLease(space)
         with suppress(TimeoutError):
             async with asyncio.timeout(longest_s):
                 await former.unused()
