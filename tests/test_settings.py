@@ -69,10 +69,3 @@ def test_all_invalid_values_are_named_at_once() -> None:
         "NOMEMORY_WORKERS",
         "NOMEMORY_RECALL_READ_MESSAGES",
     ]
-
-
-def test_shards_of_few_vectors_each_are_refused() -> None:
-    """Each is a process, and there are 1,024 at most."""
-    assert Settings.from_environment(vector_shard_points=1000).vector.shard_points == 1000
-    with pytest.raises(ValidationError, match="NOMEMORY_VECTOR_SHARD_POINTS"):
-        Settings.from_environment(vector_shard_points=999)

@@ -58,7 +58,7 @@ def _compared(settings: Settings) -> Check:
         return Check(_ON_DISK, "warn", f"cannot be read: {error}", _MENDED)
     if found is None:
         return Check(_ON_DISK, "skip", "no index of this embedder yet")
-    if found.is_whole:
+    if found.is_consistent:
         return Check(_ON_DISK, "ok", f"{found.points:,} vectors of {found.messages:,} messages agree with the log")
     finding = (
         f"{found.mismatched:,} of {found.messages:,} messages have other vectors than they should; "

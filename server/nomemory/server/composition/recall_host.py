@@ -27,7 +27,7 @@ from nomemory.server.rpc.recall_agent import AnsweredBy, Metadata, RecallHost
 from nomemory.server.rpc.recall_service import RecallService
 from nomemory.server.rpc.recall_stubs import RemoteQuery
 from nomemory.server.settings import Settings
-from nomemory.server.vector.space import ServingSpace
+from nomemory.server.vector.active_index import ServingSpace
 from nomemory.v1 import query_service_pb2_grpc
 
 if TYPE_CHECKING:

@@ -1,48 +1,44 @@
-"""What one model's vectors are searched with, and how far its index is. Vectors of two models are never compared."""
+"""The model and index that reads use. Vectors of two models are never compared."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
-
-from cachetools import TTLCache
+from dataclasses import dataclass
+from typing import Protocol
 
 from nomemory.server.admission.fair_slots import FairSlots, turn_at, waiting_elsewhere
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import index_unavailable
-from nomemory.server.log.position import FeedPosition
 from nomemory.server.message import Filter
 from nomemory.server.vector.protocol import VectorHit, VectorSearch
 
 
 class VectorProgress(Protocol):
-    """How far the vector index has come, user by user."""
+    """The progress of a vector index, per user."""
 
     async def behind(self, user_id: str, sequence: int) -> bool:
-        """Return whether a change of this user up to `sequence` is not applied yet."""
+        """Return whether a change of this user up to `sequence` may not be in the index yet."""
 
     def look(self) -> None:
-        """Have the log looked at now, because somebody waits for what another server may have written."""
+        """Poll the log now, because a read waits for what another server may have written."""
 
     def note_query(self, user_id: str) -> None:
-        """Remember that this user is being queried: their backlog goes first."""
+        """Record that this user is being queried: their backlog goes first."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorSpace:
-    """A model, and the index of what it has embedded.
+    """A model and the index of its vectors.
 
     Attributes:
-        name: of the collection; two spaces of a server have two.
-        embedder: makes the vectors.
-        vectors: finds the nearest of them, for so many reads at a time.
+        name: the name of the collection, which identifies the space in a server.
+        embedder: the model.
+        vectors: searches the index, for a limited number of reads at a time.
         direct: the same, for reads that have waited for their turn in another process.
-        progress: tells how far the index is.
+        progress: the progress of the index.
     """
 
     name: str
@@ -52,90 +48,11 @@ class VectorSpace:
     progress: VectorProgress
 
 
-@dataclass(frozen=True, slots=True)
-class IndexerStatus:
-    """How far the index has come. Counts and ids are of one user where one was asked for.
-
-    `fed` is up to where the work is known; what came later is not counted.
-    """
-
-    fed: FeedPosition
-    checkpoint: FeedPosition
-    pending: int
-    parked: int
-    parked_ids: tuple[str, ...]
-
-
-class SetAside(NamedTuple):
-    """A message that can never be taken: the change up to which that is known, and why."""
-
-    bucket: int
-    user_id: str
-    message_id: str
-    latest: int
-    reason: str
-
-
-class UserReached(NamedTuple):
-    """A user who is further than the bucket is."""
-
-    bucket: int
-    user_id: str
-    sequence: int
-
-
-class Filled(NamedTuple):
-    """How far an index is: where the next filler goes on, and what can never be taken."""
-
-    checkpoint: FeedPosition
-    aside: Sequence[SetAside]
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a filler has come.
-
-    Attributes:
-        checkpoint: up to where everything has been applied or set aside.
-        users: some who are further.
-        aside: what is set aside, if that may have changed.
-    """
-
-    checkpoint: FeedPosition = field(default_factory=FeedPosition)
-    users: tuple[UserReached, ...] = ()
-    aside: frozenset[SetAside] | None = None
-
-
-_USERS_MAX = 256
-
-
-class HotUsers:
-    """The users of the latest queries.
-
-    Args:
-        hot_s: how long after a query a user counts.
-        clock: gives seconds.
-    """
-
-    def __init__(self, hot_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._hot = TTLCache[str, None](_USERS_MAX, hot_s, clock)
-
-    def note(self, user_id: str) -> bool:
-        """Remember a query; tell whether the user was not hot before."""
-        is_new = user_id not in self._hot
-        self._hot[user_id] = None
-        return is_new
-
-    def users(self) -> list[str]:
-        """Return the hot users, the latest query first."""
-        return list(self._hot)[::-1]
-
-
 _RETRY_AFTER_S = 0.1
 
 
-class Served:
-    """A space that reads use: as a context it is the space, for one read."""
+class SpaceLease:
+    """Reference-counted lease on a vector space. Entering it returns the space, for one read."""
 
     __slots__ = ("_unused", "reads", "space")
 
@@ -145,41 +62,41 @@ class Served:
         self._unused: asyncio.Event | None = None
 
     def __enter__(self) -> VectorSpace:
-        """Begin a read."""
+        """Start a read."""
         self.reads += 1
         return self.space
 
     def __exit__(self, *_error: object) -> None:
-        """End it."""
+        """End a read."""
         self.reads -= 1
         if self._unused is not None and not self.reads:
             self._unused.set()
 
     async def unused(self) -> None:
-        """Wait until the last read has ended. None may begin meanwhile."""
+        """Wait until the last read has ended. No read may start meanwhile."""
         self._unused = asyncio.Event()
         if self.reads:
             await self._unused.wait()
 
 
 class ServingSpace:
-    """Gives each read the space of its beginning, for as long as it lasts.
+    """The space that reads use. A read keeps the space with which it started until it ends.
 
     Args:
-        space: the first one.
+        space: the first space.
     """
 
     def __init__(self, space: VectorSpace) -> None:
-        self._now = Served(space)
-        self._former: Served | None = None
+        self._now = SpaceLease(space)
+        self._former: SpaceLease | None = None
 
     @property
     def now(self) -> VectorSpace:
-        """The space of reads that begin now."""
+        """The space of reads that start now."""
         return self._now.space
 
-    def used(self) -> Served:
-        """Use one space for a whole read."""
+    def used(self) -> SpaceLease:
+        """Return a lease for one read."""
         return self._now
 
     def named(self, name: str) -> VectorSpace:
@@ -200,7 +117,7 @@ class ServingSpace:
         Until `forget_former` it can be had by its name.
         """
         former = self._former = self._now
-        self._now = Served(space)
+        self._now = SpaceLease(space)
         with suppress(TimeoutError):
             async with asyncio.timeout(longest_s):
                 await former.unused()

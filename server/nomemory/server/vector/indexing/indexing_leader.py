@@ -1,4 +1,4 @@
-"""The server's part in filling an index that several servers share: one of them at a time does."""
+"""Leader election among servers that share a vector index: one of them at a time fills it."""
 
 from __future__ import annotations
 
@@ -12,119 +12,119 @@ from typing import TYPE_CHECKING, Final
 
 from nomemory.server.faults import Fault
 from nomemory.server.structured_logs import get_logger
-from nomemory.server.vector.indexing.comparison import InStoreThread
-from nomemory.server.vector.indexing.store import IndexingStore
+from nomemory.server.vector.index_progress import IndexProgress
+from nomemory.server.vector.indexing.backlog_feed import BacklogFeed
+from nomemory.server.vector.indexing.reconcile import RunInStoreThread
 from nomemory.server.vector.protocol import VectorIndex
-from nomemory.server.vector.space import Progress
 
 if TYPE_CHECKING:
-    from nomemory.server.vector.shared.postgres_index import PostgresFillerLock
+    from nomemory.server.vector.shared.leader_lock import PostgresLeaderLock
 
 _log = get_logger("vectors")
 
 _RENEWALS: Final = 3
-"""How often the lock is renewed, or asked for, within its time."""
+"""How often the lock is renewed, or requested, within its lease."""
 _MARGIN: Final = 0.25
-"""The part of the lock's time before whose end nothing new is begun: clocks differ, and calls take time."""
+"""Nothing new is started in this last part of the lease: clocks differ, and calls take time."""
 _PUBLISH_S: Final = 0.02
-"""How long progress waits for more of it."""
+"""Minimum time between two publications."""
 
 
 @dataclass
-class Filler:
+class IndexingLeader:
     """Waits for the lock, and has this server's indexer fill the index while it is held.
 
     Attributes:
-        lock: whose holder fills.
-        store: the log and the backlog.
-        in_store_thread: runs what concerns the store, in its thread.
+        lock: its holder fills the index.
+        feed: the backlog and the log.
+        in_store_thread: runs what concerns the backlog and the log, in their thread.
         index: the index.
-        hot_users: names the users who are being queried.
-        note_query: is given users whom another server is queried about.
-        work_came: called when there may be work.
-        turns: how often this server has begun to fill. What was taken in hand in a turn before may be done by another.
+        hot_users: returns the users who are being queried.
+        on_query: called with users who are being queried at another server.
+        on_work: called when there may be work.
+        terms: how often this server became the leader. Work of a former term may be done by another server.
     """
 
-    lock: PostgresFillerLock
-    store: IndexingStore
-    in_store_thread: InStoreThread
+    lock: PostgresLeaderLock
+    feed: BacklogFeed
+    in_store_thread: RunInStoreThread
     index: VectorIndex
     hot_users: Callable[[], Sequence[str]]
-    note_query: Callable[[str], None]
-    work_came: Callable[[], None]
-    turns: int = field(default=0, init=False)
-    _published: Progress = field(default_factory=Progress, init=False)
+    on_query: Callable[[str], None]
+    on_work: Callable[[], None]
+    terms: int = field(default=0, init=False)
+    _published: IndexProgress = field(default_factory=IndexProgress, init=False)
     _safe_until: float = field(default=0.0, init=False)
     _progressed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _stopping: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     @property
     def may_write(self) -> bool:
-        """Whether this server has the lock for a while yet, so that it may write to the index."""
+        """Whether this server holds the lock long enough to write to the index."""
         return time.monotonic() < self._safe_until
 
-    def note_progress(self) -> None:
-        """Have it published soon how far the index is."""
+    def record_progress(self) -> None:
+        """Publish the progress soon."""
         self._progressed.set()
 
     def stop(self) -> None:
-        """Have `run` end, when it has published the rest. Nothing is being written any more."""
+        """Have `run` end after it has published the progress. Nothing is being written any more."""
         self._stopping.set()
         self._progressed.set()
 
     async def run(self) -> None:
-        """Work until `stop`. While the database cannot be reached nothing is filled, and it is tried again."""
+        """Work until `stop`. While the database is unavailable nothing is filled, and the lock is requested again."""
         try:
             while not self._stopping.is_set():
                 try:
-                    if await self.lock.take():
-                        await self._fill()
+                    if await self.lock.acquire():
+                        await self._lead()
                 except Fault as fault:
                     _log.debug("the vector index cannot be filled", cause=fault.message)
                     await self._lose()
                 await _wait(self._stopping, self.lock.lease_s / _RENEWALS)
         finally:
             self._safe_until = 0.0
-            await (self.lock.leave() if self._stopping.is_set() else self.lock.lose())
+            await (self.lock.release() if self._stopping.is_set() else self.lock.lose())
 
-    async def _fill(self) -> None:
+    async def _lead(self) -> None:
         """Fill the index until `stop`, or until the lock is lost."""
-        if not await self.lock.was_left():
-            await self._outwait_the_one_before()
+        if not await self.lock.was_released():
+            await self._outwait_former_leader()
         await self._begin()
         due_at = await self._renew()
-        self.work_came()
+        self.on_work()
         while not self._stopping.is_set():
             await self._publish_until(due_at)
             due_at = await self._renew()
         await self._publish()
 
-    async def _outwait_the_one_before(self) -> None:
+    async def _outwait_former_leader(self) -> None:
         """Wait as long as a server that was cut off from the database may believe that it has the lock."""
         for _ in range(_RENEWALS):
             await _wait(self._stopping, self.lock.lease_s / _RENEWALS)
             await self.lock.renew()
 
     async def _begin(self) -> None:
-        """Take up the work where the one before was, or anew where the engine has lost everything."""
-        await self.lock.begin(
-            self.store.log_name, await self.in_store_thread(self.store.backlog.followed), self.index.give_up
+        """Go on where the former leader was, or from the beginning if the engine has lost everything."""
+        await self.lock.start(
+            self.feed.log_name, await self.in_store_thread(self.feed.backlog.followed), self.index.reset
         )
-        filled = await self.lock.filled()
-        is_begun = filled.checkpoint.latest > 0
-        if is_begun and await self.in_store_thread(self.store.has_points) and not await self.index.count():
+        state = await self.lock.checkpoint()
+        is_begun = state.checkpoint.latest > 0
+        if is_begun and await self.in_store_thread(self.feed.log_has_points) and not await self.index.count():
             _log.error("the vector index is gone, and is built anew")
             await self.lock.start_over()
-            filled = await self.lock.filled()
-        await self.lock.queried(self.note_query)
-        await self.in_store_thread(partial(self.store.hold, filled.checkpoint, filled.aside))
-        self.turns += 1
-        self._published = Progress()
-        self.index.suspect.set()  # who filled it before may have been in the middle of something
+            state = await self.lock.checkpoint()
+        await self.lock.listen(self.on_query)
+        await self.in_store_thread(partial(self.feed.start_leading, state.checkpoint, state.dead_letters))
+        self.terms += 1
+        self._published = IndexProgress()
+        self.index.suspect.set()  # the former leader may have been interrupted
         _log.info("the vector index is filled by this server")
 
     async def _renew(self) -> float:
-        """Keep the lock; return when to do so again."""
+        """Renew the lock; return when to do so again."""
         began_at = time.monotonic()
         await self.lock.renew()
         self._safe_until = began_at + self.lock.lease_s * (1 - _MARGIN)
@@ -133,8 +133,8 @@ class Filler:
     async def _lose(self) -> None:
         self._safe_until = 0.0
         await self.lock.lose()
-        if self.store.fills():
-            await self.in_store_thread(self.store.let_go)
+        if self.feed.is_leading():
+            await self.in_store_thread(self.feed.stop_leading)
             _log.info("the vector index is no longer filled by this server")
 
     async def _publish_until(self, due_at: float) -> None:
@@ -145,7 +145,7 @@ class Filler:
             await _wait(self._stopping, _PUBLISH_S)
 
     async def _publish(self) -> None:
-        progress = await self.in_store_thread(partial(self.store.progress, self.hot_users()))
+        progress = await self.in_store_thread(partial(self.feed.progress, self.hot_users()))
         if progress != self._published:
             await self.lock.publish(progress)
             self._published = progress

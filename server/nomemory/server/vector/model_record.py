@@ -1,4 +1,4 @@
-"""The model that searches by meaning are answered with, as the data directory remembers it from run to run."""
+"""The record of the active model in the data directory, from which it is restored at the next start."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _OPENAI: Final = "https://api.openai.com/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class RememberedModel:
-    """How the model was chosen. No key is remembered.
+class ModelRecord:
+    """The settings of a model. API keys are not recorded.
 
     Attributes:
-        collection: the name of its vectors.
-        variables: the settings, by their variables, that the embedder was made from.
+        collection: the name of its collection.
+        variables: the settings of the embedder, by the names of their variables.
     """
 
     collection: str
@@ -33,7 +33,7 @@ class RememberedModel:
 
     @classmethod
     def of(cls, settings: Settings, collection: str) -> Self:
-        """Return what is to be remembered of the settings of a collection."""
+        """Build the record of a collection from the settings."""
         variables = {
             variable: value
             for field, variable in type(settings.embedder).names().items()
@@ -42,12 +42,13 @@ class RememberedModel:
         return cls(collection, {**variables, _ENDPOINT: _without_secrets(settings.openai.base_url)})
 
     def restored(self, settings: Settings) -> Settings:
-        """Return the settings of now with this model.
+        """Return the current settings with the recorded model.
 
-        An endpoint gets the key of now only if it is the same one; else that of NOMEMORY_EMBEDDING_FORMER_API_KEY.
+        The endpoint gets the current API key only if it is the same endpoint, otherwise the one of
+        NOMEMORY_EMBEDDING_FORMER_API_KEY.
 
         Raises:
-            ValidationError: what is remembered is no valid setting any more.
+            ValidationError: the recorded settings are no longer valid.
         """
         same = self.variables.get(_ENDPOINT) == _without_secrets(settings.openai.base_url)
         key = settings.embedder.former_api_key or (settings.openai.api_key if same else None)
@@ -56,30 +57,30 @@ class RememberedModel:
         return settings.with_changes(**changes, openai_api_key=key)
 
 
-def read_remembered(path: Path) -> RememberedModel | None:
-    """Return what was written; None if there is nothing that makes sense."""
+def read_model_record(path: Path) -> ModelRecord | None:
+    """Read a record; None if it is missing or damaged."""
     try:
         written = orjson.loads(path.read_bytes())
-        return RememberedModel(str(written["collection"]), dict(written["variables"]))
+        return ModelRecord(str(written["collection"]), dict(written["variables"]))
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 
 
-def write_remembered(path: Path, model: RememberedModel) -> None:
-    """Write in one step, so that a crash leaves the whole of this or the one before; nothing if it is there already.
+def write_model_record(path: Path, record: ModelRecord) -> None:
+    """Write a record atomically, unless the file has it already.
 
     Raises:
         OSError: it cannot be written.
     """
-    written = orjson.dumps({"collection": model.collection, "variables": model.variables}, default=str)
-    if path.exists() and path.read_bytes() == written:
+    content = orjson.dumps({"collection": record.collection, "variables": record.variables}, default=str)
+    if path.exists() and path.read_bytes() == content:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    put(path, written)
+    put(path, content)
 
 
 def _without_secrets(url: str | None) -> str:
-    """Return an endpoint without what may be a name and a password in it; OpenAI's own, where none is set."""
+    """Return an endpoint without a user name and password; the one of OpenAI, if none is set."""
     parts = urlsplit(url or _OPENAI)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, "", ""))

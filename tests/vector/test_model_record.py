@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.server.composition.vector_spaces import FormerModelLostError, former_model
+from nomemory.server.composition.former_model import FormerModelLostError, former_model
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.log.feed import Touched
@@ -15,7 +15,7 @@ from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.vector.collection import collection_named
 from nomemory.server.vector.indexing.backlog import Backlog
-from nomemory.server.vector.remembered_model import RememberedModel, read_remembered, write_remembered
+from nomemory.server.vector.model_record import ModelRecord, read_model_record, write_model_record
 
 HERE, ELSEWHERE = "https://name:password@models.example/v1?key=k", "https://other.example/v1"
 
@@ -27,9 +27,9 @@ def settings(url: str | None, model: str, **more: object) -> Settings:
     )  # fmt: skip
 
 
-def kept(tmp_path: Path, former: Settings) -> RememberedModel:
-    write_remembered(tmp_path / "model.json", RememberedModel.of(former, "small-8"))
-    found = read_remembered(tmp_path / "model.json")
+def kept(tmp_path: Path, former: Settings) -> ModelRecord:
+    write_model_record(tmp_path / "model.json", ModelRecord.of(former, "small-8"))
+    found = read_model_record(tmp_path / "model.json")
     assert found is not None
     return found
 
@@ -67,8 +67,8 @@ def test_openai_itself_is_remembered_by_its_address(tmp_path: Path) -> None:
 @pytest.mark.parametrize("written", ["", "{}", "[]", '{"collection": "c", "variables": 7}'])
 def test_what_makes_no_sense_is_nothing(tmp_path: Path, written: str) -> None:
     (tmp_path / "model.json").write_text(written)
-    assert read_remembered(tmp_path / "model.json") is None
-    assert read_remembered(tmp_path / "none.json") is None
+    assert read_model_record(tmp_path / "model.json") is None
+    assert read_model_record(tmp_path / "none.json") is None
 
 
 def test_a_former_model_that_is_another_one_by_now_leaves_the_file_of_kept_vectors_alone(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_former_model_that_is_another_one_by_now_leaves_the_file_of_kept_vecto
     backlog.feed([Touched(1, "u", "m")], FeedPosition.at(1))
     backlog.mark_applied(backlog.take([], 1))
     backlog.close()
-    write_remembered(directory.model, RememberedModel.of(settings(HERE, "small"), "gone-8"))
+    write_model_record(directory.model, ModelRecord.of(settings(HERE, "small"), "gone-8"))
     now = settings(HERE, "large")
     with pytest.raises(FormerModelLostError, match="have small in its place"):
         former_model(now, directory, Now(8), log, StandingFaults())

@@ -14,9 +14,10 @@ from nomemory.server.log.feed import Touched
 from nomemory.server.log.position import BUCKETS, FeedPosition, LogIdentity, LogPosition
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.vector.indexing.backlog import Backlog, BacklogReader
-from nomemory.server.vector.indexing.comparison import Compared, Comparison, ExpectedPoints, Orphan
-from nomemory.server.vector.indexing.store import IndexingStore
-from nomemory.server.vector.indexing.upkeep import Upkeep
+from nomemory.server.vector.indexing.backlog_feed import BacklogFeed
+from nomemory.server.vector.indexing.expected_points import Differences, ExpectedPoints, Orphan
+from nomemory.server.vector.indexing.maintenance import IndexMaintenance
+from nomemory.server.vector.indexing.reconcile import Reconciliation
 from nomemory.server.vector.protocol import StoredPoints
 
 LATE, LOST = Touched(1, "u", "late"), Touched(2, "u", "lost")
@@ -28,9 +29,9 @@ class Expected:
     def users(self, after: str) -> list[str]:
         return [] if after else ["u"]
 
-    def compared(self, _users: Sequence[str], stored: Sequence[Counter[int]], _until: int) -> Compared:
+    def compare(self, _users: Sequence[str], stored: Sequence[Counter[int]], _until: int) -> Differences:
         orphans = [one for one in (ORPHAN, LEAVING) if one.sequence in stored[0]]
-        return Compared(2, [one for one in (LATE, LOST) if one.sequence not in stored[0]], orphans)
+        return Differences(2, [one for one in (LATE, LOST) if one.sequence not in stored[0]], orphans)
 
 
 ORPHAN, LEAVING = Orphan("u", 3), Orphan("u", 4)
@@ -59,7 +60,7 @@ async def test_what_came_into_the_index_or_left_it_while_it_was_read_is_not_wron
         cleared.extend(orphans)
 
     expected, until = cast("ExpectedPoints", Expected()), FeedPosition.at(2)
-    found = await Comparison(cast("Any", Index()), expected, here, until, report, clear).run()
+    found = await Reconciliation(cast("Any", Index()), expected, here, until, report, clear).run()
     assert (found.mismatched, reported) == (1, [LOST])
     assert (found.orphans, cleared) == (1, [ORPHAN])
 
@@ -86,17 +87,17 @@ async def at_once(job: Callable[[], object]) -> object:
 
 async def test_nobody_waits_for_work_that_was_given_up(tmp_path: Path) -> None:
     backlog = Backlog(tmp_path / "vectors.db")
-    store = IndexingStore(cast("Any", Feed()), backlog, DIMENSION, None, is_shared=True)
-    store.hold(FeedPosition((5,) * BUCKETS), ())
+    feed = BacklogFeed(cast("Any", Feed()), backlog, DIMENSION, None, is_shared=True)
+    feed.start_leading(FeedPosition((5,) * BUCKETS), ())
     index = cast("Any", type("Index", (), {"suspect": asyncio.Event()}))
     progress = BacklogReader(tmp_path / "vectors.db")
-    upkeep = Upkeep(
-        index, store, cast("Any", at_once), progress, store.expected_points(1000), StandingFaults(), lambda: None
+    maintenance = IndexMaintenance(
+        index, feed, cast("Any", at_once), progress, feed.expected_points(1000), StandingFaults(), lambda: None
     )
-    waiting = asyncio.create_task(upkeep._worked_off())
+    waiting = asyncio.create_task(maintenance._catch_up())
     await asyncio.sleep(0.5)
     assert not waiting.done()
-    store.let_go()
+    feed.stop_leading()
     async with asyncio.timeout(15):
         await waiting
     progress.close()
