@@ -97,7 +97,7 @@ async def limited(limits: Limits | None = None, **settings: float) -> AsyncItera
     queries = Queries()
     services: list[Service] = [queries, Ingest(queries)]
     access = Access(LocalAuthenticator(), configured.limits.id_max_chars)
-    pipeline = Pipeline(services, access, configured.timing, limits=limits)
+    pipeline = Pipeline(services, access, configured.timing.deadline_default_s, limits=limits)
     health = ServerHealth(pipeline.service_names)
     server = GrpcServer(pipeline, health, configured)
     bound = await server.start(ListenAddress("127.0.0.1", 0))

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from google.protobuf.message import Message as ProtoMessage
 
@@ -21,8 +21,10 @@ from nomemory.server.api.service import Method, Reply, Service, methods_of
 from nomemory.server.identity.access import Access, RequiredScopes, confine
 from nomemory.server.identity.user_fields import show_users
 from nomemory.server.metrics.meters import Meters
-from nomemory.server.settings.serving import TimingSettings
 from nomemory.spans.span import CallTracer
+
+_BULK_TIMEOUT_S: Final = 3600.0
+"""Timeout of imports and exports whose client sets none."""
 
 Read: TypeAlias = Callable[[Reserve], Awaitable[ProtoMessage]]
 """Read and parse the one request of a call.
@@ -71,7 +73,7 @@ class Pipeline:
     Args:
         services: what is served.
         access: authenticates callers and authorizes calls.
-        timing: deadlines of calls whose client sets none.
+        default_timeout_s: timeout of a call whose client sets none.
         limits: on what all calls hold together.
         admission: decides when an expensive read may run.
         hooks: run before each handler.
@@ -89,7 +91,7 @@ class Pipeline:
         self,
         services: Sequence[Service],
         access: Access,
-        timing: TimingSettings,
+        default_timeout_s: float,
         *,
         limits: Limits | None = None,
         admission: AdmissionControl | None = None,
@@ -102,7 +104,7 @@ class Pipeline:
         self.limits = limits or Limits()
         self.meters = meters or Meters()
         self._access = access
-        self._timing = timing
+        self._default_timeout_s = default_timeout_s
         self._admission: AdmissionControl = admission or _NoAdmissionControl()
         self._hooks = tuple(hooks)
         self._tracer = tracer
@@ -203,8 +205,8 @@ class Pipeline:
         if incoming.timeout_s is not None:
             return incoming.timeout_s
         if method.served.is_bulk:
-            return self._timing.deadline_import_s
-        return max(self._timing.deadline_default_s, method.served.min_deadline_s)
+            return _BULK_TIMEOUT_S
+        return max(self._default_timeout_s, method.served.min_deadline_s)
 
     async def _authorize(self, call: _RunningCall) -> CallContext:
         """Authenticate the caller, and authorize the call. A recall is bound to its user here."""

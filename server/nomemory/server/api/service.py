@@ -30,7 +30,7 @@ class ServedMethod:
     Attributes:
         required: what its caller needs.
         handler: answers it, of the kind that the contract declares.
-        is_bulk: whether a call may take long: if its client sets no deadline, it gets the deadline of imports.
+        is_bulk: whether a call may take long: if its client sets no deadline, it gets the timeout of imports.
         min_deadline_s: the least deadline of a call whose client sets none.
     """
 

@@ -89,7 +89,8 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
             "gRPC interceptors do not see calls over HTTP: pass functions in `before_handler` instead, or do not set "
             "NOMEMORY_HTTP and NOMEMORY_INSPECT"
         )
-    pipeline = Pipeline(services, access, settings.timing, hooks=host.before_handler, meters=meters, tracer=tracer)
+    timeout_s = settings.timing.deadline_default_s
+    pipeline = Pipeline(services, access, timeout_s, hooks=host.before_handler, meters=meters, tracer=tracer)
     health = ServerHealth(pipeline.service_names)
     grpc_server = GrpcServer(pipeline, health, settings, host.grpc, is_shared=is_shared)
     made: list[_Named] = [("grpc", grpc_server, addresses.grpc)]

@@ -146,8 +146,6 @@ class TimingSettings(SettingsGroup):
     heading: ClassVar[str] = "Time"
 
     deadline_default_s: float = Field(30.0, gt=0, description="Deadline where a client sets none.")
-    deadline_import_s: Fixed[float] = 3600.0
-    """The same, for ImportMessages and ExportMessages."""
     drain_s: float = Field(5.0, ge=0, description="How long calls in flight may finish after SIGTERM.")
     cursor_lifetime_s: Fixed[float] = 86_400.0
     """How long a cursor can be used."""
