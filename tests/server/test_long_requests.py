@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -137,3 +138,20 @@ def test_a_filter_is_looked_into() -> None:
     with pytest.raises(Fault) as refused_by:
         asyncio.run(READS.parse(raw))
     assert [one.field for one in refused_by.value.violations] == ["metadata"]
+
+
+def test_entries_of_all_messages_together_are_few_and_others_run_while_they_are_counted() -> None:
+    tiny = b"\x1a\x00" * (MANY - 1)
+    message = b"\x0a" + bytes([len(tiny) & 0x7F | 0x80, len(tiny) >> 7 & 0x7F | 0x80, len(tiny) >> 14]) + tiny
+
+    async def longest_turn_s() -> float:
+        parsing, longest_s = asyncio.ensure_future(WRITES.parse(message * 400)), 0.0
+        while not parsing.done():
+            began = time.perf_counter()
+            await asyncio.sleep(0)
+            longest_s = max(longest_s, time.perf_counter() - began)
+        with pytest.raises(Fault, match="in all"):
+            parsing.result()
+        return longest_s
+
+    assert asyncio.run(longest_turn_s()) < 1.0

@@ -8,7 +8,6 @@ is parsed in pieces with other calls in between. Merging the pieces of an encode
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -25,6 +24,10 @@ _SMALL_MESSAGE_BYTES: Final = 4_096
 """The entries of a nested message up to this size are not counted."""
 _MAX_ENTRIES: Final = 20_000
 """Entries of a request or of a message nested in it: ids, messages, metadata, numbers that are not packed."""
+_MAX_NESTED_ENTRIES: Final = 100_000
+"""Entries of all messages in a request that are larger than `_SMALL_MESSAGE_BYTES`."""
+_FIELDS_AT_ONCE: Final = 1_000
+"""Fields of a request that are counted before other calls run."""
 MAX_READ_BYTES: Final = 1 << 20
 """The size of a request that writes nothing. 500 ids of 128 characters take a quarter of it."""
 _VARINT, _FIXED_64, _LENGTH_DELIMITED, _FIXED_32 = 0, 1, 2, 5
@@ -68,7 +71,7 @@ class RequestParser:
             message = f"the request of a read has at most {MAX_READ_BYTES} bytes, got {len(encoded)}"
             raise Fault(Reason.ERROR_REASON_REQUEST_TOO_LARGE, message)
         start = 0
-        for end in _piece_ends(_top_level_ends(encoded, self._request_type)):
+        for end in _piece_ends(await _field_ends(encoded, self._request_type)):
             self._merge(request, encoded[start:end])
             start = end
             await asyncio.sleep(0)
@@ -81,15 +84,24 @@ class RequestParser:
             raise _malformed(self._request_type) from None
 
 
-def _top_level_ends(encoded: bytes, message_type: Descriptor) -> list[int]:
-    """Return where the fields of a request end. Count its entries, and those of the messages in it."""
-    ends = []
-    for field in _fields(encoded, 0, len(encoded), message_type):
+async def _field_ends(encoded: bytes, request_type: Descriptor) -> list[int]:
+    """Return where the fields of a request end. Count its entries, and those of the large messages in it.
+
+    Raises:
+        Fault: INVALID_FIELD, there are too many; MALFORMED_REQUEST, it is not a message.
+    """
+    ends, entries = [], 0
+    for field in _fields(encoded, 0, len(encoded), request_type):
         ends.append(field.end)
-        declared = message_type.fields_by_number.get(field.number)
-        nested_type = declared.message_type if declared is not None else None
-        if nested_type is not None and field.end - field.start > _SMALL_MESSAGE_BYTES:
-            deque(_fields(encoded, field.start, field.end, nested_type), maxlen=0)
+        declared = request_type.fields_by_number.get(field.number)
+        nested_type = declared and declared.message_type
+        if declared and nested_type and field.end - field.start > _SMALL_MESSAGE_BYTES:
+            entries += sum(1 for _ in _fields(encoded, field.start, field.end, nested_type))
+            if entries > _MAX_NESTED_ENTRIES:
+                raise invalid([Violation(declared.name, f"must have at most {_MAX_NESTED_ENTRIES} entries in all")])
+            await asyncio.sleep(0)
+        elif len(ends) % _FIELDS_AT_ONCE == 0:
+            await asyncio.sleep(0)
     return ends
 
 
@@ -138,12 +150,14 @@ def _read_field(encoded: bytes, start: int, end: int, message_type: Descriptor) 
 
 def _read_varint(encoded: bytes, start: int, end: int, message_type: Descriptor) -> tuple[int, int]:
     """Return a number and where it ends."""
-    value = 0
-    for position, shift in zip(range(start, end), range(0, _MAX_VARINT_BITS, 7), strict=False):
-        byte = encoded[position]
+    value = shift = 0
+    while start < end and shift < _MAX_VARINT_BITS:
+        byte = encoded[start]
+        start += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:  # noqa: PLR2004 - the last byte of a number has no such bit
-            return value, position + 1
+            return value, start
+        shift += 7
     raise _malformed(message_type)
 
 
