@@ -21,7 +21,8 @@ from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.model.memory_view import Section
 from nomemory.recall.reading.answer import LOOK_UPS, answer_in, answer_schema
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(600, func_only=True)
+"""The fixture may have to download the model first, which no limit counts."""
 
 ROOT = Path(__file__).parents[3]
 NOT_INSTALLED = 3
