@@ -30,7 +30,6 @@ class ServerProcess:
     """Runs `nomemory serve` with its default settings, or those of some variables, over a data directory."""
 
     data: Path
-    workers: int
     embedder: str = "none"
     variables: Mapping[str, str] = field(default_factory=dict)
     target: str = ""
@@ -42,8 +41,6 @@ class ServerProcess:
         """Start, and note how long it takes until a health check is answered and a read works."""
         command = [str(Path(sys.executable).with_name("nomemory")), "serve", "--listen", "127.0.0.1:0"]
         command += ["--http", "127.0.0.1:0"]
-        if self.workers > 1:
-            command += ["--workers", str(self.workers)]
         environment = {
             **os.environ,
             "NOMEMORY_DATA": str(self.data),

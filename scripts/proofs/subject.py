@@ -21,7 +21,7 @@ _START = "from nomemory.cli.main import main; main()"
 _READY_S = 120.0
 _EXIT_S = 30.0
 _ALONE_S = 15.0
-"""How long workers may outlive their writer."""
+"""How long workers may outlive the server."""
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ ANSWERED_BY = "x-answered-by"
 
 
 class Stamp(grpc.aio.ServerInterceptor):
-    """Says in initial metadata which process answers a call of one reply."""
+    """Says in initial metadata that it has seen a call of one reply."""
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
@@ -39,14 +39,10 @@ class Stamp(grpc.aio.ServerInterceptor):
         )
 
 
-def make() -> HostInterceptors:
-    return HostInterceptors(outer=(Stamp(),))
-
-
 def announce(address: Addresses) -> None:
     sys.stdout.write(f"{address}\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    serve(Settings.from_environment(), announce, interceptors=make)
+    serve(Settings.from_environment(), announce, interceptors=HostInterceptors(outer=(Stamp(),)))

@@ -76,7 +76,7 @@ class Server:
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server for all of these tests, with a page of two megabytes."""
     process = subprocess.Popen(
-        command(), env=environment(tmp_path_factory.mktemp("bounds"), 1, MALLOC_MMAP_THRESHOLD_="200000", **FEW),
+        command(), env=environment(tmp_path_factory.mktemp("bounds"), MALLOC_MMAP_THRESHOLD_="200000", **FEW),
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip
     assert process.stdout

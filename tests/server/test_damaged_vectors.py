@@ -194,7 +194,7 @@ def test_a_server_leaves_an_index_alone_whose_layout_cannot_be_read_now(spread: 
     layout.unlink()
     layout.mkdir()  # the system refuses to read it, even for root
     with pytest.raises(click.ClickException, match="layout of the vector index cannot be read: Is a directory"):
-        run(settings_of(data), {})
+        run(settings_of(data))
     layout.rmdir()
     layout.write_bytes(kept)
     assert asyncio.run(check_vector_index(settings_of(data))) == Findings(messages=USERS * EACH, points=USERS * EACH)

@@ -6,7 +6,7 @@ import asyncio
 
 from nomemory.recall.model.result import RecallResult, Step
 from nomemory.recall.skills.loader import Skill, SkillLibrary
-from nomemory.server.composition.recall_host import host_budget, skill_folders
+from nomemory.server.composition.recall_wiring import host_budget, skill_folders
 from nomemory.server.identity.access import Admission, BoundUser
 from nomemory.server.identity.caller import Caller
 from nomemory.server.rpc.call import Call

@@ -10,7 +10,7 @@ from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.tools.query_stub import QueryServiceUnavailableError
-from nomemory.server.composition.recall_host import host_budget, skill_folders
+from nomemory.server.composition.recall_wiring import host_budget, skill_folders
 from nomemory.server.faults import Fault
 from nomemory.server.identity.access import Admission, BoundUser
 from nomemory.server.identity.caller import LOCAL

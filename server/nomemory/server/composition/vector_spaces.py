@@ -14,16 +14,17 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from nomemory.server.cannot_start import CannotStartError
+from nomemory.server.composition.commit_signal import CommitSignal
 from nomemory.server.composition.log_store import LogStore
-from nomemory.server.composition.log_watch import CommitSignal
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.wrappers import WatchedEmbedder
 from nomemory.server.log.position import LogPosition
-from nomemory.server.metrics.meters import Meters, Roster
+from nomemory.server.metrics.meters import Meters
+from nomemory.server.metrics.process_registry import ProcessRegistry
 from nomemory.server.processes.supervisor import Supervisor
-from nomemory.server.processes.watch import WatchPolicy
+from nomemory.server.processes.watchdog import WatchPolicy
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import QDRANT, VECTOR_ENGINE, VECTOR_INDEX, StandingFaults
 from nomemory.server.tracing.traced import traced_embedder, traced_vectors
@@ -62,14 +63,14 @@ class VectorSpaces:
         directory: where the collections are.
         store: opens the log's feed.
         committed: tells the indexers that the log has changed.
-        roster: lists the processes of indexes.
+        processes: lists the processes of indexes.
         log_id: which log it is.
     """
 
     directory: DataDirectory
     store: LogStore
     committed: CommitSignal
-    roster: Roster
+    processes: ProcessRegistry
     log_id: str
 
     def build(
@@ -106,7 +107,7 @@ class VectorSpaces:
     def _index(
         self, settings: Settings, embedder: Embedder, faults: StandingFaults, stack: AsyncExitStack
     ) -> VectorIndex:
-        policy = WatchPolicy(settings.processes, faults, self.roster)
+        policy = WatchPolicy(settings.processes, faults, self.processes)
         index = choose_vector_index(settings, self.directory.vectors, embedder, policy, log_id=self.log_id)
         stack.push_async_callback(index.close)
         return index
@@ -131,9 +132,8 @@ class VectorSpaces:
 
 
 def _space(settings: Settings, embedder: Embedder, index: VectorIndex, indexer: VectorIndexer) -> VectorSpace:
-    searched = traced_vectors(index, settings)
-    shared = SharedVectors(searched, settings.reads.vectors_max)
-    return VectorSpace(indexer.collection, embedder, shared, searched, indexer)
+    vectors = SharedVectors(traced_vectors(index, settings), settings.reads.vectors_max)
+    return VectorSpace(indexer.collection, embedder, vectors, indexer)
 
 
 _LOST = (
@@ -210,7 +210,7 @@ def _made(settings: Settings, known: RememberedModel, faults: StandingFaults, me
         watched.append(WatchedEmbedder(traced_embedder(model, settings)))
         return watched[0]
 
-    policy = WatchPolicy(settings.processes, faults, meters.roster)
+    policy = WatchPolicy(settings.processes, faults, meters.processes)
     embedder = choose_embedder(of_former, policy, watch, meters)
     return FormerModel(of_former, embedder, watched[0])
 

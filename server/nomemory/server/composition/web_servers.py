@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.tls import tls_files
 from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.metrics.text import Exposition
+from nomemory.server.metrics.exporter import MetricsExporter
 from nomemory.server.overload.open_files import affordable
 from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.settings import Settings
@@ -22,9 +22,7 @@ def web_servers(
     addresses: Addresses,
     settings: Settings,
     access: Access,
-    exposition: Exposition | None,
-    *,
-    is_shared: bool,
+    exporter: MetricsExporter | None,
 ) -> Iterator[tuple[str, AsgiServer, ListenAddress]]:
     """Make the one that serves calls, and the one that serves metrics and nothing else; each with its name and address.
 
@@ -33,13 +31,12 @@ def web_servers(
         addresses: where to serve.
         settings: limits, TLS.
         access: decides who may call what.
-        exposition: answers scrapes; None: nothing does.
-        is_shared: other processes serve calls at the same address. Somebody has to hold it for all of them.
+        exporter: answers scrapes; None: there are no metrics.
     """
-    page = MetricsPage(exposition, path.bounds, access, settings) if exposition else None
+    page = MetricsPage(exporter, path.bounds, access, settings) if exporter else None
     tls = tls_files(settings)
     if addresses.http is not None:
-        limits = ConnectionLimits(settings, affordable(settings).http, is_shared)
+        limits = ConnectionLimits(settings, affordable(settings).http)
         application = application_of_calls(path, settings, page)
 
         def stays(connection: Connection) -> bool:

@@ -1,13 +1,10 @@
-"""Samples as Prometheus reads them: its text format, version 0.0.4.
-
-The protocol of what answers a scrape.
-"""
+"""The text format of Prometheus, version 0.0.4."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Final, Protocol
+from typing import Final
 
 from nomemory.server.metrics.catalog import CATALOG, Family
 from nomemory.server.metrics.samples import Distribution, Labels, Samples, Value
@@ -16,7 +13,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def text_of(samples: Samples) -> bytes:
-    """Write samples. A family without any still says what it is."""
+    """Write samples. A family without samples has its help and type."""
     return "".join(_lines(samples)).encode()
 
 
@@ -47,14 +44,3 @@ def _braced(named: Sequence[str]) -> str:
 
 def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-class Exposition(Protocol):
-    """Tells of all processes of a server, whichever of them is asked."""
-
-    async def text(self) -> bytes:
-        """Return the figures of now, as Prometheus reads them.
-
-        Raises:
-            Fault: STORAGE_UNAVAILABLE, the process that knows them is gone.
-        """

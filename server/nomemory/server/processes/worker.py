@@ -1,4 +1,4 @@
-"""A worker process that is started on demand, for calls that would hold this process's interpreter lock."""
+"""A worker process that is started by its first call, for calls that would hold the server's interpreter lock."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 from nomemory.server.backoff import Backoff
 from nomemory.server.processes.child_process import ChildProcess
-from nomemory.server.processes.connection import CallFailedError, PipeClosedError
-from nomemory.server.processes.launch import (
-    Launch,
+from nomemory.server.processes.ipc_connection import CallFailedError, PipeClosedError
+from nomemory.server.processes.spawn import Launch
+from nomemory.server.processes.watchdog import WatchPolicy
+from nomemory.server.processes.worker_errors import (
     WorkerError,
     WorkerFailedError,
     WorkerLostError,
     WorkerSlowError,
     WorkerUnavailableError,
 )
-from nomemory.server.processes.watch import WatchPolicy
 
-_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 5.0
+_FIRST_RESTART_DELAY_S, _LONGEST_RESTART_DELAY_S = 0.1, 5.0
 
 
 class Worker:
@@ -41,7 +41,7 @@ class Worker:
         self._child: ChildProcess | None = None
         self._starting: asyncio.Task[ChildProcess] | None = None
         self._reviving: asyncio.Task[None] | None = None
-        self._backoff = Backoff(_FIRST_DELAY_S, _LONGEST_DELAY_S, at_once=True)
+        self._backoff = Backoff(_FIRST_RESTART_DELAY_S, _LONGEST_RESTART_DELAY_S, at_once=True)
         self._closed = False
 
     @property

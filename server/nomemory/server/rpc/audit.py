@@ -16,7 +16,6 @@ from typing import Final, Literal
 import orjson
 
 from nomemory.server.log.protocol import Outcome
-from nomemory.server.logs import process_fields
 from nomemory.server.message import Message
 from nomemory.server.rpc.call import Call
 from nomemory.server.standard_error import log_stream
@@ -77,7 +76,6 @@ class Audit:
             "request_id": call.request_id,
             "event": "audit",
             "level": "info",
-            **process_fields(),
             **trace_fields(),
             "timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
         }

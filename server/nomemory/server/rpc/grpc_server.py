@@ -100,13 +100,11 @@ class GrpcServer:
     Args:
         path: what they pass.
         settings: limits, TLS.
-        is_shared: other processes serve at the same address. Somebody has to hold it for all of them.
     """
 
-    def __init__(self, path: CallPath, settings: Settings, *, is_shared: bool) -> None:
+    def __init__(self, path: CallPath, settings: Settings) -> None:
         self._path = path
         self._settings = settings
-        self._is_shared = is_shared
         self._tls = tls_files(settings)
         self._server = RestartingServer(self._listen)
 
@@ -124,7 +122,7 @@ class GrpcServer:
         await self._server.stop(grace_s)
 
     def _listen(self, at: ListenAddress) -> tuple[grpc.aio.Server, ListenAddress]:
-        server = _server(self._settings, self._path.interceptors, is_shared=self._is_shared)
+        server = _server(self._settings, self._path.interceptors)
         server.add_generic_rpc_handlers(self._path.handlers)
         health_pb2_grpc.add_HealthServicer_to_server(self._path.health, server)
         if self._settings.server.reflection:
@@ -132,28 +130,24 @@ class GrpcServer:
         return server, _bind(server, at, self._tls)
 
 
-def _server(
-    settings: Settings, interceptors: Sequence[grpc.aio.ServerInterceptor], *, is_shared: bool
-) -> grpc.aio.Server:
+def _server(settings: Settings, interceptors: Sequence[grpc.aio.ServerInterceptor]) -> grpc.aio.Server:
     return grpc.aio.server(
         interceptors=interceptors,
         options=[
-            *_connection_limits(settings, is_shared=is_shared),
+            *_connection_limits(settings),
             # Without this a second server on the same port binds silently and takes half of the connections.
-            ("grpc.so_reuseport", int(is_shared)),
+            ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", settings.limits.request_max_bytes),
             ("grpc.max_send_message_length", -1),
         ],
     )
 
 
-def _connection_limits(settings: Settings, *, is_shared: bool) -> list[tuple[str, int]]:
+def _connection_limits(settings: Settings) -> list[tuple[str, int]]:
     connections = settings.connections
-    # A connection stays with the process that accepted it. Ending connections now and then spreads them again.
-    age_s = settings.workers.connection_s if is_shared else connections.connection_age_s
     limits_s = {
         "grpc.max_connection_idle_ms": connections.connection_idle_s,
-        "grpc.max_connection_age_ms": age_s,
+        "grpc.max_connection_age_ms": connections.connection_age_s,
         "grpc.max_connection_age_grace_ms": connections.connection_grace_s,
         "grpc.server_handshake_timeout_ms": connections.connection_handshake_s,
         "grpc.keepalive_time_ms": connections.keepalive_s,

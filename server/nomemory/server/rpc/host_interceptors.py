@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import grpc
@@ -29,12 +28,3 @@ class HostInterceptors:
 
     outer: tuple[grpc.aio.ServerInterceptor, ...] = ()
     inner: tuple[grpc.aio.ServerInterceptor, ...] = ()
-
-
-MakeInterceptors = Callable[[], HostInterceptors]
-"""Makes them, once in every process that serves. A function of a module, which each of these processes imports."""
-
-
-def no_interceptors() -> HostInterceptors:
-    """Make none."""
-    return HostInterceptors()

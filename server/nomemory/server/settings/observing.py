@@ -30,8 +30,6 @@ class MetricsSettings(SettingsGroup):
     )
     connections_max: Fixed[int] = 16
     """Most connections at that port; further ones are closed."""
-    collect_s: Fixed[float] = 1.0
-    """How long the processes of a server may take to say what they counted."""
 
 
 class TracingSettings(SettingsGroup):

@@ -172,7 +172,6 @@ class ModelChange:
         until: how far an index has to have come.
         patience_s: how long the model that serves may fail while another one is coming.
         read_s: how long a read may last that has begun before the switch.
-        announce: has the readers in other processes follow.
     """
 
     spaces: SpacesInUse
@@ -181,7 +180,6 @@ class ModelChange:
     until: FeedPosition
     patience_s: float
     read_s: float
-    announce: Callable[[VectorSpace], Awaitable[None]]
     _parked_before: int = field(default=0, init=False)
 
     async def run(self) -> None:
@@ -231,12 +229,11 @@ class ModelChange:
         self.spaces.advance(coming, notice)
         say = _log.warning if notice else _log.info
         say("searches by meaning have changed the model", former=former.space.name, now=coming.space.name)
-        await asyncio.gather(self.serving.replace(coming.space, self.read_s), self.announce(coming.space))
+        await self.serving.replace(coming.space, self.read_s)
 
     async def _retire(self) -> None:
         """Close what was replaced, now that no read uses it."""
         former = self.spaces.former
         if former is not None:
-            self.serving.forget_former()
             await former.close()
             self.spaces.former = None

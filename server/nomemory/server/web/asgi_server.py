@@ -102,7 +102,7 @@ class Listener:
         places = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, _, _, _, place in places:
             at = (place[0], port, *place[2:])
-            own = socket.create_server(at, family=family, backlog=_BACKLOG, reuse_port=self.limits.is_shared)
+            own = socket.create_server(at, family=family, backlog=_BACKLOG)
             self._sockets.append(own)
             own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # so what is accepted has it, on any event loop
             port = own.getsockname()[1]

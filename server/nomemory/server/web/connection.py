@@ -36,14 +36,12 @@ class ConnectionLimits:
     Attributes:
         settings: the limits of heads, and how long a connection may be idle.
         connections_max: how many there may be.
-        is_shared: other processes serve at the same address. An old connection is not used again, so clients spread.
         body_s: how long the body of a request may take.
         answer_s: how long its answer may take, until the client has taken it.
     """
 
     settings: Settings
     connections_max: int
-    is_shared: bool = False
     body_s: float = inf
     answer_s: float = inf
 
@@ -182,11 +180,6 @@ class Connection(HttpToolsProtocol):
     def is_working(self) -> bool:
         """Return whether a request of it is being answered."""
         return self.cycle is not None and not self.cycle.response_complete
-
-    def is_aged(self) -> bool:
-        """Return whether the connection is not used again."""
-        age_s = self._limits.settings.workers.connection_s
-        return self._limits.is_shared and self.loop.time() - self.opened > age_s
 
     def abort(self) -> None:
         """End the connection at once."""

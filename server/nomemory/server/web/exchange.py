@@ -159,9 +159,9 @@ class Exchange:
         await self.end(body)
 
     async def start(self, status: int, headers: Headers) -> None:
-        """Begin to answer; the connection is not used again if it is old, or has the rest of a body in it."""
+        """Begin to answer; the connection is not used again if it has the rest of a body in it."""
         self.is_answered = True
-        if not self._is_read or self.connection.is_aged():
+        if not self._is_read:
             headers = (*headers, (b"connection", b"close"))
         named = (_REQUEST_ID, self.request_id.encode())
         await self._send({"type": "http.response.start", "status": status, "headers": [*headers, *self.common, named]})

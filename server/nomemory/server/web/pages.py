@@ -20,7 +20,8 @@ from nomemory.server.identity.caller import Metadata, Scope
 from nomemory.server.identity.credentials import SentToken, sent_credential
 from nomemory.server.identity.factory import checks_credentials
 from nomemory.server.listen_address import INSPECTOR
-from nomemory.server.metrics.text import CONTENT_TYPE, Exposition
+from nomemory.server.metrics.exporter import MetricsExporter
+from nomemory.server.metrics.text import CONTENT_TYPE
 from nomemory.server.overload.bounds import Bounds
 from nomemory.server.settings import Settings
 from nomemory.server.web.calls import HttpContext
@@ -122,7 +123,7 @@ class MetricsPage:
         settings: the token, and how long the server waits for its readers.
     """
 
-    exposition: Exposition
+    exposition: MetricsExporter
     bounds: Bounds
     access: Access
     settings: Settings

@@ -12,9 +12,10 @@ from typing import Any
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import index_unavailable
 from nomemory.server.message import Filter
-from nomemory.server.processes.launch import Launch, WorkerError, WorkerSlowError
-from nomemory.server.processes.watch import WatchPolicy
+from nomemory.server.processes.spawn import Launch
+from nomemory.server.processes.watchdog import WatchPolicy
 from nomemory.server.processes.worker import Worker
+from nomemory.server.processes.worker_errors import WorkerError, WorkerSlowError
 from nomemory.server.standing_faults import VECTOR_ENGINE
 from nomemory.server.vector.edge.calls import Call, NearestPoints, StoredOfUser, WholePoint, WholeRead
 from nomemory.server.vector.edge.files import condemn, forgive

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from nomemory.server.processes.frames import Frame
-from nomemory.server.processes.worker_pipe import WorkerPipe
+from nomemory.server.processes import ipc_protocol
+from nomemory.server.processes.ipc_worker import WorkerPipe
 from nomemory.server.vector.edge.calls import Call, NearestPoints
 from nomemory.server.vector.edge.files import opening
 from nomemory.server.vector.edge.shard import Shard
@@ -25,7 +25,7 @@ class EdgeWorker:
     def __init__(self, pipe: WorkerPipe, shard: Shard) -> None:
         self._pipe = pipe
         self._shard = shard
-        self._others: deque[Frame] = deque()
+        self._others: deque[ipc_protocol.Call] = deque()
 
     def run(self) -> None:
         """Work until the other end is gone (EOFError, or ConnectionError while answering)."""
@@ -39,7 +39,7 @@ class EdgeWorker:
                 call = self._others.popleft()
                 self._answer([call], partial(_performed, self._shard, call.request))
 
-    def _answer(self, calls: list[Frame], perform: Callable[[], Sequence[object]]) -> None:
+    def _answer(self, calls: list[ipc_protocol.Call], perform: Callable[[], Sequence[object]]) -> None:
         try:
             values = perform()
         except Exception as error:  # noqa: BLE001 - the engine raises bare Exceptions, it has no type of its own
