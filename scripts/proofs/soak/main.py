@@ -69,9 +69,7 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=60.0, help="how long the load lasts (default 60)")
     parser.add_argument("--load", type=float, default=0.7, help="share of the capacity (default 0.7)")
     parser.add_argument("--calibrate", type=float, default=10.0, help="seconds to find the capacity (default 10)")
-    parser.add_argument(
-        "--warm-up", type=int, default=40_000, help="calls of each process before anything counts (default 40000)"
-    )
+    parser.add_argument("--warm-up", type=int, default=40_000, help="calls before anything counts (default 40000)")
     parser.add_argument(
         "--every", type=float, default=0.0, help="seconds between two looks (default: 120 looks in all)"
     )

@@ -8,7 +8,7 @@ from typing import Final
 
 
 class Kind(StrEnum):
-    """How a metric is read."""
+    """The type of a metric in Prometheus."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -20,12 +20,12 @@ class Family:
     """A metric with all of its labels.
 
     Attributes:
-        name: as Prometheus knows it, without `_bucket`, `_sum` and `_count`.
-        meaning: a sentence.
-        advice: what to do when it is bad.
-        labels: their names. Values come from the contract, or are names of the server's own parts: nothing that a
-            caller sends is ever one.
-        bounds: of a histogram, the upper bounds of its buckets, in rising order.
+        name: its name in Prometheus, without `_bucket`, `_sum` and `_count`.
+        meaning: what it counts or measures.
+        advice: what to do about a bad value.
+        labels: the names of its labels. Their values come from the contract, or name parts of the server; nothing
+            that a caller sends is ever one.
+        bounds: the upper bounds of a histogram's buckets, in rising order.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Family:
 
     @property
     def kind(self) -> Kind:
-        """How it is read. The names of counters, and of no other metrics, end with `_total`."""
+        """The type. The names of counters, and of no other metrics, end with `_total`."""
         if self.bounds:
             return Kind.HISTOGRAM
         return Kind.COUNTER if self.name.endswith("_total") else Kind.GAUGE
@@ -229,5 +229,5 @@ FAULT: Final = Family(
     "`nomemory status` has it in words. See [faults](operating.md#faults).",
     labels=("part", "kind"),
 )
-CATALOG: Final = tuple(one for one in tuple(globals().values()) if isinstance(one, Family))
+CATALOG: Final = tuple(value for value in tuple(globals().values()) if isinstance(value, Family))
 BY_NAME: Final = {family.name: family for family in CATALOG}

@@ -22,24 +22,24 @@ def _lines(samples: Samples) -> Iterator[str]:
         yield f"# HELP {family.name} {family.meaning}\n# TYPE {family.name} {family.kind}\n"
         values = samples.values.get(family.name, {})
         for labels in sorted(values):
-            yield from _of_one(family, labels, values[labels])
+            yield from _sample_lines(family, labels, values[labels])
 
 
-def _of_one(family: Family, labels: Labels, value: Value) -> Iterator[str]:
-    named = [f'{name}="{_escaped(of)}"' for name, of in zip(family.labels, labels, strict=True)]
+def _sample_lines(family: Family, labels: Labels, value: Value) -> Iterator[str]:
+    pairs = [f'{name}="{_escaped(label)}"' for name, label in zip(family.labels, labels, strict=True)]
     if not isinstance(value, Distribution):
-        yield f"{family.name}{_braced(named)} {value}\n"
+        yield f"{family.name}{_braced(pairs)} {value}\n"
         return
     bounds = (*map(str, family.bounds), "+Inf")
     for bound, count in zip(bounds, accumulate(value.counts), strict=True):
-        within = _braced([*named, f'le="{bound}"'])
-        yield f"{family.name}_bucket{within} {count}\n"
-    yield f"{family.name}_sum{_braced(named)} {value.total}\n"
-    yield f"{family.name}_count{_braced(named)} {sum(value.counts)}\n"
+        bucket = _braced([*pairs, f'le="{bound}"'])
+        yield f"{family.name}_bucket{bucket} {count}\n"
+    yield f"{family.name}_sum{_braced(pairs)} {value.total}\n"
+    yield f"{family.name}_count{_braced(pairs)} {sum(value.counts)}\n"
 
 
-def _braced(named: Sequence[str]) -> str:
-    return f"{{{','.join(named)}}}" if named else ""
+def _braced(pairs: Sequence[str]) -> str:
+    return f"{{{','.join(pairs)}}}" if pairs else ""
 
 
 def _escaped(value: str) -> str:

@@ -23,13 +23,12 @@ _FIRST_RESTART_DELAY_S, _LONGEST_RESTART_DELAY_S = 0.1, 5.0
 
 
 class Worker:
-    """A worker that the first call starts. When it dies it is started again.
+    """A worker process that the first call starts. If it dies, it is started again.
 
     Args:
         launch: how to start it.
-        timeout_s: how long it may say nothing while calls wait; then it is killed. The same for a single call, but
-            that alone costs only the call.
-        part: what it is called in faults.
+        timeout_s: the time limit of a call. If the worker has sent nothing at all in that time, it is killed.
+        part: its name in faults.
         policy: how it is watched.
     """
 

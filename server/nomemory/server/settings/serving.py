@@ -75,7 +75,7 @@ class HttpSettings(SettingsGroup):
         validation_alias="NOMEMORY_INSPECT",
     )
     connections_max: Fixed[int] = 1024
-    """Most connections of a process over HTTP. Further ones take the place of those that have brought no
+    """Most connections over HTTP. Further ones take the place of those that have brought no
     request, or are closed."""
     head_max_bytes: Fixed[int] = 32_768
     """Most bytes of a request before its body: its line and its headers."""
@@ -100,7 +100,7 @@ class HttpSettings(SettingsGroup):
 
 
 class ProcessSettings(SettingsGroup):
-    """How a server watches its other processes (docs/operating.md)."""
+    """How a server watches its worker processes (docs/operating.md)."""
 
     model_config = variables("process_")
     heading: ClassVar[str] = "Watching processes"
@@ -127,7 +127,7 @@ class ConnectionSettings(SettingsGroup):
 
     heading: ClassVar[str] = "Connections and what is on its way"
 
-    connections_max: int = Field(4096, ge=1, description="Most connections of a process; further ones are closed.")
+    connections_max: int = Field(4096, ge=1, description="Most connections; further ones are closed.")
     connection_streams_max: Fixed[int] = 100
     """Most calls of a connection at once. A client keeps further ones until others have ended."""
     connection_idle_s: float = Field(
@@ -146,7 +146,7 @@ class ConnectionSettings(SettingsGroup):
     keepalive_timeout_s: Fixed[float] = 20.0
     """How long that sign may take."""
     calls_max: Fixed[int] = 2000
-    """Most calls of a process at once that are being answered."""
+    """Most calls at once that are being answered."""
     arriving_max: Fixed[int] = 1000
     """Most requests at once that have not arrived whole."""
     reading_max: Fixed[int] = 64
@@ -154,10 +154,10 @@ class ConnectionSettings(SettingsGroup):
     reading_s: Fixed[float] = 0.05
     """Where others have waited so long, and nothing was read whole, half of those that are read give way."""
     requests_max_bytes: Fixed[int] = 256 * _MIB
-    """Most bytes of requests in hand of a process: of those that are being answered, and of bodies over HTTP that come.
+    """Most bytes of requests in hand: of those that are being answered, and of bodies over HTTP that come.
     Those of 64 KiB and less do not count."""
     uploads_max: Fixed[int] = 32
-    """Most ImportMessages of a process at once."""
+    """Most ImportMessages at once."""
     upload_idle_s: Fixed[float] = 30.0
     """How long an import may send nothing; then it is given up where others need its place."""
     watches_max: Fixed[int] = 1000
@@ -166,7 +166,7 @@ class ConnectionSettings(SettingsGroup):
     """Most bytes of replies that the client of one connection has not taken yet. Each takes about two bytes of
     memory."""
     unread_max_bytes: Fixed[int] = 256 * _MIB
-    """The same for all connections of a process."""
+    """The same for all connections."""
     unread_s: Fixed[float] = 5.0
     """How long a client may leave an answer over HTTP unread; then its connection is closed."""
     retry_s: Fixed[float] = 1.0

@@ -39,7 +39,7 @@ class Listener:
     Attributes:
         connection: makes the protocol of one.
         tls: the files; None: in the clear.
-        limits: how long a handshake may take, and whether other processes accept at the same address.
+        limits: how long a handshake may take.
     """
 
     connection: Callable[[], asyncio.Protocol]
