@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import socket
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
 from nomemory.server.admission.fair_slots import waiting_elsewhere
 from nomemory.server.admission.scheduler import Claim, Pace, Paced, ReadScheduler, cost_of
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.processes.frames import Withdrawal, pack
-from nomemory.server.processes.worker_pipe import WorkerPipe
 from nomemory.server.settings import Settings
 from nomemory.v1 import message_pb2
 from nomemory.v1.query_service_pb2 import ListMessagesRequest
@@ -219,32 +215,6 @@ async def test_dear_work_goes_on_however_many_calls_come() -> None:
         while not resting.done():
             pace.note_arrival()
             await asyncio.sleep(0)
-
-
-@pytest.fixture
-def signals() -> Iterator[None]:
-    """Restore what a worker's pipe does to the signals of its process, which the processes of other tests inherit."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
-@pytest.mark.usefixtures("signals")
-def test_a_worker_drops_what_is_withdrawn_while_it_answers_something_else() -> None:
-    ours, theirs = socket.socketpair()
-    with ours:
-        pipe = WorkerPipe(theirs.detach())
-        for call_id, text in ((1, "first"), (2, "given up"), (3, "third")):
-            ours.sendall(pack(call_id, text))
-        assert pipe.receive_one().request == "first"
-        ours.sendall(pack(2, Withdrawal()))
-        assert pipe.receive_one().request == "third"
-        ours.sendall(pack(4, "left behind"))
-        ours.shutdown(socket.SHUT_RDWR)
-        with pytest.raises(EOFError):
-            pipe.receive_one()
-        pipe._socket.close()
 
 
 def test_a_list_costs_what_it_may_have_to_look_at() -> None:

@@ -70,7 +70,7 @@ class LimitSettings(SettingsGroup):
 
 
 class AdmissionSettings(SettingsGroup):
-    """How the reads of many share a server. Each bound holds in each of its processes."""
+    """How the reads of many share a server."""
 
     model_config = variables("reads_")
     heading: ClassVar[str] = "Admission of reads"
