@@ -21,6 +21,7 @@ from threading import local
 import grpc
 import uvloop
 
+from nomemory.server.admission.round_robin_limit import RoundRobinLimit
 from nomemory.server.cursor import Cursors, Listing
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.log.sqlite.reader import SqliteLogReader
@@ -50,7 +51,7 @@ def reads(path: Path) -> dict[str, Read]:
     def listing() -> TimeListing:
         if of_thread.listing is None:
             of_thread.listing = TimeListing(
-                SqliteLogReader(path), Cursors(TokenCipher(bytes(32), "bench"), 60.0), 3_000_000
+                SqliteLogReader(path), Cursors(TokenCipher(bytes(32), "bench"), 60.0), 3_000_000, RoundRobinLimit(1)
             )
         return of_thread.listing
 

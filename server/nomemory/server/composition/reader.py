@@ -106,7 +106,7 @@ async def _make_services(
     settings, directory = assignment.settings, DataDirectory.of(assignment.settings)
     store = log_store(settings, directory)
     stack.push_async_callback(followed.close)
-    make = partial(remote_space, settings, writer, meters, store.shared_index)
+    make = partial(remote_space, settings, writer, store.shared_index)
     spaces = followed.begin(make, assignment.space, settings.timing.deadline_default_s)
     log, report = (RemotePart(writer, part) for part in ("log", "report"))
     remote = WriterServices(cast("LogWriter", log), spaces, cast("Report", report))

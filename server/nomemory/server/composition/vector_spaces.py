@@ -44,7 +44,7 @@ from nomemory.server.vector.model_change import IndexedSpace
 from nomemory.server.vector.protocol import VectorIndex
 from nomemory.server.vector.qdrant.reachability import Reachability
 from nomemory.server.vector.remembered_model import RememberedModel, read_remembered, write_remembered
-from nomemory.server.vector.space import SharedVectors, VectorSpace
+from nomemory.server.vector.space import LimitedVectorSearch, VectorSpace, query_limit
 
 VECTOR_JOB = "vector-indexer"
 """What an indexer's work is called in its supervisor."""
@@ -132,8 +132,8 @@ class VectorSpaces:
 
 def _space(settings: Settings, embedder: Embedder, index: VectorIndex, indexer: VectorIndexer) -> VectorSpace:
     searched = traced_vectors(index, settings)
-    shared = SharedVectors(searched, settings.reads.vectors_max)
-    return VectorSpace(indexer.collection, embedder, shared, searched, indexer)
+    limited = LimitedVectorSearch(searched)
+    return VectorSpace(indexer.collection, embedder, limited, searched, indexer, query_limit(embedder))
 
 
 _LOST = (

@@ -1,28 +1,28 @@
-"""A service whose reads pass the scheduler."""
+"""A service whose expensive reads are admitted."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from inspect import isasyncgenfunction
 from typing import Any
 
-from nomemory.server.admission.scheduler import Claim, ReadScheduler, cost_of
+from nomemory.server.admission.expensive_reads import is_expensive
+from nomemory.server.admission.read_admission import ReadAdmission
 from nomemory.server.rpc.call import Call, Reply, ServedMethod, Service
-from nomemory.server.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class AdmittedService:
-    """Serves what another service does, each read when it is its turn.
+    """Serves what another service does, as far as there is room.
 
-    A recall is one read. What it reads itself belongs to it, and is not scheduled again.
+    A recall is one read: the searches that it makes itself are not admitted again.
     """
 
     service: Service
-    scheduler: ReadScheduler
-    settings: Settings
+    admission: ReadAdmission
 
     @property
     def full_name(self) -> str:
@@ -37,16 +37,21 @@ class AdmittedService:
         }
 
     def _answer(self, served: ServedMethod) -> Any:  # noqa: ANN401 - as `ServedMethod.answer`
-        return self._each if isasyncgenfunction(served.answer) else self._run
+        return self._stream if isasyncgenfunction(served.answer) else self._unary
 
-    async def _run(self, name: str, read: Any, request: Any, call: Call) -> Reply:  # noqa: ANN401 - as `Unary`
-        return await self.scheduler.run(self._claim(name, request, call), partial(read, request, call))
+    async def _unary(self, name: str, read: Any, request: Any, call: Call) -> Reply:  # noqa: ANN401 - as `Unary`
+        async with self._admitted(name, request, call):
+            reply: Reply = await read(request, call)
+            return reply
 
-    def _each(self, name: str, read: Any, request: Any, call: Call) -> AsyncIterator[Reply]:  # noqa: ANN401 - as `ServerStream`
-        return self.scheduler.each(self._claim(name, request, call), read(request, call))
+    async def _stream(self, name: str, read: Any, request: Any, call: Call) -> AsyncIterator[Reply]:  # noqa: ANN401 - as `ServerStream`
+        async with self._admitted(name, request, call), aclosing(read(request, call)) as replies:
+            async for reply in replies:
+                yield reply
 
-    def _claim(self, name: str, request: Any, call: Call) -> Claim:  # noqa: ANN401 - the request type of the method
-        admission = call.admission
-        user = admission.bound.user_id if admission.bound else getattr(request, "user_id", "")
-        caller = (admission.caller.name, admission.caller.user_id)
-        return Claim(user, caller, cost_of(name, request, self.settings), recurs=name == "ExportMessages")
+    def _admitted(self, name: str, request: Any, call: Call) -> AbstractAsyncContextManager[None]:  # noqa: ANN401 - the request type of the method
+        if not is_expensive(name, request):
+            return nullcontext()
+        bound, caller = call.admission.bound, call.admission.caller
+        user_id = bound.user_id if bound else getattr(request, "user_id", "")
+        return self.admission.admit(user_id, (caller.name, caller.user_id))
