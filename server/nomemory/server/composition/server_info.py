@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from nomemory.server import __version__
-from nomemory.server.admission.scheduler import ReadScheduler
+from nomemory.server.admission.read_admission import ReadAdmission
 from nomemory.server.api.service import Service
 from nomemory.server.composition.recall_planner import answers_with_model
 from nomemory.server.composition.recall_wiring import skill_library
@@ -30,7 +30,7 @@ def server_service(
     settings: Settings,
     served: Sequence[Service],
     spaces: ServingSpace | None = None,
-    scheduler: ReadScheduler | None = None,
+    reads: ReadAdmission | None = None,
 ) -> ServerService:
     """Make the service that describes a server.
 
@@ -38,7 +38,7 @@ def server_service(
         settings: the configuration.
         served: the server's other services.
         spaces: the vector index that serves; None: this server only recalls.
-        scheduler: admits its reads; None: this server only recalls.
+        reads: admits its expensive reads; None: this server only recalls.
     """
     services = [_FEATURES[service.full_name] for service in served]
     embeds = spaces is not None and spaces.now.embedder.kind != "none"
@@ -48,7 +48,7 @@ def server_service(
             features=[*services, *_further_features(settings, services, embeds=embeds)],
             limits=_limits(settings, services),
         ),
-        scheduler,
+        reads,
         spaces,
         skill_library(settings).names if _RECALL in services else tuple,
     )
@@ -75,8 +75,8 @@ def _limits(settings: Settings, services: Sequence[str]) -> pb.ServerLimits:
     if _QUERY in services:
         described.page_size = limits.page_size_max
         described.top_k = limits.top_k_max
-        described.user_reads = settings.reads.user_max
-        described.caller_reads = settings.reads.caller_max
+        described.user_reads = settings.reads.max_inflight_reads_per_user
+        described.caller_reads = settings.reads.max_inflight_reads_per_caller
     if _QUERY in services or _RECALL in services:
         described.query_chars = limits.query_max_chars
     if _RECALL in services:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.protocol import LogReader, LogWriter
 from nomemory.server.rpc.index_status import Report
@@ -20,6 +21,7 @@ class ServerParts:
         lexical: searches the lexical index.
         spaces: the vector index and embedder that serve.
         report: how far the log and each index are.
+        threads: run expensive reads.
     """
 
     log: LogReader
@@ -27,3 +29,4 @@ class ServerParts:
     lexical: LexicalIndex
     spaces: ServingSpace
     report: Report
+    threads: ReadThreads

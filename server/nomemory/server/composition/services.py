@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from functools import partial
 
-from nomemory.server.admission.scheduler import ReadScheduler
+from nomemory.server.admission.read_admission import ReadAdmission
+from nomemory.server.admission.read_threads import ReadThreads
+from nomemory.server.admission.round_robin_limit import RoundRobinLimit
 from nomemory.server.api.service import Service
 from nomemory.server.composition.recall_planner import RecallSettingsError
 from nomemory.server.composition.recall_wiring import recall_service
@@ -36,6 +38,7 @@ from nomemory.server.server_key import FileTokenCipher
 from nomemory.server.settings import Settings
 from nomemory.server.token_cipher import WriteTokens
 from nomemory.server.tracing.traced import traced_log, traced_search, traced_words
+from nomemory.server.vector.active_index import ServingSpace
 
 
 async def make_services(
@@ -54,15 +57,18 @@ async def make_services(
     cipher = FileTokenCipher(directory.key, (await log.identity()).name)
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
 
+    slots, threads = RoundRobinLimit(settings.reads.expensive_read_concurrency), parts.threads
     reply_max, speakers = settings.limits.reply_max_bytes, Speakers(log)
     query = QueryService(
+        slots,
+        threads,
         log,
-        TimeListing(log, cursors, reply_max),
+        TimeListing(log, cursors, reply_max, slots),
         ConversationListing(log, cursors),
         UserListing(log, cursors),
         traced_search(LexicalListing(lexical, log, cursors, reply_max), "page", settings),
         traced_search(NearestMessages(log, speakers, reply_max), "search", settings),
-        traced_search(_hybrid_search(settings, lexical, log, speakers), "search", settings),
+        traced_search(_hybrid_search(settings, lexical, log, speakers, slots, threads), "search", settings),
         tokens,
         parts.spaces,
         settings,
@@ -70,11 +76,12 @@ async def make_services(
     ingest = IngestService(parts.writer, parts.report, tokens, parts.spaces, settings)
     recall = recall_service(settings, InProcessQuery(query), (), stack, parts.spaces, meters)
 
-    scheduler = ReadScheduler(settings)
-    meters.add_source(partial(_sample_reads, scheduler))
-    reads, recalls = (AdmittedService(service, scheduler, settings) for service in (query, recall))
+    limits = settings.reads
+    admission = ReadAdmission(slots, limits.max_inflight_reads_per_user, limits.max_inflight_reads_per_caller)
+    meters.add_source(partial(_sample_reads, admission, parts.spaces))
+    reads, recalls = (AdmittedService(service, admission) for service in (query, recall))
     served: list[Service] = [reads, ingest, recalls]
-    return [*served, server_service(settings, served, parts.spaces, scheduler)]
+    return [*served, server_service(settings, served, parts.spaces, admission)]
 
 
 def recall_only_services(settings: Settings, meters: Meters, stack: AsyncExitStack) -> list[Service]:
@@ -93,16 +100,26 @@ def recall_only_services(settings: Settings, meters: Meters, stack: AsyncExitSta
     return [recall, server_service(settings, [recall])]
 
 
-def _hybrid_search(settings: Settings, lexical: LexicalIndex, log: LogReader, speakers: Speakers) -> HybridMessages:
+def _hybrid_search(
+    settings: Settings,
+    lexical: LexicalIndex,
+    log: LogReader,
+    speakers: Speakers,
+    slots: RoundRobinLimit,
+    threads: ReadThreads,
+) -> HybridMessages:
     pools = CandidatePools(
         log,
         lexical,
+        threads,
         speakers,
         candidates_max=settings.hybrid.candidates_max,
         timeline_max=settings.hybrid.timeline_max,
         cache_bytes=settings.hybrid.cache_bytes,
     )
     return HybridMessages(
+        slots,
+        threads,
         lexical,
         log,
         pools,
@@ -112,9 +129,10 @@ def _hybrid_search(settings: Settings, lexical: LexicalIndex, log: LogReader, sp
     )
 
 
-def _sample_reads(scheduler: ReadScheduler, samples: Samples) -> None:
-    load = scheduler.load()
+def _sample_reads(admission: ReadAdmission, spaces: ServingSpace, samples: Samples) -> None:
+    load = admission.load()
     samples.put(catalog.READS_RUNNING, load.running)
     samples.put(catalog.READS_WAITING, load.waiting)
     samples.put(catalog.READS_USERS, load.users)
     samples.put(catalog.READS_REFUSED, load.refused)
+    samples.put(catalog.QUEUE, spaces.now.queries.waiting, "embedder")

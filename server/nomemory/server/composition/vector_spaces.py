@@ -17,7 +17,7 @@ from nomemory.server.processes.watchdog import WatchPolicy
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import QDRANT, VECTOR_ENGINE, VECTOR_INDEX, StandingFaults
 from nomemory.server.tracing.traced import traced_vectors
-from nomemory.server.vector.active_index import SharedVectors, VectorSpace
+from nomemory.server.vector.active_index import LimitedVectorSearch, VectorSpace, query_limit
 from nomemory.server.vector.collection import (
     qdrant_collection_of,
 )
@@ -111,5 +111,5 @@ class VectorSpaces:
 
 
 def _space(settings: Settings, embedder: Embedder, index: VectorIndex, indexer: VectorIndexer) -> VectorSpace:
-    vectors = SharedVectors(traced_vectors(index, settings), settings.reads.vectors_max)
-    return VectorSpace(indexer.collection, embedder, vectors, indexer)
+    vectors = LimitedVectorSearch(traced_vectors(index, settings))
+    return VectorSpace(indexer.collection, embedder, vectors, indexer, query_limit(embedder))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, closing
 from functools import partial
 
+from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.composition.active_spaces import open_spaces
 from nomemory.server.composition.commit_signal import CommitSignal
 from nomemory.server.composition.lexical_index import open_lexical_index
@@ -56,7 +57,9 @@ async def build_parts(
     writer, erasable = store.writing(committed.announce, stack)
     sweeper = ExpirySweeper(writer, settings.retention.sweep_s, settings.retention.sweep_batch_max)
     supervisor.run_within(stack, "expiry-sweeper", sweeper.run, sweeper.stop)
-    log = store.reading(damage, stack)
+    threads = ReadThreads(settings.reads.expensive_read_concurrency)
+    log = store.reading(damage, stack, threads)
+    stack.push_async_callback(threads.close)  # before the log, which they read
     inspector = store.inspector(damage)
     if inspector is not None:
         supervisor.run_within(stack, "log-inspector", inspector.run, inspector.stop)
@@ -86,7 +89,9 @@ async def build_parts(
 
     report = StatusReport(log, lexical.progress, spaces, supervisor.fault, faults, lexical.notice, damage)
     meters.add_source(partial(_sample_write_queue, writer))
-    return ServerParts(log, traced_changes(MeteredLog(writer, meters), settings), lexical.index, serving, report)
+    return ServerParts(
+        log, traced_changes(MeteredLog(writer, meters), settings), lexical.index, serving, report, threads
+    )
 
 
 def _reached(store: LogStore) -> FeedPosition:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from nomemory.server.admission.fair_slots import FairSlots
-from nomemory.server.metrics import catalog
 from nomemory.server.metrics.catalog import Family
 from nomemory.server.metrics.process_registry import ProcessRegistry
 from nomemory.server.metrics.samples import Distribution, Labels, Samples
@@ -17,12 +15,10 @@ class Meters:
 
     Attributes:
         processes: the processes that the server has started.
-        model_queues: the queues in which queries wait for an embedder.
     """
 
     def __init__(self) -> None:
         self.processes = ProcessRegistry()
-        self.model_queues: list[FairSlots] = []
         self._counters: dict[Family, Counter[Labels]] = {}
         self._histograms: dict[tuple[Family, Labels], Distribution] = {}
         self._sources: list[Callable[[Samples], None]] = []
@@ -50,7 +46,6 @@ class Meters:
                 samples.put(family, count, *labels)
         for (family, labels), histogram in self._histograms.items():
             samples.put(family, histogram.copy(), *labels)
-        samples.put(catalog.QUEUE, sum(queue.waiting for queue in self.model_queues), "embedder")
         for source in self._sources:
             source(samples)
         return samples

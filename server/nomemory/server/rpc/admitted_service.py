@@ -1,29 +1,29 @@
-"""A service whose reads pass the scheduler."""
+"""A service whose expensive reads are admitted."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import isasyncgenfunction
 from typing import Any
 
-from nomemory.server.admission.scheduler import Claim, ReadScheduler, cost_of
+from nomemory.server.admission.expensive_reads import is_expensive
+from nomemory.server.admission.read_admission import ReadAdmission
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.service import Reply, ServedMethod, Service
-from nomemory.server.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class AdmittedService:
-    """Serves what another service does, each read when it is its turn.
+    """Serves what another service does, as far as there is room.
 
-    A recall is one read. What it reads itself belongs to it, and is not scheduled again.
+    A recall is one read: the searches that it makes itself are not admitted again.
     """
 
     service: Service
-    scheduler: ReadScheduler
-    settings: Settings
+    admission: ReadAdmission
 
     @property
     def full_name(self) -> str:
@@ -38,15 +38,20 @@ class AdmittedService:
         }
 
     def _answer(self, served: ServedMethod) -> Any:  # noqa: ANN401 - as `ServedMethod.handler`
-        return self._each if isasyncgenfunction(served.handler) else self._run
+        return self._stream if isasyncgenfunction(served.handler) else self._unary
 
-    async def _run(self, name: str, read: Any, request: Any, context: CallContext) -> Reply:  # noqa: ANN401 - as `UnaryHandler`
-        return await self.scheduler.run(self._claim(name, request, context), partial(read, request, context))
+    async def _unary(self, name: str, read: Any, request: Any, context: CallContext) -> Reply:  # noqa: ANN401 - as `UnaryHandler`
+        async with self._admitted(name, request, context):
+            reply: Reply = await read(request, context)
+            return reply
 
-    def _each(self, name: str, read: Any, request: Any, context: CallContext) -> AsyncIterator[Reply]:  # noqa: ANN401 - as `ServerStreamHandler`
-        return self.scheduler.each(self._claim(name, request, context), read(request, context))
+    async def _stream(self, name: str, read: Any, request: Any, context: CallContext) -> AsyncIterator[Reply]:  # noqa: ANN401 - as `ServerStreamHandler`
+        async with self._admitted(name, request, context), aclosing(read(request, context)) as replies:
+            async for reply in replies:
+                yield reply
 
-    def _claim(self, name: str, request: Any, context: CallContext) -> Claim:  # noqa: ANN401 - the request type of the method
-        user = context.bound.user_id if context.bound else getattr(request, "user_id", "")
-        caller = (context.caller.name, context.caller.user_id)
-        return Claim(user, caller, cost_of(name, request, self.settings), recurs=name == "ExportMessages")
+    def _admitted(self, name: str, request: Any, context: CallContext) -> AbstractAsyncContextManager[None]:  # noqa: ANN401 - the request type of the method
+        if not is_expensive(name, request):
+            return nullcontext()
+        user_id = context.bound.user_id if context.bound else getattr(request, "user_id", "")
+        return self.admission.admit(user_id, (context.caller.name, context.caller.user_id))
