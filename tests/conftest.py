@@ -29,8 +29,8 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 LONGEST = (
-    "tests/vector/test_edge_shards.py",
-    "tests/server/test_model_change.py",
+    "tests/vector/test_compaction.py",
+    "tests/server/test_model_migration.py",
     "tests/vector/test_vector_index.py",
     "tests/server/test_damaged_vectors.py",
     "tests/cli/test_doctor_data.py",
@@ -41,7 +41,7 @@ LONGEST = (
     "tests/proofs/test_isolation_suite.py",
     "tests/server/test_erased_bytes.py",
     "tests/server/test_durability.py",
-    "tests/server/test_bounds.py",
+    "tests/server/test_limits.py",
     "tests/server/test_postgres.py",
     "tests/server/test_process.py",
     "tests/cli/test_migrate_killed.py",

@@ -31,14 +31,14 @@ LADDER = {
     "nomemory.inspector": (
         "nomemory.v1",
         "nomemory.client",
-        "nomemory.server.web",
+        "nomemory.server.api.call",
+        "nomemory.server.api.http",
+        "nomemory.server.api.limits",
+        "nomemory.server.api.pipeline",
         "nomemory.server.faults",
         "nomemory.server.identity.caller",
         "nomemory.server.listen_address",
         "nomemory.server.metrics",
-        "nomemory.server.overload.bounds",
-        "nomemory.server.rpc.call",
-        "nomemory.server.settings",
     ),
 }
 """What each part may import beside itself."""

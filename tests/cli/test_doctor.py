@@ -21,9 +21,9 @@ from nomemory.cli.doctor.server import check_version
 from nomemory.cli.human import Human
 from nomemory.cli.output import Check, Diagnosis
 from nomemory.server import __version__
+from nomemory.server.api.service import Service
 from nomemory.server.composition.services import make_services
 from nomemory.server.embedding.local_model import local_is_available
-from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.server_service import ServerService
 from nomemory.server.settings import Settings
 from served import Server

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from identity.calls import Metadata, bearer, recall, refused
 
+from nomemory.server.api.call import CallContext
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.access import UNADMITTED, BoundUser, bind_user, is_usable_id
+from nomemory.server.identity.access import BoundUser, bind_user, is_usable_id
 from nomemory.server.identity.caller import LOCAL, Caller, Scope
-from nomemory.server.rpc.call import Call
 
 if TYPE_CHECKING:
     from identity.guarded import Guarded
@@ -86,5 +86,5 @@ def test_a_users_token_binds_its_own_user_whatever_is_said(metadata: list[tuple[
 
 def test_a_call_that_was_not_bound_has_no_user() -> None:
     with pytest.raises(Fault) as error:
-        Call("id", time.monotonic(), UNADMITTED).bound_user()
+        CallContext("id", time.monotonic()).bound_user()
     assert error.value.reason == Reason.ERROR_REASON_USER_NOT_BOUND

@@ -16,12 +16,13 @@ from identity.issuer import AUDIENCE, ISSUER, SECRET, token
 from identity.keyring import Keyring
 from identity.logged import logging_to
 
+from nomemory.server.api.call import CallContext
+from nomemory.server.api.service import ServedMethod
 from nomemory.server.composition.serving import serving
-from nomemory.server.identity.access import Access, Need
+from nomemory.server.identity.access import Access, RequiredScopes
 from nomemory.server.identity.caller import Caller, Scope
 from nomemory.server.identity.namespace import Namespace
 from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
@@ -146,16 +147,16 @@ class Leaking:
 
     def methods(self) -> Mapping[str, ServedMethod]:
         need, methods = (
-            Need(frozenset({Scope.QUERY})),
+            RequiredScopes(frozenset({Scope.QUERY})),
             descriptor_pool.Default().FindServiceByName(self.full_name).methods,
         )
         return {one.name: ServedMethod(need, self.stream if one.server_streaming else self.once) for one in methods}
 
-    async def once(self, _request: object, _call: Call) -> bytes:
+    async def once(self, _request: object, _context: CallContext) -> bytes:
         reply: bytes = self.reply.SerializeToString()
         return reply
 
-    async def stream(self, _request: object, _call: Call) -> AsyncIterator[r.StreamRecallResponse]:
+    async def stream(self, _request: object, _context: CallContext) -> AsyncIterator[r.StreamRecallResponse]:
         yield r.StreamRecallResponse(step=r.RecallStep(iteration=1))
         yield r.StreamRecallResponse(result=self.reply)
 

@@ -28,8 +28,8 @@ async def test_a_halted_log_is_told_of_though_its_question_does_not_end() -> Non
     log, faults = HaltedLog(), StandingFaults()
     told: asyncio.Queue[bool] = asyncio.Queue()
 
-    async def say(*, serves: bool) -> None:
-        await told.put(serves)
+    async def say(*, is_serving: bool) -> None:
+        await told.put(is_serving)
 
     watching = asyncio.ensure_future(check_log(cast("LogReader", log), faults, 0.01, say))
     log.is_halted = True

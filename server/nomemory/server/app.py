@@ -12,6 +12,7 @@ from typing import Final
 
 import uvloop
 
+from nomemory.server.api.host_interceptors import HostInterceptors
 from nomemory.server.composition.endpoints import listen_addresses
 from nomemory.server.composition.garbage_collection import freeze_heap
 from nomemory.server.composition.log_health import log_health_check
@@ -28,7 +29,6 @@ from nomemory.server.logs import configure_logs
 from nomemory.server.maintenance.loss import refuse_loss
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.private_files import UMASK
-from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.settings import Settings
 from nomemory.server.standard_error import only_the_log
 from nomemory.server.standing_faults import StandingFaults

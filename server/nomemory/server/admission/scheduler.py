@@ -30,7 +30,7 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 from google.protobuf.message import Message as ProtoMessage
 
 from nomemory.server.admission.fair_slots import CURRENT, FairSlots, Ticket, VirtualClock
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import overloaded
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as pb
 
@@ -229,11 +229,7 @@ class ReadScheduler:
                 await asyncio.sleep(self._settings.reads.refusal_s * random.uniform(*_SPREAD))  # noqa: S311 - no secret
             finally:
                 self._refusing -= 1
-        raise Fault(
-            Reason.ERROR_REASON_OVERLOADED,
-            "too many reads are waiting",
-            retry_after_s=self._settings.connections.retry_s,
-        )
+        raise overloaded("too many reads are waiting")
 
     def _has_room(self, claim: Claim) -> bool:
         settings = self._settings

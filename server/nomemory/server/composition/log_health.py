@@ -19,7 +19,7 @@ from nomemory.server.standing_faults import MESSAGE_LOG, UNREACHABLE, StandingFa
 class SetServingStatus(Protocol):
     """Sets the health status of all services."""
 
-    async def __call__(self, *, serves: bool) -> None:
+    async def __call__(self, *, is_serving: bool) -> None:
         """Set it."""
 
 
@@ -55,7 +55,7 @@ async def check_log(log: LogReader, faults: StandingFaults, interval_s: float, s
             faults.clear(MESSAGE_LOG)
         if is_healthy is bool(failure):
             is_healthy = not failure
-            await set_status(serves=is_healthy)
+            await set_status(is_serving=is_healthy)
         await asyncio.sleep(interval_s)
 
 

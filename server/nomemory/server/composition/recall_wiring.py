@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import EnoughRule
+from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.skills import loader as skill_loader
 from nomemory.recall.tools.query_stub import QueryStub
 from nomemory.server.composition.recall_planner import answers_with_model, choose_planner
@@ -15,7 +15,7 @@ from nomemory.server.metrics.meters import Meters
 from nomemory.server.rpc.recall_agent import Metadata, RecallHost
 from nomemory.server.rpc.recall_service import RecallService
 from nomemory.server.settings import Settings
-from nomemory.server.vector.space import ServingSpace
+from nomemory.server.vector.active_index import ServingSpace
 
 _HERE = Path(skill_loader.__file__)
 _SHIPPED_SKILLS = (_HERE.parents[2] / "skills", _HERE.parents[4] / "skills")

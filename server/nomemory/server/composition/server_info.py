@@ -7,13 +7,13 @@ from typing import Final
 
 from nomemory.server import __version__
 from nomemory.server.admission.scheduler import ReadScheduler
+from nomemory.server.api.service import Service
 from nomemory.server.composition.recall_planner import answers_with_model
 from nomemory.server.composition.recall_wiring import skill_library
 from nomemory.server.identity.factory import checks_credentials
-from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.server_service import ServerService
 from nomemory.server.settings import Settings
-from nomemory.server.vector.space import ServingSpace
+from nomemory.server.vector.active_index import ServingSpace
 from nomemory.v1 import server_service_pb2 as pb
 
 _QUERY, _INGEST, _RECALL = "query", "ingest", "recall"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.protocol import LogReader, LogWriter
 from nomemory.server.rpc.index_status import Report
-from nomemory.server.vector.space import ServingSpace
+from nomemory.server.vector.active_index import ServingSpace
 
 
 @dataclass(frozen=True, slots=True)

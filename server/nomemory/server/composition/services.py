@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 from nomemory.server.admission.scheduler import ReadScheduler
+from nomemory.server.api.service import Service
 from nomemory.server.composition.recall_planner import RecallSettingsError
 from nomemory.server.composition.recall_wiring import recall_service
 from nomemory.server.composition.remote_query import remote_query
@@ -28,7 +29,6 @@ from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.speakers import Speakers
 from nomemory.server.reads.time_listing import TimeListing, UserListing
 from nomemory.server.rpc.admitted_service import AdmittedService
-from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.ingest_service import IngestService
 from nomemory.server.rpc.query_service import QueryService
 from nomemory.server.rpc.recall_stubs import InProcessQuery

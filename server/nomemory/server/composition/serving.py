@@ -7,15 +7,17 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
+from nomemory.server.api.grpc.server import GrpcServer
+from nomemory.server.api.health import ServerHealth
+from nomemory.server.api.host_interceptors import HostInterceptors
+from nomemory.server.api.pipeline import Pipeline
+from nomemory.server.api.service import Service
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.composition.log_health import HealthCheck
 from nomemory.server.identity.access import Access
 from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.metrics.exporter import MetricsExporter
 from nomemory.server.metrics.meters import Meters
-from nomemory.server.rpc.call import Service
-from nomemory.server.rpc.call_path import CallPath
-from nomemory.server.rpc.grpc_server import GrpcServer
-from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.settings import Settings
 from nomemory.spans.span import CallTracer
 
@@ -54,22 +56,30 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a server
         addresses: where to listen; port 0 picks a free one.
         settings: limits, deadlines, TLS.
         access: decides who may call what.
-        host: interceptors to run before and after NoMemory's own.
+        host: interceptors of the embedding program.
         meters: counts calls; None: nothing does.
         exporter: answers scrapes; None: there are no metrics.
         health_check: sets the health status while the services serve.
         tracer: begins the spans of calls; None: there are none.
 
     Raises:
+        CannotStartError: HTTP is served, and `host` has gRPC interceptors.
         ListenAddressError: a port is taken.
         IdentitySettingsError: the files for TLS cannot be used.
     """
-    path = CallPath(services, settings, access, host, meters, tracer)
-    named: list[_Named] = [("grpc", GrpcServer(path, settings), addresses.grpc)]
+    if host.grpc and addresses.http is not None:
+        raise CannotStartError(
+            "gRPC interceptors do not see calls over HTTP: pass functions in `before_handler` instead, or do not set "
+            "NOMEMORY_HTTP and NOMEMORY_INSPECT"
+        )
+    timeout_s = settings.timing.deadline_default_s
+    pipeline = Pipeline(services, access, timeout_s, hooks=host.before_handler, meters=meters, tracer=tracer)
+    health = ServerHealth(pipeline.service_names)
+    named: list[_Named] = [("grpc", GrpcServer(pipeline, health, settings, host.grpc), addresses.grpc)]
     if addresses.http is not None or addresses.metrics is not None:
         from nomemory.server.composition.web_servers import web_servers  # noqa: PLC0415 - see there
 
-        named += web_servers(path, addresses, settings, access, exporter)
+        named += web_servers(pipeline, health, addresses, settings, access, exporter)
     servers: list[_Server] = []
     bound: dict[str, ListenAddress] = {}
     checks: list[asyncio.Task[None]] = []
@@ -77,12 +87,12 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a server
         for name, server, address in named:
             servers.append(server)
             bound[name] = await server.start(address)
-        await path.open()
+        await health.set_serving(is_serving=True)
         if health_check is not None:
-            checks.append(asyncio.create_task(health_check(path.say)))
+            checks.append(asyncio.create_task(health_check(health.set_serving)))
         yield Addresses(**bound)
     finally:
         for check in checks:
             check.cancel()
-        await path.close()
+        await health.shut_down()
         await asyncio.gather(*(server.stop(settings.timing.drain_s) for server in servers))

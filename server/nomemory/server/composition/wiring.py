@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, closing
 from functools import partial
 
+from nomemory.server.composition.active_spaces import open_spaces
 from nomemory.server.composition.commit_signal import CommitSignal
 from nomemory.server.composition.lexical_index import open_lexical_index
 from nomemory.server.composition.log_record import record_position
 from nomemory.server.composition.log_store import LogStore, QueuedWriter, log_store
 from nomemory.server.composition.server_parts import ServerParts
-from nomemory.server.composition.spaces_in_use import open_spaces
 from nomemory.server.composition.vector_spaces import VectorSpaces
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
@@ -28,8 +28,9 @@ from nomemory.server.rpc.index_status import LEXICAL_JOB, StatusReport
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.tracing.traced import traced_changes, traced_embedder
-from nomemory.server.vector.model_change import ModelChange, UnusedCollections
-from nomemory.server.vector.space import ServingSpace
+from nomemory.server.vector.active_index import ServingSpace
+from nomemory.server.vector.collection_cleanup import CollectionCleanup
+from nomemory.server.vector.model_migration import ModelMigration
 
 
 async def build_parts(
@@ -67,20 +68,20 @@ async def build_parts(
 
     builder = VectorSpaces(directory, store, committed, meters.processes, position.identity.log_id)
     spaces = await open_spaces(settings, builder, embedder, position, faults, meters, stack)
-    unused = UnusedCollections(settings, directory.vectors, spaces, store.shared_index)
-    serving = ServingSpace(spaces.serving.space)
-    if spaces.serving.space.embedder.kind != NoEmbedder.kind:  # without a model for a while, the indexes are kept
-        change = ModelChange(
+    cleanup = CollectionCleanup(settings, directory.vectors, spaces, store.shared_index)
+    serving = ServingSpace(spaces.active.space)
+    if spaces.active.space.embedder.kind != NoEmbedder.kind:  # without a model for a while, the indexes are kept
+        migration = ModelMigration(
             spaces,
             serving,
-            unused,
+            cleanup,
             _reached(store),
             settings.embedder.former_patience_s,
             settings.timing.deadline_default_s,
         )
-        supervisor.run_within(stack, "model-change", change.run)
+        supervisor.run_within(stack, "model-migration", migration.run)
 
-    erasure = Erasure(erasable, Indexes(lexical.progress, spaces, unused), settings, faults)
+    erasure = Erasure(erasable, Indexes(lexical.progress, spaces, cleanup), settings, faults)
     supervisor.run_within(stack, "erasure", erasure.run)
 
     report = StatusReport(log, lexical.progress, spaces, supervisor.fault, faults, lexical.notice, damage)

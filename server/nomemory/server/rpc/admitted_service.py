@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from inspect import isasyncgenfunction
 from typing import Any
 
 from nomemory.server.admission.scheduler import Claim, ReadScheduler, cost_of
-from nomemory.server.rpc.call import Call, Reply, ServedMethod, Service
+from nomemory.server.api.call import CallContext
+from nomemory.server.api.service import Reply, ServedMethod, Service
 from nomemory.server.settings import Settings
 
 
@@ -32,21 +33,20 @@ class AdmittedService:
     def methods(self) -> Mapping[str, ServedMethod]:
         """Return the methods by their short names."""
         return {
-            name: ServedMethod(served.need, partial(self._answer(served), name, served.answer))
+            name: replace(served, handler=partial(self._answer(served), name, served.handler))
             for name, served in self.service.methods().items()
         }
 
-    def _answer(self, served: ServedMethod) -> Any:  # noqa: ANN401 - as `ServedMethod.answer`
-        return self._each if isasyncgenfunction(served.answer) else self._run
+    def _answer(self, served: ServedMethod) -> Any:  # noqa: ANN401 - as `ServedMethod.handler`
+        return self._each if isasyncgenfunction(served.handler) else self._run
 
-    async def _run(self, name: str, read: Any, request: Any, call: Call) -> Reply:  # noqa: ANN401 - as `Unary`
-        return await self.scheduler.run(self._claim(name, request, call), partial(read, request, call))
+    async def _run(self, name: str, read: Any, request: Any, context: CallContext) -> Reply:  # noqa: ANN401 - as `UnaryHandler`
+        return await self.scheduler.run(self._claim(name, request, context), partial(read, request, context))
 
-    def _each(self, name: str, read: Any, request: Any, call: Call) -> AsyncIterator[Reply]:  # noqa: ANN401 - as `ServerStream`
-        return self.scheduler.each(self._claim(name, request, call), read(request, call))
+    def _each(self, name: str, read: Any, request: Any, context: CallContext) -> AsyncIterator[Reply]:  # noqa: ANN401 - as `ServerStreamHandler`
+        return self.scheduler.each(self._claim(name, request, context), read(request, context))
 
-    def _claim(self, name: str, request: Any, call: Call) -> Claim:  # noqa: ANN401 - the request type of the method
-        admission = call.admission
-        user = admission.bound.user_id if admission.bound else getattr(request, "user_id", "")
-        caller = (admission.caller.name, admission.caller.user_id)
+    def _claim(self, name: str, request: Any, context: CallContext) -> Claim:  # noqa: ANN401 - the request type of the method
+        user = context.bound.user_id if context.bound else getattr(request, "user_id", "")
+        caller = (context.caller.name, context.caller.user_id)
         return Claim(user, caller, cost_of(name, request, self.settings), recurs=name == "ExportMessages")
