@@ -40,18 +40,20 @@ may raise a Fault. User ids in the request are the stored ones."""
 
 
 class AdmissionControl(Protocol):
-    """Decides when an expensive read may run."""
+    """Decides whether an expensive read may run."""
 
-    def slot(self, method: Method, request: ProtoMessage, context: CallContext) -> AbstractAsyncContextManager[None]:
-        """Wait for a slot and hold it while the context is open.
+    def admit(self, method_name: str, request: ProtoMessage, context: CallContext) -> AbstractAsyncContextManager[None]:
+        """Admit a call while the context is open. Calls that are not expensive are admitted at once.
 
         Raises:
-            Fault: OVERLOADED, too many reads wait.
+            Fault: OVERLOADED, too many expensive reads are in flight.
         """
 
 
-class _NoAdmissionControl:
-    def slot(self, _method: Method, _request: ProtoMessage, _context: CallContext) -> AbstractAsyncContextManager[None]:
+class _AdmitAll:
+    def admit(
+        self, _method_name: str, _request: ProtoMessage, _context: CallContext
+    ) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
 
@@ -75,7 +77,7 @@ class Pipeline:
         access: authenticates callers and authorizes calls.
         default_timeout_s: timeout of a call whose client sets none.
         limits: on what all calls hold together.
-        admission: decides when an expensive read may run.
+        admission: decides whether an expensive read may run.
         hooks: run before each handler.
         meters: count calls.
         tracer: begins their spans; None: there are none.
@@ -105,7 +107,7 @@ class Pipeline:
         self.meters = meters or Meters()
         self._access = access
         self._default_timeout_s = default_timeout_s
-        self._admission: AdmissionControl = admission or _NoAdmissionControl()
+        self._admission: AdmissionControl = admission or _AdmitAll()
         self._hooks = tuple(hooks)
         self._tracer = tracer
 
@@ -122,7 +124,7 @@ class Pipeline:
             with self.limits.calls.slot(), self.limits.request_memory.reservation() as reserve:
                 request = await read(reserve)
                 await self._validate(request, context, method.served.required)
-                async with self._admission.slot(method, request, context):
+                async with self._admission.admit(method.name, request, context):
                     handler: Any = method.served.handler
                     reply = await handler(request, context)
                 return _encode(reply, context, method)
@@ -130,8 +132,7 @@ class Pipeline:
     async def server_stream(self, incoming: IncomingCall, read: Read) -> AsyncGenerator[bytes]:
         """Answer a call with one request; yield the encoded replies. Close it (`aclosing`) if the client goes away.
 
-        A slot for expensive reads is held while a reply is made, not while its client takes it. The same holds for
-        the deadline.
+        The deadline holds while a reply is made, not while the client takes it.
 
         Raises:
             KeyError: no method has this path.
@@ -144,8 +145,11 @@ class Pipeline:
                 request = await read(reserve)
                 await self._validate(request, context, method.served.required)
                 handler: Any = method.served.handler
-                async with aclosing(handler(request, context)) as replies:
-                    async for reply in self._admitted(replies, method, request, context):
+                async with (
+                    self._admission.admit(method.name, request, context),
+                    aclosing(handler(request, context)) as replies,
+                ):
+                    async for reply in replies:
                         call.timeout.reschedule(None)
                         yield _encode(reply, context, method)
                         call.timeout.reschedule(context.deadline)
@@ -164,17 +168,6 @@ class Pipeline:
                 handler: Any = method.served.handler
                 reply = await handler(self._requests(read_next, context, method), context)
                 return _encode(reply, context, method)
-
-    async def _admitted(
-        self, replies: AsyncGenerator[Reply], method: Method, request: ProtoMessage, context: CallContext
-    ) -> AsyncIterator[Reply]:
-        """Yield the replies of a stream. Each waits for a slot of its own."""
-        while True:
-            async with self._admission.slot(method, request, context):
-                reply = await anext(replies, None)
-            if reply is None:
-                return
-            yield reply
 
     async def _requests(self, read_next: ReadNext, context: CallContext, method: Method) -> AsyncIterator[ProtoMessage]:
         """Yield the requests of a stream. Each is forgotten when the next one is read."""
