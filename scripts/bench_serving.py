@@ -9,8 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Coroutine
@@ -18,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import local
 
+import child_process
 import grpc
 import uvloop
 
@@ -156,8 +155,7 @@ async def fill(path: Path, messages: int) -> None:
 
 def measure(kind: str, path: Path, seconds: float) -> None:
     """Run one kind of server and print its rows."""
-    command = [sys.executable, __file__, "--serve", kind, "--log", str(path)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - this very script
+    server = child_process.start(__file__, "--serve", kind, "--log", str(path))
     port = int(server.stdout.readline()) if server.stdout else 0
     for call in CALLS:
         for concurrency in (1, 16):

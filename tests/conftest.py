@@ -29,8 +29,8 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 LONGEST = (
-    "tests/vector/test_edge_shards.py",
-    "tests/server/test_model_change.py",
+    "tests/vector/test_compaction.py",
+    "tests/server/test_model_migration.py",
     "tests/vector/test_vector_index.py",
     "tests/server/test_damaged_vectors.py",
     "tests/cli/test_doctor_data.py",

@@ -317,7 +317,6 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--flood", action="store_true", help="only: what one user's flood does to another user")
     parser.add_argument("--vector-index", action="store_true", help="only: the vector index, with random vectors")
-    parser.add_argument("--shards", type=int, default=1, help="shards of that index")
     parser.add_argument(
         "--profile",
         choices=("embedded", "postgres"),
@@ -371,7 +370,7 @@ def _measure_on_postgres(arguments: argparse.Namespace) -> None:
 
 
 def _measure_vector_index(arguments: argparse.Namespace) -> None:
-    size = IndexSize(arguments.vectors, min(arguments.heavy, arguments.vectors // 2), arguments.shards)
+    size = IndexSize(arguments.vectors, min(arguments.heavy, arguments.vectors // 2))
     with ExitStack() as stack:
         root = arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         figures = vector_index_figures(root, size, arguments.seconds)

@@ -23,7 +23,7 @@ from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.sqlite.reader import SqliteLogReader
 from nomemory.server.rpc.decode_query import decode_lexical, decode_list, decode_semantic
 from nomemory.server.settings import Settings
-from nomemory.server.vector.edge.shards import EdgeShards
+from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.v1 import query_service_pb2 as pb
 
 Call = Callable[[bytes], Awaitable[object]]
@@ -85,7 +85,7 @@ def _lexical(words: LexicalIndex, settings: Settings) -> Call:
     return call
 
 
-def _nearest(edge: EdgeShards, settings: Settings) -> Call:
+def _nearest(edge: EdgeIndex, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         asked, _ = decode_semantic(pb.SemanticSearchRequest.FromString(raw), settings, DIMENSION)
         return await edge.search(asked.user_id, asked.vector or b"", asked.narrowed, _NEAREST)
@@ -94,9 +94,9 @@ def _nearest(edge: EdgeShards, settings: Settings) -> Call:
 
 
 @asynccontextmanager
-async def _edge(directory: DataDirectory) -> AsyncIterator[EdgeShards]:
+async def _edge(directory: DataDirectory) -> AsyncIterator[EdgeIndex]:
     (backlog,) = directory.vectors.glob("*/vectors.db")
-    edge = opened_index(backlog.with_name("shard"))
+    edge = opened_index(backlog.with_name("edge"))
     try:
         yield edge
     finally:

@@ -17,7 +17,7 @@ OF_OTHERS = {
     *("llama-server", "ollama", "openssl", "printf", "sed", "sudo", "vllm"),
 }
 VARIABLES = {
-    *(ROOT / "tests" / "settings_variables.txt").read_text(encoding="utf-8").split(),
+    *re.findall(r"^- `(\w+)`", (ROOT / "docs" / "settings.md").read_text(encoding="utf-8"), re.MULTILINE),
     *("NOMEMORY_API_KEY", "NOMEMORY_TARGET", "NOMEMORY_USER"),
     *("OLLAMA_CONTEXT_LENGTH", "OPENAI_API_KEY", "OPENAI_BASE_URL", "PATH"),
 }

@@ -164,7 +164,7 @@ def test_nothing_that_a_caller_sends_is_in_a_scrape(counted: Server) -> None:
 
 
 def test_a_post_is_no_scrape(counted: Server) -> None:
-    assert httpx.post(f"{counted.http}/metrics").status_code == 404
+    assert httpx.post(f"{counted.http}/metrics").status_code == 405
 
 
 def test_who_reads_no_scrape_holds_nobody(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -77,9 +77,9 @@ def without_embedder(settings: dict[str, str]) -> dict[str, str]:
     return settings if "NOMEMORY_EMBEDDER_MODEL" not in settings else settings | {"NOMEMORY_EMBEDDER": "local"}
 
 
-def test_a_move_of_the_log_that_lacks_the_driver_says_so_too(tmp_path: Path) -> None:
-    move = ("migrate", "--from", "data", "--to", "postgresql://127.0.0.1:9/none")
-    done = run("asyncpg", tmp_path, {}, *move)
+def test_migration_without_the_driver_names_the_missing_extra(tmp_path: Path) -> None:
+    migration = ("migrate", "data", "postgresql://127.0.0.1:9/none")
+    done = run("asyncpg", tmp_path, {}, *migration)
     assert done.returncode == 1
     assert "nomemory migrate needs a package that is not installed: pip install 'nomemory[postgres]'" in done.stderr
 

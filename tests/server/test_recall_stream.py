@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from nomemory.recall.model.result import RecallResult, Step
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.step import Step
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.server.api.call import CallContext
 from nomemory.server.composition.recall_host import host_budget, skill_folders

@@ -26,8 +26,8 @@ from nomemory.server.readers.readers import ReaderCalls
 from nomemory.server.readers.remote import RemoteEmbedder, RemotePart, WriterClient
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.settings import Settings
+from nomemory.server.vector.active_index import ServingSpace, VectorSpace
 from nomemory.server.vector.protocol import VectorHit
-from nomemory.server.vector.space import ServingSpace, VectorSpace
 from nomemory.v1 import ingest_service_pb2 as pb
 
 DESCRIPTION = SpaceDescription("space", "none", "none", 4, Path("unused"))

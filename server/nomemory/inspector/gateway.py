@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
 import grpc
-from google.protobuf.message import Message as ProtoMessage
 from google.rpc import status_pb2
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
@@ -27,7 +26,8 @@ from nomemory.server.api.http.call_endpoint import StatusError, call_routes
 from nomemory.server.api.http.http_rules import http_rule, methods_at
 from nomemory.server.api.http.refusal import Refusals
 from nomemory.server.api.http.static_pages import inspector_redirect, inspector_routes
-from nomemory.server.api.limits import RequestMemory, Reserve
+from nomemory.server.api.limits import RequestMemory
+from nomemory.server.api.pipeline import Read, ReadNext
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import Metadata
 from nomemory.server.listen_address import ListenAddress
@@ -138,13 +138,11 @@ class ForwardedCalls:
     timeout_s: float
     memory: RequestMemory
 
-    async def unary(self, incoming: IncomingCall, read: Callable[[Reserve], Awaitable[ProtoMessage]]) -> bytes:
+    async def unary(self, incoming: IncomingCall, read: Read) -> bytes:
         """Forward a call with one reply."""
         return b"".join([reply async for reply in self.server_stream(incoming, read)])  # on the wire, a stream of one
 
-    async def server_stream(
-        self, incoming: IncomingCall, read: Callable[[Reserve], Awaitable[ProtoMessage]]
-    ) -> AsyncGenerator[bytes]:
+    async def server_stream(self, incoming: IncomingCall, read: Read) -> AsyncGenerator[bytes]:
         """Forward a call with many replies."""
         self.guard.authorize(incoming.metadata)
         with self.memory.reservation() as reserve:
@@ -159,9 +157,7 @@ class ForwardedCalls:
             finally:
                 call.cancel()
 
-    async def client_stream(
-        self, incoming: IncomingCall, _read_next: Callable[[Reserve], Awaitable[ProtoMessage | None]]
-    ) -> NoReturn:
+    async def client_stream(self, incoming: IncomingCall, _read_next: ReadNext) -> NoReturn:
         """Refuse: no method that reads has many requests."""
         raise NotImplementedError(incoming.path)
 

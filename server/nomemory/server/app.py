@@ -36,8 +36,8 @@ from nomemory.server.standard_error import only_the_log
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.tracing.provider import start_tracing
+from nomemory.server.vector.active_index import VectorSpace
 from nomemory.server.vector.collection import collection_named
-from nomemory.server.vector.space import VectorSpace
 
 _WRITER = 0
 """The number of the writer's process in logs; readers count from 1."""

@@ -76,7 +76,7 @@ def mcp(
 
 async def _on_standard_input(target: Target, user: str | None) -> None:
     from nomemory.mcp import stdio  # noqa: PLC0415 - takes long to load
-    from nomemory.mcp.memory import Credential  # noqa: PLC0415 - takes long to load
+    from nomemory.mcp.credentials import Credential  # noqa: PLC0415 - takes long to load
 
     credential = Credential(with_credential((), target.identity), user)
     async with _memory(target) as memory:
@@ -91,7 +91,7 @@ async def _of_this_user(user: str) -> None:
     starting.add_done_callback(lambda task: task.cancelled() or task.exception())  # the first call meets it, too
     await asyncio.sleep(0)  # it starts while the rest is loaded
     from nomemory.mcp import stdio  # noqa: PLC0415 - takes long to load
-    from nomemory.mcp.memory import trusted  # noqa: PLC0415 - takes long to load
+    from nomemory.mcp.credentials import trusted  # noqa: PLC0415 - takes long to load
 
     async with _memory(Target(home.target), server.reach) as memory:
         await stdio.serve(memory, partial(trusted, user))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import grpc
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import EnoughRule
+from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.planning.base import Planner
 from nomemory.recall.skills import loader as skill_loader
 from nomemory.recall.tools.query_stub import QueryStub
@@ -27,7 +27,7 @@ from nomemory.server.rpc.recall_agent import AnsweredBy, Metadata, RecallHost
 from nomemory.server.rpc.recall_service import RecallService
 from nomemory.server.rpc.recall_stubs import RemoteQuery
 from nomemory.server.settings import Settings
-from nomemory.server.vector.space import ServingSpace
+from nomemory.server.vector.active_index import ServingSpace
 from nomemory.v1 import query_service_pb2_grpc
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ from nomemory.server.server_key import FileTokenCipher
 from nomemory.server.settings import Settings
 from nomemory.server.token_cipher import WriteTokens
 from nomemory.server.tracing.traced import traced_log, traced_search, traced_words
-from nomemory.server.vector.space import ServingSpace
+from nomemory.server.vector.active_index import ServingSpace
 from nomemory.v1 import server_service_pb2 as pb
 
 

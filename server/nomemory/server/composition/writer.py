@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, closing
 from functools import partial
 
+from nomemory.server.composition.former_model import FormerModelLostError, former_model
 from nomemory.server.composition.log_store import QueuedWriter, log_store
 from nomemory.server.composition.log_watch import CommitSignal
-from nomemory.server.composition.vector_spaces import FormerModelLostError, VectorSpaces, former_model
+from nomemory.server.composition.vector_spaces import VectorSpaces
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
 from nomemory.server.embedding.protocol import Embedder
@@ -36,9 +37,12 @@ from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.tracing.traced import traced_changes, traced_embedder
-from nomemory.server.vector.collection import collection_of, discard_foreign_vectors
-from nomemory.server.vector.model_change import IndexedSpace, ModelChange, SpacesInUse, UnusedCollections
-from nomemory.server.vector.space import ServingSpace, VectorSpace
+from nomemory.server.vector.active_index import ServingSpace, VectorSpace
+from nomemory.server.vector.collection import collection_of
+from nomemory.server.vector.collection_cleanup import CollectionCleanup
+from nomemory.server.vector.collection_state import discard_foreign_vectors
+from nomemory.server.vector.indexed_spaces import IndexedSpace, IndexedSpaces
+from nomemory.server.vector.model_migration import ModelMigration
 
 _log = get_logger("server")
 _ANEW = "it did not belong to this log, or was ahead of it, and is built anew since the server started"
@@ -103,11 +107,11 @@ class WriterAssembly:
         notice = _noticed("lexical", discard_foreign_words(self._directory.lexical, position))
         lexical, words = self._lexical()
         spaces = self._spaces(embedder, position)
-        await spaces.refuse_foreign()
-        unused = UnusedCollections(self._settings, self._directory.vectors, spaces, self._store.shared_index)
-        serving = ServingSpace(spaces.serving.space)
-        self._follow_the_model(spaces, serving, unused)
-        self._erase(erasable, Indexes(lexical, spaces, unused))
+        await spaces.check_collection_owner()
+        cleanup = CollectionCleanup(self._settings, self._directory.vectors, spaces, self._store.shared_index)
+        serving = ServingSpace(spaces.active.space)
+        self._migrate_model(spaces, serving, cleanup)
+        self._erase(erasable, Indexes(lexical, spaces, cleanup))
         report = StatusReport(log, lexical, spaces, self._supervisor.fault, self._faults, notice, self._damage)
         self._meters.also(partial(_tell_queue, writer, self._meters.process))
         counted = traced_changes(MeteredLog(writer, self._meters), settings)
@@ -170,41 +174,41 @@ class WriterAssembly:
         self._supervisor.run_within(self._stack, LEXICAL_JOB, indexer.run, indexer.stop)
         return indexer, words
 
-    def _spaces(self, embedder: Embedder, log: LogPosition) -> SpacesInUse:
+    def _spaces(self, embedder: Embedder, log: LogPosition) -> IndexedSpaces:
         """Build what serves by meaning, and after a change of the model what takes its place."""
         collection = collection_of(self._settings, self._directory.vectors, embedder)
         notice = _noticed(collection.name, discard_foreign_vectors(collection, log))
-        faults, change_notice = self._faults.former(), ""
+        faults, migration_notice = self._faults.former(), ""
         try:
             former = former_model(self._settings, self._directory, embedder, log, faults, self._meters)
         except FormerModelLostError as error:
             _log.warning("the model has changed, and the former one cannot serve on", cause=str(error))
-            former, change_notice = None, str(error)
+            former, migration_notice = None, str(error)
         roster, log_id = self._meters.roster, log.identity.log_id
         builder = VectorSpaces(self._directory, self._store, self._committed, roster, log_id)
         ours = self._taken_down(builder.build(self._settings, embedder, self._faults))
         if former is None:
-            return SpacesInUse(ours, None, notice, change_notice)
+            return IndexedSpaces(ours, None, notice, migration_notice)
         _log.info("the model has changed: the former one serves until everything is indexed", coming=collection.name)
         watched = former.watched
         serving = builder.build(former.settings, former.embedder, faults, lambda: watched.failing_s)
-        return SpacesInUse(self._taken_down(serving), ours, notice)
+        return IndexedSpaces(self._taken_down(serving), ours, notice)
 
     def _taken_down(self, one: IndexedSpace) -> IndexedSpace:
         self._stack.push_async_callback(one.close)
         return one
 
-    def _follow_the_model(self, spaces: SpacesInUse, serving: ServingSpace, unused: UnusedCollections) -> None:
+    def _migrate_model(self, spaces: IndexedSpaces, serving: ServingSpace, cleanup: CollectionCleanup) -> None:
         settings = self._settings
-        if spaces.serving.space.embedder.kind == NoEmbedder.kind:
+        if spaces.active.space.embedder.kind == NoEmbedder.kind:
             return  # a server without a model for a while keeps what a model has made
-        change = ModelChange(
+        migration = ModelMigration(
             spaces,
             serving,
-            unused,
+            cleanup,
             self._reached(),
             settings.embedder.former_patience_s,
             settings.timing.deadline_default_s,
             self._announce,
         )
-        self._supervisor.run_within(self._stack, "model-change", change.run)
+        self._supervisor.run_within(self._stack, "model-migration", migration.run)

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from nomemory.server.message import Entry, LoggedMessage
 from nomemory.text.asking import ends_asking, only_asks
+from nomemory.text.attachments import without_attachments
 from nomemory.text.names import beginning
-from nomemory.text.sentences import without_attachments
 from nomemory.text.temporal_cues import tells_when
 from nomemory.v1 import message_pb2
 

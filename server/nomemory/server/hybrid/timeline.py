@@ -22,8 +22,8 @@ from nomemory.server.hybrid.message_features import Features, beginning_of, cont
 from nomemory.server.message import Filter, LoggedMessage, Role
 from nomemory.server.reads.speakers import foremost
 from nomemory.text.analysis import streams
+from nomemory.text.attachments import without_attachments
 from nomemory.text.names import beginning
-from nomemory.text.sentences import without_attachments
 
 _LINK_US: Final = 30 * 60 * 1_000_000
 """Messages of one conversation that lie no farther apart follow upon each other."""

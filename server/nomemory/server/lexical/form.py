@@ -6,7 +6,7 @@ from bisect import bisect_right
 from typing import Final
 
 from nomemory.text.asking import ends_asking
-from nomemory.text.sentences import without_attachments
+from nomemory.text.attachments import without_attachments
 
 _LENGTHS: Final = (8, 24, 72)
 """Numbers of terms from which a message counts as longer. A long one may hold a word without being about it."""

@@ -27,7 +27,7 @@ from nomemory.server.log.sqlite.inspection import check_counts, inspect, mend_co
 from nomemory.server.log.sqlite.schema import locked, open_for_writing, position, state_of
 from nomemory.server.log.sqlite.transaction import Step
 from nomemory.server.private_files import put
-from nomemory.server.vector.collection import vector_checkpoint
+from nomemory.server.vector.collection_state import vector_checkpoint
 
 
 def write_record(path: Path, log: LogPosition) -> None:

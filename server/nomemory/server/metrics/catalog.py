@@ -220,7 +220,7 @@ PROCESS_MEMORY: Final = Family(
 PROCESS_CPU: Final = Family(
     "nomemory_process_cpu_seconds_total",
     "CPU time of each process. Those that were replaced are counted on, as far as a scrape had seen them.",
-    "A process at 1 second a second is at its limit: more `--workers` for readers, more shards for the vector index.",
+    "A process at 1 second a second is at its limit: more `--workers` for readers, a Qdrant server for vectors.",
     labels=("process", "role"),
 )
 PROCESS_RESTARTS: Final = Family(

@@ -10,7 +10,7 @@ from typing import Any, Self
 from nomemory.server.api.host_interceptors import MakeInterceptors, no_interceptors
 from nomemory.server.listen_address import Addresses
 from nomemory.server.settings import Settings
-from nomemory.server.vector.space import VectorSpace
+from nomemory.server.vector.active_index import VectorSpace
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ from nomemory.server.processes.connection import CallFailedError, PipeClosedErro
 from nomemory.server.processes.frames import InTrace
 from nomemory.server.readers.calls import Ask, GetAssignment, SpaceDescription
 from nomemory.server.settings import Settings
-from nomemory.server.vector.collection import QdrantLayout
+from nomemory.server.vector.active_index import ServingSpace, SharedVectors, VectorSpace
 from nomemory.server.vector.indexing.backlog import BacklogReader
 from nomemory.server.vector.protocol import VectorSearch
-from nomemory.server.vector.space import ServingSpace, SharedVectors, VectorSpace
+from nomemory.server.vector.qdrant.sharding import QdrantSharding
 from nomemory.spans.span import outgoing_metadata, span
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def remote_space(
     stack.push_async_callback(embedder.close)
     direct = cast("VectorSearch", RemotePart(writer, "direct", described.name))
     vectors = SharedVectors(direct, settings.reads.vectors_max)
-    shared_progress = shared_index(QdrantLayout.of(settings).named(described.name))
+    shared_progress = shared_index(QdrantSharding.of(settings).collection_name(described.name))
     if shared_progress is not None:
         stack.push_async_callback(shared_progress.close)
         return VectorSpace(described.name, embedder, vectors, direct, shared_progress)

@@ -9,7 +9,7 @@ from nomemory.server.log.protocol import LogWriter
 from nomemory.server.metrics.text import Exposition
 from nomemory.server.readers.calls import Ask
 from nomemory.server.rpc.index_status import Report
-from nomemory.server.vector.space import ServingSpace
+from nomemory.server.vector.active_index import ServingSpace
 
 
 @dataclass(frozen=True, slots=True)

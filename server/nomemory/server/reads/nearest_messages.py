@@ -18,8 +18,8 @@ from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter, LoggedMessage
 from nomemory.server.reads.reply_budget import fitting
 from nomemory.server.reads.speakers import Speakers
+from nomemory.server.vector.active_index import VectorSpace
 from nomemory.server.vector.protocol import VectorHit
-from nomemory.server.vector.space import VectorSpace
 from nomemory.spans.span import span
 from nomemory.text.names import without_speakers
 

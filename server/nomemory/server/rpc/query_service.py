@@ -42,7 +42,7 @@ from nomemory.server.rpc.reply import (
 )
 from nomemory.server.settings import Settings
 from nomemory.server.token_cipher import WriteTokens
-from nomemory.server.vector.space import ServingSpace, VectorSpace
+from nomemory.server.vector.active_index import ServingSpace, VectorSpace
 from nomemory.v1 import query_service_pb2 as pb
 
 _ANSWERING_S = 0.05

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from nomemory.recall.api import OnStep, recall
 from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.llm.prompt import Prompt
-from nomemory.recall.model.evidence import EnoughRule
 from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.planning.base import Plan, Planner, Situation
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.query_stub import QueryStub

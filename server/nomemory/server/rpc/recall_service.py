@@ -15,12 +15,14 @@ from typing import Final
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from nomemory.recall.model.budget import Budget, Limits
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.contract_roles import ROLE_IN_CONTRACT
 from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.memory_view import Conflict, MemoryView, Statement
 from nomemory.recall.model.note import Note
-from nomemory.recall.model.result import RecallResult, Step
-from nomemory.recall.model.search_scope import ROLE_IN_CONTRACT
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.search_limits import Limits
+from nomemory.recall.model.step import Step
 from nomemory.recall.skills.folder import SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.tools.query_stub import (
@@ -39,7 +41,7 @@ from nomemory.server.metrics.meters import Meters
 from nomemory.server.rpc.audit import Audit
 from nomemory.server.rpc.decode_recall import RecallQuery, decode_recall
 from nomemory.server.settings import Settings
-from nomemory.server.vector.space import ServingSpace
+from nomemory.server.vector.active_index import ServingSpace
 from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 

@@ -13,7 +13,8 @@ from typing import TypeVar
 from google.protobuf.message import Message as ProtoMessage
 from grpc.aio import AioRpcError, Metadata
 
-from nomemory.recall.tools.query_stub import QueryStub, Rpc, service_error
+from nomemory.recall.tools.query_stub import QueryStub, Rpc
+from nomemory.recall.tools.service_error import service_error
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.grpc.status import grpc_status
 from nomemory.server.faults import Fault, Reason

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from functools import partial
-from itertools import groupby
 from typing import Protocol
 from urllib.parse import unquote
 
@@ -28,6 +27,7 @@ from nomemory.server.api.http.request_document import decode_request
 from nomemory.server.api.http.request_metadata import incoming_call
 from nomemory.server.api.http.stream_reply import EVENTS, LINES, StreamReply
 from nomemory.server.api.limits import Reserve
+from nomemory.server.api.pipeline import Read, ReadNext
 from nomemory.server.faults import Fault, Reason
 
 
@@ -46,17 +46,13 @@ class StatusError(Exception):
 class Calls(Protocol):
     """Answers calls: the pipeline, or a server elsewhere. Every method raises Fault or StatusError."""
 
-    async def unary(self, incoming: IncomingCall, read: Callable[[Reserve], Awaitable[ProtoMessage]]) -> bytes:
+    async def unary(self, incoming: IncomingCall, read: Read) -> bytes:
         """Answer a call with one request and one reply."""
 
-    def server_stream(
-        self, incoming: IncomingCall, read: Callable[[Reserve], Awaitable[ProtoMessage]]
-    ) -> AsyncGenerator[bytes]:
+    def server_stream(self, incoming: IncomingCall, read: Read) -> AsyncGenerator[bytes]:
         """Answer a call with one request and many replies."""
 
-    async def client_stream(
-        self, incoming: IncomingCall, read_next: Callable[[Reserve], Awaitable[ProtoMessage | None]]
-    ) -> bytes:
+    async def client_stream(self, incoming: IncomingCall, read_next: ReadNext) -> bytes:
         """Answer a call with many requests and one reply."""
 
 
@@ -69,29 +65,11 @@ def call_routes(rules: Iterable[HttpRule], calls: Calls, max_request_bytes: int)
         max_request_bytes: the maximum size of a request.
     """
     threads = ConversionThreads()
-    # A path without variables goes first.
-    ordered = sorted(rules, key=lambda rule: (len(rule.path_fields), rule.template))
-    routes = []
-    for template, same_path in groupby(ordered, key=lambda rule: rule.template):
-        by_verb = {rule.verb: CallEndpoint(rule, calls, threads, max_request_bytes) for rule in same_path}
-        routes.append(Route(template, VerbEndpoint(by_verb), methods=list(by_verb)))
-    return routes
-
-
-class VerbEndpoint:
-    """Serves the methods at one path.
-
-    Args:
-        by_verb: the endpoint of each verb.
-    """
-
-    def __init__(self, by_verb: Mapping[str, CallEndpoint]) -> None:
-        self._by_verb = dict(by_verb)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request. HEAD is answered as GET; the server leaves out the body."""
-        verb = "GET" if scope["method"] == "HEAD" else scope["method"]
-        await self._by_verb[verb].answer(scope, receive, send)
+    literal_first = sorted(rules, key=lambda rule: len(rule.path_fields))
+    return [
+        Route(rule.template, CallEndpoint(rule, calls, threads, max_request_bytes), methods=[rule.verb])
+        for rule in literal_first
+    ]
 
 
 class CallEndpoint:
@@ -111,7 +89,7 @@ class CallEndpoint:
         self._max_request_bytes = max_request_bytes
         self._reply_type = GetMessageClass(rule.method.output_type)
 
-    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request.
 
         Raises:
@@ -141,9 +119,7 @@ class CallEndpoint:
             raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "this request has no body")
         body.require(*((JSON_LINES, JSON) if self._rule.method.client_streaming else (JSON,)))
 
-    async def _answer_once(
-        self, incoming: IncomingCall, body: RequestBody, read: Callable[[Reserve], Awaitable[ProtoMessage]]
-    ) -> JsonReply:
+    async def _answer_once(self, incoming: IncomingCall, body: RequestBody, read: Read) -> JsonReply:
         try:
             async with body.cancels_on_disconnect():
                 if self._rule.method.client_streaming:
@@ -160,7 +136,7 @@ class CallEndpoint:
         self,
         incoming: IncomingCall,
         body: RequestBody,
-        read: Callable[[Reserve], Awaitable[ProtoMessage]],
+        read: Read,
         stream: StreamReply,
     ) -> status_pb2.Status | None:
         """Send the replies of a stream; return the error that ended it, or None."""
@@ -184,9 +160,7 @@ class CallEndpoint:
         raw = await body.read(reserve)
         return await self._threads.run(len(raw), lambda: decode_request(self._rule, path_values, query, raw))
 
-    def _read_next(
-        self, body: RequestBody, read: Callable[[Reserve], Awaitable[ProtoMessage]]
-    ) -> Callable[[Reserve], Awaitable[ProtoMessage | None]]:
+    def _read_next(self, body: RequestBody, read: Read) -> ReadNext:
         """Return a function that reads the next request: a line of the body, or the whole body as the only one."""
         lines = body.lines()
         is_read = False

@@ -13,6 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nomemory.server.api.http.request_metadata import TLS
 from nomemory.server.api.http.tls_renewal import renewed_context
+from nomemory.server.fd_limits import max_connections
 from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.identity.tls import TlsFiles
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
@@ -43,7 +44,7 @@ class HttpServer:
             lifespan="off",
             interface="asgi3",
             backlog=_BACKLOG,
-            limit_concurrency=_MAX_CONNECTIONS,
+            limit_concurrency=max_connections(_MAX_CONNECTIONS),
             h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
             timeout_keep_alive=int(idle_s),
             log_config=None,

@@ -20,8 +20,8 @@ from nomemory.text.names import naming_terms
 from nomemory.text.normalisation import visible
 from nomemory.text.question_reading import QuestionReading
 from nomemory.text.question_words import without_asking_words
+from nomemory.text.stems import stems
 from nomemory.text.stop_words import CLITICS, CONTRACTED, STOP_WORDS
-from nomemory.text.terms import stems
 
 _OF_WORD = frozenset("#@%&*/\\_")
 """Punctuation that belongs to the word it stands at. The rest belongs to the sentence, and is dropped at the ends."""

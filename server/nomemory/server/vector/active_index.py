@@ -1,0 +1,151 @@
+"""The model and index that reads use. Vectors of two models are never compared."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from nomemory.server.admission.fair_slots import FairSlots, turn_at, waiting_elsewhere
+from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.embedding.vector import Vector
+from nomemory.server.faults import index_unavailable
+from nomemory.server.message import Filter
+from nomemory.server.vector.protocol import VectorHit, VectorSearch
+
+
+class VectorProgress(Protocol):
+    """The progress of a vector index, per user."""
+
+    async def behind(self, user_id: str, sequence: int) -> bool:
+        """Return whether a change of this user up to `sequence` may not be in the index yet."""
+
+    def look(self) -> None:
+        """Poll the log now, because a read waits for what another server may have written."""
+
+    def note_query(self, user_id: str) -> None:
+        """Record that this user is being queried: their backlog goes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSpace:
+    """A model and the index of its vectors.
+
+    Attributes:
+        name: the name of the collection, which identifies the space in a server.
+        embedder: the model.
+        vectors: searches the index, for a limited number of reads at a time.
+        direct: the same, for reads that have waited for their turn in another process.
+        progress: the progress of the index.
+    """
+
+    name: str
+    embedder: Embedder
+    vectors: VectorSearch
+    direct: VectorSearch
+    progress: VectorProgress
+
+
+_RETRY_AFTER_S = 0.1
+
+
+class SpaceLease:
+    """Reference-counted lease on a vector space. Entering it returns the space, for one read."""
+
+    __slots__ = ("_unused", "reads", "space")
+
+    def __init__(self, space: VectorSpace) -> None:
+        self.space = space
+        self.reads = 0
+        self._unused: asyncio.Event | None = None
+
+    def __enter__(self) -> VectorSpace:
+        """Start a read."""
+        self.reads += 1
+        return self.space
+
+    def __exit__(self, *_error: object) -> None:
+        """End a read."""
+        self.reads -= 1
+        if self._unused is not None and not self.reads:
+            self._unused.set()
+
+    async def unused(self) -> None:
+        """Wait until the last read has ended. No read may start meanwhile."""
+        self._unused = asyncio.Event()
+        if self.reads:
+            await self._unused.wait()
+
+
+class ServingSpace:
+    """The space that reads use. A read keeps the space with which it started until it ends.
+
+    Args:
+        space: the first space.
+    """
+
+    def __init__(self, space: VectorSpace) -> None:
+        self._now = SpaceLease(space)
+        self._former: SpaceLease | None = None
+
+    @property
+    def now(self) -> VectorSpace:
+        """The space of reads that start now."""
+        return self._now.space
+
+    def used(self) -> SpaceLease:
+        """Return a lease for one read."""
+        return self._now
+
+    def named(self, name: str) -> VectorSpace:
+        """Return the space of that name, for a read that has begun in another process.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE, it is gone.
+        """
+        for served in (self._now, self._former):
+            if served is not None and served.space.name == name:
+                return served.space
+        message = "the vector index has been replaced by that of another model"
+        raise index_unavailable(message, retry_after_s=_RETRY_AFTER_S)
+
+    async def replace(self, space: VectorSpace, longest_s: float) -> VectorSpace:
+        """Let further reads use another space; return the former one when no read uses it, or after so many seconds.
+
+        Until `forget_former` it can be had by its name.
+        """
+        former = self._former = self._now
+        self._now = SpaceLease(space)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(longest_s):
+                await former.unused()
+        return former.space
+
+    def forget_former(self) -> None:
+        """Let go of the space that was replaced."""
+        self._former = None
+
+
+class SharedVectors:
+    """Implements `VectorSearch` over another. A search that is given up leaves the queue, or is withdrawn.
+
+    Args:
+        within: what searches.
+        at_once: how many searches are with it at a time.
+    """
+
+    def __init__(self, within: VectorSearch, at_once: int) -> None:
+        self._within = within
+        self._slots = FairSlots(at_once)
+
+    async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
+        """Return the nearest messages."""
+        async with waiting_elsewhere(), turn_at(self._slots):
+            return await self._within.search(user_id, vector, narrowed, limit)
+
+    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the stored vectors of messages' first parts."""
+        async with waiting_elsewhere(), turn_at(self._slots):
+            return await self._within.vectors(user_id, message_ids)
