@@ -67,8 +67,8 @@ def test_the_limits_are_the_settings(start: Start, own_settings: Settings) -> No
         "page_size_max": 60,
         "query_max_chars": 50,
         "top_k_max": 30,
-        "reads_user_max": 4,
-        "reads_caller_max": 5,
+        "max_inflight_reads_per_user": 4,
+        "max_inflight_reads_per_caller": 5,
     }
     with start(own_settings.with_changes(**changed)) as server:
         limits = told(server).limits

@@ -157,12 +157,12 @@ async def _serve_data(
         await readers.replace_space(describe(space))
 
     writer, words, damage = await WriterAssembly(settings, directory, faults, stack, announce, meters).build()
-    services = await make_services(settings, directory, writer, words, stack, damage, meters)
+    services, reads = await make_services(settings, directory, writer, words, stack, damage, meters)
     exposition = ServerMetrics(meters, faults, partial(readers.samples, settings.metrics.collect_s), writer.report)
     stack.push_async_callback(readers.close)  # before the parts that they call are taken down
     readers.assign(assign(shared, describe(writer.spaces.now)), replace(writer, exposition=exposition))
     here, watch = replace(shared, metrics=addresses.metrics), watch_of(settings, directory, stack, faults)
-    serves = own(services, here, is_shared=is_shared, exposition=exposition, watch=watch)
+    serves = own(services, here, is_shared=is_shared, reads=reads, exposition=exposition, watch=watch)
     bound = await stack.enter_async_context(serves)
     await readers.all_serve()
     stack.callback(readers.drain)  # while this process drains

@@ -10,10 +10,12 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from google.protobuf.message import Message as ProtoMessage
 
+from nomemory.server.admission.expensive_reads import is_expensive
+from nomemory.server.admission.read_admission import ReadAdmission
 from nomemory.server.api.call import CallContext, IncomingCall
 from nomemory.server.api.call_record import CallRecord
 from nomemory.server.api.limits import Limits, Reserve
@@ -39,24 +41,6 @@ RequestHook: TypeAlias = Callable[[ProtoMessage, CallContext], Awaitable[None]]
 may raise a Fault. User ids in the request are the stored ones."""
 
 
-class AdmissionControl(Protocol):
-    """Decides whether an expensive read may run."""
-
-    def admit(self, method_name: str, request: ProtoMessage, context: CallContext) -> AbstractAsyncContextManager[None]:
-        """Admit a call while the context is open. Calls that are not expensive are admitted at once.
-
-        Raises:
-            Fault: OVERLOADED, too many expensive reads are in flight.
-        """
-
-
-class _AdmitAll:
-    def admit(
-        self, _method_name: str, _request: ProtoMessage, _context: CallContext
-    ) -> AbstractAsyncContextManager[None]:
-        return nullcontext()
-
-
 @dataclass(frozen=True, slots=True)
 class _RunningCall:
     incoming: IncomingCall
@@ -77,7 +61,7 @@ class Pipeline:
         access: authenticates callers and authorizes calls.
         default_timeout_s: timeout of a call whose client sets none.
         limits: on what all calls hold together.
-        admission: decides whether an expensive read may run.
+        reads: limits the expensive reads; None: nothing does.
         hooks: run before each handler.
         meters: count calls.
         tracer: begins their spans; None: there are none.
@@ -96,7 +80,7 @@ class Pipeline:
         default_timeout_s: float,
         *,
         limits: Limits | None = None,
-        admission: AdmissionControl | None = None,
+        reads: ReadAdmission | None = None,
         hooks: Sequence[RequestHook] = (),
         meters: Meters | None = None,
         tracer: CallTracer | None = None,
@@ -107,7 +91,7 @@ class Pipeline:
         self.meters = meters or Meters()
         self._access = access
         self._default_timeout_s = default_timeout_s
-        self._admission: AdmissionControl = admission or _AdmitAll()
+        self._reads = reads
         self._hooks = tuple(hooks)
         self._tracer = tracer
 
@@ -124,7 +108,7 @@ class Pipeline:
             with self.limits.calls.slot(), self.limits.request_memory.reservation() as reserve:
                 request = await read(reserve)
                 await self._validate(request, context, method.served.required)
-                async with self._admission.admit(method.name, request, context):
+                async with self._admit(request, context, method):
                     handler: Any = method.served.handler
                     reply = await handler(request, context)
                 return _encode(reply, context, method)
@@ -146,7 +130,7 @@ class Pipeline:
                 await self._validate(request, context, method.served.required)
                 handler: Any = method.served.handler
                 async with (
-                    self._admission.admit(method.name, request, context),
+                    self._admit(request, context, method),
                     aclosing(handler(request, context)) as replies,
                 ):
                     async for reply in replies:
@@ -216,6 +200,13 @@ class Pipeline:
         confine(request, context.caller, context.bound, required)
         for hook in self._hooks:
             await hook(request, context)
+
+    def _admit(self, request: ProtoMessage, context: CallContext, method: Method) -> AbstractAsyncContextManager[None]:
+        """Admit an expensive read, within the limits of its user and of its caller. Admit other calls at once."""
+        if self._reads is None or not is_expensive(method.name, request):
+            return nullcontext()
+        user_id = context.bound.user_id if context.bound else getattr(request, "user_id", "")
+        return self._reads.admit(user_id, (context.caller.name, context.caller.user_id))
 
 
 def _encode(reply: Reply, context: CallContext, method: Method) -> bytes:

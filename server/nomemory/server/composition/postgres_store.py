@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.postgres.reader import PostgresLexicalIndex
 from nomemory.server.lexical.postgres.words import words_of
@@ -96,8 +97,10 @@ class PostgresStore:
         stack.push_async_callback(writer.close)
         return writer, erasable
 
-    def reading(self, damage: LogDamage | None, stack: AsyncExitStack) -> LogReader:
-        """Open the log for reading."""
+    def reading(
+        self, damage: LogDamage | None, stack: AsyncExitStack, _threads: ReadThreads | None = None
+    ) -> LogReader:
+        """Open the log for reading; the database runs what takes long."""
         log = PostgresLogReader(self._database, self._lifetimes, damage)
         stack.push_async_callback(log.close)
         return log

@@ -20,6 +20,7 @@ from typing import cast
 
 import uvloop
 
+from nomemory.server.admission.read_admission import ReadAdmission
 from nomemory.server.api.service import Service
 from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.composition.log_store import log_store
@@ -76,7 +77,7 @@ async def _serve_assigned(
     settings = assignment.settings
     async with AsyncExitStack() as stack:
         tracer = start_tracing(settings, meters.process, stack)
-        services = await _make_services(assignment, writer, followed, meters, stack)
+        services, reads = await _make_services(assignment, writer, followed, meters, stack)
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         own = serving(
@@ -86,6 +87,7 @@ async def _serve_assigned(
             make_access(settings),
             is_shared=True,
             host=assignment.interceptors(),
+            reads=reads,
             meters=meters,
             exposition=cast("Exposition", RemotePart(writer, "exposition")),
             watch=watch_of(settings, DataDirectory.of(settings), stack),
@@ -101,12 +103,12 @@ async def _serve_assigned(
 
 async def _make_services(
     assignment: Assignment, writer: WriterClient, followed: FollowedSpace, meters: Meters, stack: AsyncExitStack
-) -> list[Service]:
+) -> tuple[list[Service], ReadAdmission]:
     """Build what a reader serves: everything, with remote parts where only the writer's process has them."""
     settings, directory = assignment.settings, DataDirectory.of(assignment.settings)
     store = log_store(settings, directory)
     stack.push_async_callback(followed.close)
-    make = partial(remote_space, settings, writer, meters, store.shared_index)
+    make = partial(remote_space, settings, writer, store.shared_index)
     spaces = followed.begin(make, assignment.space, settings.timing.deadline_default_s)
     log, report = (RemotePart(writer, part) for part in ("log", "report"))
     remote = WriterServices(cast("LogWriter", log), spaces, cast("Report", report))

@@ -8,7 +8,9 @@ from functools import partial
 from typing import Final
 
 from nomemory.server import __version__
-from nomemory.server.admission.scheduler import ReadScheduler
+from nomemory.server.admission.read_admission import ReadAdmission
+from nomemory.server.admission.read_threads import ReadThreads
+from nomemory.server.admission.round_robin_limit import RoundRobinLimit
 from nomemory.server.api.service import Service
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.recall_host import (
@@ -36,7 +38,6 @@ from nomemory.server.reads.lexical_listing import LexicalListing
 from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.speakers import Speakers
 from nomemory.server.reads.time_listing import TimeListing, UserListing
-from nomemory.server.rpc.admitted_service import AdmittedService
 from nomemory.server.rpc.ingest_service import IngestService
 from nomemory.server.rpc.query_service import QueryService
 from nomemory.server.rpc.recall_stubs import InProcessQuery
@@ -57,8 +58,8 @@ async def make_services(
     stack: AsyncExitStack,
     damage: LogDamage,
     meters: Meters,
-) -> list[Service]:
-    """Build what is served in one process; its recall reads without a socket.
+) -> tuple[list[Service], ReadAdmission]:
+    """Build what is served in one process, and what admits its expensive reads. Its recall reads without a socket.
 
     Args:
         settings: the configuration.
@@ -69,18 +70,21 @@ async def make_services(
         damage: told of what is found to be damaged in the log.
         meters: what counts in this process.
     """
-    log = traced_log(log_store(settings, directory).reading(damage, stack), settings)
+    threads = ReadThreads(settings.reads.expensive_read_concurrency)
+    log = traced_log(log_store(settings, directory).reading(damage, stack, threads), settings)
+    stack.push_async_callback(threads.close)  # before the log that they read
     words = traced_words(words, settings)
     cipher = FileTokenCipher(directory.key, (await log.identity()).name)
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
-    query = _query_service(settings, writer, words, log, tokens, cursors)
+    slots = RoundRobinLimit(settings.reads.expensive_read_concurrency)
+    query = _query_service(settings, writer, words, log, tokens, cursors, slots, threads)
     ingest = IngestService(writer.log, writer.report, tokens, writer.spaces, settings)
     recall = recall_service(settings, InProcessQuery(query), (), stack, writer.spaces, meters)
-    scheduler = ReadScheduler(settings)
-    meters.also(partial(_tell_load, scheduler, meters.process))
-    reads, recalls = (AdmittedService(service, scheduler, settings) for service in (query, recall))
-    served: list[Service] = [reads, ingest, recalls]
-    return [*served, _server_service(settings, served, writer.spaces, scheduler)]
+    limits = settings.reads
+    admission = ReadAdmission(slots, limits.max_inflight_reads_per_user, limits.max_inflight_reads_per_caller)
+    meters.also(partial(_tell_load, admission, writer.spaces, meters.process))
+    served: list[Service] = [query, ingest, recall]
+    return [*served, _server_service(settings, served, writer.spaces, admission)], admission
 
 
 def recall_only_services(settings: Settings, stack: AsyncExitStack, meters: Meters) -> list[Service]:
@@ -108,40 +112,55 @@ def _query_service(
     log: LogReader,
     tokens: WriteTokens,
     cursors: Cursors,
+    slots: RoundRobinLimit,
+    threads: ReadThreads,
 ) -> QueryService:
     reply_max, speakers = settings.limits.reply_max_bytes, Speakers(log)
     return QueryService(
+        slots,
+        threads,
         log,
-        TimeListing(log, cursors, reply_max),
+        TimeListing(log, cursors, reply_max, slots),
         ConversationListing(log, cursors),
         UserListing(log, cursors),
         traced_search(LexicalListing(words, log, cursors, reply_max), "page", settings),
         traced_search(NearestMessages(log, speakers, reply_max), "search", settings),
-        traced_search(_hybrid(settings, words, log, speakers), "search", settings),
+        traced_search(_hybrid(settings, words, log, speakers, slots, threads), "search", settings),
         tokens,
         writer.spaces,
         settings,
     )
 
 
-def _tell_load(scheduler: ReadScheduler, process: str, samples: Samples) -> None:
-    load = scheduler.load()
+def _tell_load(admission: ReadAdmission, spaces: ServingSpace, process: str, samples: Samples) -> None:
+    load = admission.load()
     samples.put(catalog.READS_RUNNING, load.running, process)
     samples.put(catalog.READS_WAITING, load.waiting, process)
     samples.put(catalog.READS_USERS, load.users, process)
     samples.put(catalog.READS_REFUSED, load.refused, process)
+    samples.put(catalog.QUEUE, spaces.now.queries.waiting, process, "embedder")
 
 
-def _hybrid(settings: Settings, words: LexicalIndex, log: LogReader, speakers: Speakers) -> HybridMessages:
+def _hybrid(
+    settings: Settings,
+    words: LexicalIndex,
+    log: LogReader,
+    speakers: Speakers,
+    slots: RoundRobinLimit,
+    threads: ReadThreads,
+) -> HybridMessages:
     pools = CandidatePools(
         log,
         words,
+        threads,
         speakers,
         candidates_max=settings.hybrid.candidates_max,
         timeline_max=settings.hybrid.timeline_max,
         cache_bytes=settings.hybrid.cache_bytes,
     )
     return HybridMessages(
+        slots,
+        threads,
         words,
         log,
         pools,
@@ -162,7 +181,7 @@ _SERVICES: Final = {
 
 
 def _server_service(
-    settings: Settings, served: Sequence[Service], spaces: ServingSpace | None, scheduler: ReadScheduler | None
+    settings: Settings, served: Sequence[Service], spaces: ServingSpace | None, reads: ReadAdmission | None
 ) -> ServerService:
     """Make the service that describes a server.
 
@@ -170,7 +189,7 @@ def _server_service(
         settings: the server's.
         served: the other services of this server.
         spaces: what the server searches by meaning; None where another server does.
-        scheduler: in front of its reads; None where another server reads.
+        reads: admits expensive reads; None where another server reads.
     """
     services = [_SERVICES[service.full_name] for service in served]
     embeds = spaces is not None and spaces.now.embedder.kind != "none"
@@ -180,7 +199,7 @@ def _server_service(
             features=[*services, *_further_features(settings, services, embeds=embeds)],
             limits=_limits(settings, services),
         ),
-        scheduler,
+        reads,
         spaces,
         skill_library(settings).names if RECALL in services else tuple,
     )
@@ -207,8 +226,8 @@ def _limits(settings: Settings, services: Sequence[str]) -> pb.ServerLimits:
     if QUERY in services:
         found.page_size = limits.page_size_max
         found.top_k = limits.top_k_max
-        found.user_reads = settings.reads.user_max
-        found.caller_reads = settings.reads.caller_max
+        found.user_reads = settings.reads.max_inflight_reads_per_user
+        found.caller_reads = settings.reads.max_inflight_reads_per_caller
     if QUERY in services or RECALL in services:
         found.query_chars = limits.query_max_chars
     if RECALL in services:

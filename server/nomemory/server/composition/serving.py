@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Protocol
 
+from nomemory.server.admission.read_admission import ReadAdmission
 from nomemory.server.api.grpc.server import GrpcServer
 from nomemory.server.api.health import ServerHealth
 from nomemory.server.api.host_interceptors import HostInterceptors
@@ -60,6 +61,7 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
     *,
     is_shared: bool = False,
     host: HostInterceptors = HostInterceptors(),  # noqa: B008 - frozen
+    reads: ReadAdmission | None = None,
     meters: Meters | None = None,
     exposition: Exposition | None = None,
     watch: Watch | None = None,
@@ -74,6 +76,7 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
         access: decides who may call what.
         is_shared: other processes serve at the same addresses. Somebody has to hold them for all of them.
         host: interceptors of the embedding program.
+        reads: limits the expensive reads; None: nothing does.
         meters: what counts; None: nothing does.
         exposition: answers scrapes; None: nothing does.
         watch: finds out, while the services serve, whether they can.
@@ -90,7 +93,9 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
             "NOMEMORY_HTTP and NOMEMORY_INSPECT"
         )
     timeout_s = settings.timing.deadline_default_s
-    pipeline = Pipeline(services, access, timeout_s, hooks=host.before_handler, meters=meters, tracer=tracer)
+    pipeline = Pipeline(
+        services, access, timeout_s, reads=reads, hooks=host.before_handler, meters=meters, tracer=tracer
+    )
     health = ServerHealth(pipeline.service_names)
     grpc_server = GrpcServer(pipeline, health, settings, host.grpc, is_shared=is_shared)
     made: list[_Named] = [("grpc", grpc_server, addresses.grpc)]

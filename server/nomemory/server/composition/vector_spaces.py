@@ -17,7 +17,7 @@ from nomemory.server.processes.watch import WatchPolicy
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import QDRANT, VECTOR_ENGINE, VECTOR_INDEX, StandingFaults
 from nomemory.server.tracing.traced import traced_vectors
-from nomemory.server.vector.active_index import SharedVectors, VectorSpace
+from nomemory.server.vector.active_index import LimitedVectorSearch, VectorSpace, query_limit
 from nomemory.server.vector.collection import (
     qdrant_collection_of,
 )
@@ -112,5 +112,5 @@ class VectorSpaces:
 
 def _space(settings: Settings, embedder: Embedder, index: VectorIndex, indexer: VectorIndexer) -> VectorSpace:
     searched = traced_vectors(index, settings)
-    shared = SharedVectors(searched, settings.reads.vectors_max)
-    return VectorSpace(indexer.collection, embedder, shared, searched, indexer)
+    limited = LimitedVectorSearch(searched)
+    return VectorSpace(indexer.collection, embedder, limited, searched, indexer, query_limit(embedder))

@@ -13,8 +13,6 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nomemory.server.admission.fair_slots import FairSlots
-from nomemory.server.metrics import catalog
 from nomemory.server.metrics.catalog import Family
 from nomemory.server.metrics.samples import Distribution, Labels, Samples
 
@@ -107,14 +105,12 @@ class Meters:
     Attributes:
         lag: when the log was how far.
         roster: the processes that this one has started.
-        model_queues: those in which texts wait for a model.
     """
 
     def __init__(self, process: str = "writer") -> None:
         self.process = process
         self.lag = IndexLag()
         self.roster = Roster()
-        self.model_queues: list[FairSlots] = []
         self._counts: dict[Family, Counter[Labels]] = {}
         self._spread: dict[tuple[Family, Labels], Distribution] = {}
         self._tellers: list[Callable[[Samples], None]] = []
@@ -142,7 +138,6 @@ class Meters:
                 samples.put(family, count, *labels)
         for (family, labels), distribution in self._spread.items():
             samples.put(family, distribution.copy(), *labels)
-        samples.put(catalog.QUEUE, sum(queue.waiting for queue in self.model_queues), self.process, "embedder")
         for tell in self._tellers:
             tell(samples)
         return samples

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, cast
 from opentelemetry.trace import SpanKind
 
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.embedding.wrappers import CachedEmbedder, SharedEmbedder
+from nomemory.server.embedding.wrappers import CachedEmbedder
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.metrics.meters import Meters
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.processes.frames import InTrace
 from nomemory.server.readers.calls import Ask, GetAssignment, SpaceDescription
 from nomemory.server.settings import Settings
-from nomemory.server.vector.active_index import ServingSpace, SharedVectors, VectorSpace
+from nomemory.server.vector.active_index import LimitedVectorSearch, ServingSpace, VectorSpace, query_limit
 from nomemory.server.vector.indexing.backlog import BacklogReader
 from nomemory.server.vector.protocol import VectorSearch
 from nomemory.server.vector.qdrant.sharding import QdrantSharding
@@ -178,22 +177,21 @@ class FollowedSpace:
 def remote_space(
     settings: Settings,
     writer: WriterClient,
-    meters: Meters,
     shared_index: Callable[[str], PostgresSharedIndex | None],
     described: SpaceDescription,
     stack: AsyncExitStack,
 ) -> VectorSpace:
     """Make a space that calls the writer's process; the stack takes it down."""
     remote = cast("Embedder", RemoteEmbedder(writer, described))
-    shared = SharedEmbedder(remote, settings.reads.embeddings_max, meters)
-    embedder = CachedEmbedder(shared, settings.embedder.cache_max)
+    embedder = CachedEmbedder(remote, settings.embedder.cache_max)
     stack.push_async_callback(embedder.close)
     direct = cast("VectorSearch", RemotePart(writer, "direct", described.name))
-    vectors = SharedVectors(direct, settings.reads.vectors_max)
+    vectors, queries = LimitedVectorSearch(direct), query_limit(embedder)
     shared_progress = shared_index(QdrantSharding.of(settings).collection_name(described.name))
     if shared_progress is not None:
         stack.push_async_callback(shared_progress.close)
-        return VectorSpace(described.name, embedder, vectors, direct, shared_progress)
+        return VectorSpace(described.name, embedder, vectors, direct, shared_progress, queries)
     backlog = BacklogReader(described.backlog)
     stack.callback(backlog.close)
-    return VectorSpace(described.name, embedder, vectors, direct, RemoteProgress(writer, described.name, backlog))
+    progress = RemoteProgress(writer, described.name, backlog)
+    return VectorSpace(described.name, embedder, vectors, direct, progress, queries)

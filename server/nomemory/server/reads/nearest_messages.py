@@ -106,7 +106,7 @@ class NearestMessages:
             Fault: EMBEDDER_DISABLED, EMBEDDER_UNAVAILABLE or INDEX_UNAVAILABLE.
         """
         behind = await space.progress.behind(query.user_id, await self._log.user_sequence(query.user_id))
-        vector = query.vector or await space.embedder.embed_query(await self._meant(query))
+        vector = query.vector or await space.embed_query(query.user_id, await self._meant(query))
         ranked = await self._ranked(space, query, vector)
         items = ranked[: fitting((item.message for item in ranked), self._reply_max_bytes)]
         return Nearest(items, truncated=len(items) < len(ranked), behind=behind)

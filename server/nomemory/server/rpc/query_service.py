@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
+from nomemory.server.admission.expensive_reads import is_expensive
+from nomemory.server.admission.read_threads import ReadThreads
+from nomemory.server.admission.round_robin_limit import RoundRobinLimit
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.service import ServedMethod
 from nomemory.server.hybrid.search import HybridMessages
@@ -48,7 +52,7 @@ from nomemory.v1 import query_service_pb2 as pb
 _ANSWERING_S = 0.05
 """Seconds of a deadline that are reserved for answering when a read waits for its index."""
 _EXPORTED_AT_ONCE = 1000
-"""Most messages that an export reads before other calls have their turn: some milliseconds."""
+"""Most messages of one batch of an export."""
 _SHARE_OF_MEANING = 0.5
 """Share of the remaining time for meaning, so that words can still answer if the embedder hangs."""
 
@@ -62,8 +66,10 @@ class Waiting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QueryService:
-    """Serves `nomemory.v1.QueryService`."""
+    """Serves `nomemory.v1.QueryService`. Expensive reads hold a slot while they work."""
 
+    slots: RoundRobinLimit
+    threads: ReadThreads
     log: LogReader
     by_time: TimeListing
     conversations: ConversationListing
@@ -96,21 +102,29 @@ class QueryService:
         """Read by time, in either order."""
         query = decode_list(request, self.settings)
         await self._reach_log(request, context)
-        page = await self.by_time.wire_page(query.listing, query.page_size, request.cursor)
+        is_scan = is_expensive("ListMessages", request)
+        async with self.slots.slot(request.user_id) if is_scan else nullcontext():
+            page = await self.by_time.wire_page(query.listing, query.page_size, request.cursor)
         return listing_reply(page.wires, query.mask, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
     async def lexical_search(self, request: pb.LexicalSearchRequest, context: CallContext) -> bytes:
         """Find words and phrases; an empty query reads by time."""
         query = decode_lexical(request, self.settings)
-        read = self._page_by_time if query.query.is_empty else self._page_by_words
-        page = await read(query, request, context)
+        if query.query.is_empty:
+            await self._reach_log(request, context)
+        else:
+            await self._reach_words(request, context)
+        async with self.slots.slot(request.user_id):
+            page = await self._lexical_page(query, request.cursor)
+            marks = b""
+            if query.snippet_chars is not None:
+                marks = await self.threads.run(highlights, page.items, query.query, self.settings, query.snippet_chars)
         reply = pb.LexicalSearchResponse(
             next_cursor=page.next_cursor,
             scores=[pb.MessageScore(message_id=item.message.message_id, score=item.score) for item in page.items],
             index_behind=page.behind,
         )
-        shown = await highlights(page.items, query.query, self.settings, query.snippet_chars)
-        return listing_reply([item.message.wire for item in page.items], query.mask, reply) + shown
+        return listing_reply([item.message.wire for item in page.items], query.mask, reply) + marks
 
     async def semantic_search(self, request: pb.SemanticSearchRequest, context: CallContext) -> bytes:
         """Find messages near in meaning."""
@@ -180,7 +194,8 @@ class QueryService:
         """Count what a filter admits."""
         narrowed = decode_count(request, self.settings)
         await self._reach_log(request, context)
-        return pb.CountMessagesResponse(count=await self.log.count(request.user_id, narrowed))
+        async with self.slots.slot(request.user_id):
+            return pb.CountMessagesResponse(count=await self.log.count(request.user_id, narrowed))
 
     async def list_conversations(
         self, request: pb.ListConversationsRequest, context: CallContext
@@ -188,7 +203,8 @@ class QueryService:
         """Sum up conversations, the latest first."""
         query = decode_conversations(request, self.settings)
         await self._reach_log(request, context)
-        page = await self.conversations.page(query.listing, query.page_size, request.cursor)
+        async with self.slots.slot(request.user_id):
+            page = await self.conversations.page(query.listing, query.page_size, request.cursor)
         return pb.ListConversationsResponse(
             conversations=map(conversation, page.conversations), next_cursor=page.next_cursor
         )
@@ -196,7 +212,8 @@ class QueryService:
     async def list_users(self, request: pb.ListUsersRequest, context: CallContext) -> pb.ListUsersResponse:
         """Say who has messages, among those whom the caller may know of."""
         query = decode_users(request, self.settings, context.user_prefix)
-        page = await self.users.page(query.listing, query.page_size, request.cursor)
+        async with self.slots.slot(context.caller.name):
+            page = await self.users.page(query.listing, query.page_size, request.cursor)
         users = [pb.UserSummary(user_id=one.user_id, message_count=one.messages) for one in page.users]
         return pb.ListUsersResponse(users=users, next_cursor=page.next_cursor)
 
@@ -207,19 +224,11 @@ class QueryService:
         async for batch in self.by_time.batches(listing, batch_max, request.cursor):
             yield listing_reply(batch.wires, None, pb.ExportMessagesResponse(next_cursor=batch.next_cursor))
 
-    async def _page_by_words(
-        self, query: LexicalQuery, request: pb.LexicalSearchRequest, context: CallContext
-    ) -> RankedPage:
-        await self._reach_words(request, context)
+    async def _lexical_page(self, query: LexicalQuery, cursor: str) -> RankedPage:
         beside = room(self.settings, query.snippet_chars)
-        return await self.by_words.page(query.listing, query.query, query.page_size, request.cursor, beside)
-
-    async def _page_by_time(
-        self, query: LexicalQuery, request: pb.LexicalSearchRequest, context: CallContext
-    ) -> RankedPage:
-        await self._reach_log(request, context)
-        beside = room(self.settings, query.snippet_chars)
-        page = await self.by_time.page(query.listing, query.page_size, request.cursor, beside)
+        if not query.query.is_empty:
+            return await self.by_words.page(query.listing, query.query, query.page_size, cursor, beside)
+        page = await self.by_time.page(query.listing, query.page_size, cursor, beside)
         return RankedPage([Ranked(message, 0.0) for message in page.messages], page.next_cursor, behind=False)
 
     async def _reach_log(self, request: Waiting, context: CallContext) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from nomemory.server.admission.scheduler import ReadScheduler
+from nomemory.server.admission.read_admission import ReadAdmission
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.service import ServedMethod
 from nomemory.server.identity.access import PUBLIC
@@ -20,13 +20,13 @@ class ServerService:
 
     Attributes:
         info: what is the same for every caller, as long as the server runs.
-        scheduler: knows what is in hand; None where no reads are served.
+        reads: admits expensive reads; None where no reads are served.
         spaces: what is searched by meaning; None where that is another server's.
         skills: return the names of what recalls can be steered by.
     """
 
     info: pb.GetServerInfoResponse
-    scheduler: ReadScheduler | None = None
+    reads: ReadAdmission | None = None
     spaces: ServingSpace | None = None
     skills: Callable[[], Iterable[str]] = tuple
     full_name: str = "nomemory.v1.ServerService"
@@ -53,7 +53,7 @@ class ServerService:
         return described
 
     def _load(self) -> pb.ReadLoad | None:
-        if self.scheduler is None:
+        if self.reads is None:
             return None
-        load = self.scheduler.load()
+        load = self.reads.load()
         return pb.ReadLoad(running=load.running, waiting=load.waiting, users=load.users, refused=load.refused)

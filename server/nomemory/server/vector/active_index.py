@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
-from nomemory.server.admission.fair_slots import FairSlots, turn_at, waiting_elsewhere
+from nomemory.server.admission.round_robin_limit import RoundRobinLimit
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import index_unavailable
@@ -29,6 +29,16 @@ class VectorProgress(Protocol):
         """Record that this user is being queried: their backlog goes first."""
 
 
+_LOCAL_QUERIES: Final = 2
+"""The local embedder takes one text after another. A second one is there when the first is done."""
+_REMOTE_QUERIES: Final = 64
+
+
+def query_limit(embedder: Embedder) -> RoundRobinLimit:
+    """Return the limit of the queries that an embedder gets at a time."""
+    return RoundRobinLimit(_LOCAL_QUERIES if embedder.kind == "local" else _REMOTE_QUERIES)
+
+
 @dataclass(frozen=True, slots=True)
 class VectorSpace:
     """A model and the index of its vectors.
@@ -36,7 +46,8 @@ class VectorSpace:
     Attributes:
         name: the name of the collection, which identifies the space in a server.
         embedder: the model.
-        vectors: searches the index, for a limited number of reads at a time.
+        vectors: searches the index, for a limited number of reads at a time. Users take turns.
+        queries: limits how many queries are with the embedder at a time. Users take turns.
         direct: the same, for reads that have waited for their turn in another process.
         progress: the progress of the index.
     """
@@ -46,6 +57,12 @@ class VectorSpace:
     vectors: VectorSearch
     direct: VectorSearch
     progress: VectorProgress
+    queries: RoundRobinLimit = field(default_factory=lambda: RoundRobinLimit(_REMOTE_QUERIES))
+
+    async def embed_query(self, user_id: str, text: str) -> Vector:
+        """Embed a query of a user. A cancelled one leaves the queue."""
+        async with self.queries.slot(user_id):
+            return await self.embedder.embed_query(text)
 
 
 _RETRY_AFTER_S = 0.1
@@ -128,24 +145,27 @@ class ServingSpace:
         self._former = None
 
 
-class SharedVectors:
-    """Implements `VectorSearch` over another. A search that is given up leaves the queue, or is withdrawn.
+_SEARCHES: Final = 8
+"""Searches that are with the vector index at a time."""
+
+
+class LimitedVectorSearch:
+    """Implements `VectorSearch` over another, for a few searches at a time. Users take turns.
 
     Args:
-        within: what searches.
-        at_once: how many searches are with it at a time.
+        searched: what searches.
     """
 
-    def __init__(self, within: VectorSearch, at_once: int) -> None:
-        self._within = within
-        self._slots = FairSlots(at_once)
+    def __init__(self, searched: VectorSearch) -> None:
+        self._searched = searched
+        self._limit = RoundRobinLimit(_SEARCHES)
 
     async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
         """Return the nearest messages."""
-        async with waiting_elsewhere(), turn_at(self._slots):
-            return await self._within.search(user_id, vector, narrowed, limit)
+        async with self._limit.slot(user_id):
+            return await self._searched.search(user_id, vector, narrowed, limit)
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the stored vectors of messages' first parts."""
-        async with waiting_elsewhere(), turn_at(self._slots):
-            return await self._within.vectors(user_id, message_ids)
+        async with self._limit.slot(user_id):
+            return await self._searched.vectors(user_id, message_ids)
