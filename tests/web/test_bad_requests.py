@@ -10,6 +10,7 @@ import pytest
 from web.raw_http import answered, request
 
 from nomemory.server.api.http.json_mapping import MAX_ARRAY_NUMBERS, MAX_VALUES
+from nomemory.server.api.parsing import MAX_READ_BYTES
 
 if TYPE_CHECKING:
     import httpx
@@ -155,6 +156,11 @@ def test_bad_utf8_and_control_characters_in_a_path_are_refused(web: Web, path: s
 def test_a_body_that_is_too_large_is_refused(web: Web) -> None:
     most = web.server.settings.limits.request_max_bytes
     answer = web.client.post("/v1/messages", content=b" " * (most + 1), headers=JSON)
+    assert (answer.status_code, reason(answer)) == (413, "REQUEST_TOO_LARGE")
+
+
+def test_the_request_of_a_read_may_be_less_large(web: Web) -> None:
+    answer = web.client.post("/v1/messages/lexical_search", content=b" " * (MAX_READ_BYTES + 1), headers=JSON)
     assert (answer.status_code, reason(answer)) == (413, "REQUEST_TOO_LARGE")
 
 

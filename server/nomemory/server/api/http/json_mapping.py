@@ -17,6 +17,7 @@ from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.message_factory import GetMessageClass
 
 from nomemory.server.api.http.proto_fields import (
+    enums_and_objects_by_json_key,
     fields_by_json_key,
     is_json_object,
     is_map,
@@ -122,17 +123,16 @@ def _malformed(problem: str) -> Fault:
 
 
 def _expand_enum_names(document: dict[str, object], message: Descriptor) -> None:
-    fields = fields_by_json_key(message)
-    for key, value in document.items():
-        field = fields.get(key)
-        if field is None:
-            continue
-        if field.enum_type is not None and isinstance(value, str):
+    for key, field in enums_and_objects_by_json_key(message).items():
+        value = document.get(key)
+        if isinstance(value, str) and field.enum_type is not None:
             document[key] = short_enum_names(field.enum_type).get(value, value)
-        elif is_json_object(field):
-            for item in value if isinstance(value, list) else [value]:
+        elif isinstance(value, dict) and field.message_type is not None:
+            _expand_enum_names(value, field.message_type)
+        elif isinstance(value, list) and field.message_type is not None:
+            for item in value:
                 if isinstance(item, dict):
-                    _expand_enum_names(item, message_type(field))
+                    _expand_enum_names(item, field.message_type)
 
 
 def _violations(document: object, message: Descriptor, path: str) -> Iterator[Violation]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from google.protobuf.descriptor import FieldDescriptor
 
 from nomemory.server import __version__
-from nomemory.server.api.http.http_rules import HttpRule, grpc_path
+from nomemory.server.api.http.http_rules import HttpRule
 from nomemory.server.api.http.json_schema import Json, Schemas, described
 from nomemory.server.api.http.proto_fields import is_json_object, is_map, message_type
 from nomemory.server.identity.access import RequiredScopes
@@ -44,19 +44,18 @@ _ERROR: Final[Json] = {
 }
 
 
-def openapi_document(rules: Sequence[HttpRule], required: Mapping[str, RequiredScopes]) -> Json:
-    """Return the document of what is served.
+def openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
+    """Return the document that describes the methods.
 
     Args:
-        rules: how HTTP calls the methods.
-        required: what the methods require of their callers, by their paths over gRPC.
+        methods: how HTTP calls them, and what they require of their callers.
     """
     schemas = Schemas()
     paths: dict[str, Json] = {}
-    for rule in rules:
-        operation = _operation(rule, required[grpc_path(rule.method)], schemas)
+    for rule, required in methods.items():
+        operation = _operation(rule, required, schemas)
         paths.setdefault(rule.template, {})[rule.verb.lower()] = operation
-    services = {rule.method.containing_service.name: rule.method.containing_service for rule in rules}
+    services = {rule.method.containing_service.name: rule.method.containing_service for rule in methods}
     return {
         "openapi": "3.1.0",
         "info": {
