@@ -34,6 +34,7 @@ LADDER = {
         "nomemory.server.api.call",
         "nomemory.server.api.http",
         "nomemory.server.api.limits",
+        "nomemory.server.api.parsing",
         "nomemory.server.api.pipeline",
         "nomemory.server.faults",
         "nomemory.server.identity.caller",

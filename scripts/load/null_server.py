@@ -22,7 +22,7 @@ import grpc
 import uvloop
 
 from nomemory.server.api.call import CallContext
-from nomemory.server.api.grpc.adapter import RpcHandler, rpc_handler
+from nomemory.server.api.grpc.adapter import MethodAdapter, RpcHandler
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.api.service import ServedMethod
 from nomemory.server.composition.serving import serving
@@ -82,7 +82,7 @@ class OneHandler(grpc.GenericRpcHandler):
 def without_interceptor(settings: Settings, access: Access) -> OneHandler:
     """Return the handler of the pipeline for the null service."""
     pipeline = Pipeline([NullService()], access, settings.timing.deadline_default_s)
-    return OneHandler(rpc_handler(pipeline, pipeline.methods[f"/{SERVICE}/ListMessages"]))
+    return OneHandler(MethodAdapter(pipeline, pipeline.methods[f"/{SERVICE}/ListMessages"]).handler())
 
 
 @asynccontextmanager

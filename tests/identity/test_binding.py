@@ -13,8 +13,8 @@ from identity.calls import Metadata, bearer, recall, refused
 
 from nomemory.server.api.call import CallContext
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.access import BoundUser, bind_user, is_usable_id
 from nomemory.server.identity.caller import LOCAL, Caller, Scope
+from nomemory.server.identity.user_binding import BoundUser, bind_user, is_valid_user_id
 
 if TYPE_CHECKING:
     from identity.guarded import Guarded
@@ -64,7 +64,7 @@ def test_who_vouches_for_the_user() -> None:
 def test_a_name_is_taken_as_it_is_or_not_at_all(name: str) -> None:
     raw = name.encode()
     metadata = (("x-user-id-bin", raw),)
-    if is_usable_id(name, 128):
+    if is_valid_user_id(name, 128):
         assert bind_user(SERVICE, metadata, 128).user_id == name
         assert 0 < len(name.strip()) <= len(name) <= 128
     else:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import grpc
 import pytest
+from server.raw_peer import peers
 
 from nomemory.server.api.grpc.restarting_server import RestartingServer
 from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
-from proofs.isolation import http2
 
 WAIT_S = 20
 Listened = tuple[grpc.aio.Server, ListenAddress]
@@ -79,11 +79,10 @@ async def answered_in_the_end(target: str) -> None:
 @contextmanager
 def peer_that_ends_it(target: str) -> Iterator[socket.socket]:
     """Send a call whose path is no text, which ends grpcio's loop, and stay connected."""
-    headers = http2.request_headers(b"/any/Meth\xa2d", target, ())
-    with http2.connect(target) as connection:
-        connection.sendall(http2.PREFACE + http2.settings() + http2.frame(http2.SETTINGS, 1, 0))
-        connection.sendall(http2.frame(http2.HEADERS, http2.END_STREAM | http2.END_HEADERS, 1, headers))
-        yield connection
+    with peers(target, 1) as (peer,):
+        peer.call(b"/any/Meth\xa2d", b"")
+        peer.turn()
+        yield peer.socket
 
 
 async def begun_again(attempts: Attempts) -> None:

@@ -10,6 +10,7 @@ import pytest
 from web.raw_http import answered, request
 
 from nomemory.server.api.http.json_mapping import MAX_ARRAY_NUMBERS, MAX_VALUES
+from nomemory.server.api.parsing import MAX_READ_BYTES
 
 if TYPE_CHECKING:
     import httpx
@@ -69,6 +70,11 @@ def test_all_violations_of_a_query_are_named_at_once(web: Web) -> None:
         "cursor[a]": "is no map",
         "a.b": "is no field of ListMessagesRequest",
     }
+
+
+def test_a_query_of_many_unknown_names_is_refused(web: Web) -> None:
+    answer = web.client.get(f"/v1/users/u/messages?page_size=x&{'&'.join(f'a{n}' for n in range(3000))}")
+    assert violations(answer)["the request"] == "has more than 1000 violations: the rest was not checked"
 
 
 @pytest.mark.parametrize(
@@ -155,6 +161,11 @@ def test_bad_utf8_and_control_characters_in_a_path_are_refused(web: Web, path: s
 def test_a_body_that_is_too_large_is_refused(web: Web) -> None:
     most = web.server.settings.limits.request_max_bytes
     answer = web.client.post("/v1/messages", content=b" " * (most + 1), headers=JSON)
+    assert (answer.status_code, reason(answer)) == (413, "REQUEST_TOO_LARGE")
+
+
+def test_the_request_of_a_read_may_be_less_large(web: Web) -> None:
+    answer = web.client.post("/v1/messages/lexical_search", content=b" " * (MAX_READ_BYTES + 1), headers=JSON)
     assert (answer.status_code, reason(answer)) == (413, "REQUEST_TOO_LARGE")
 
 

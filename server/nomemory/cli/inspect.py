@@ -53,4 +53,4 @@ async def _serve(target: Target, address: ListenAddress, settings: Settings) -> 
 
     async with channel.open_async(target.address, channel_credentials(target.identity), _ATTEMPTS) as opened:
         calls = ForwardedCalls(guard, opened, target.identity, _TIMEOUT_S, RequestMemory())
-        await serve(gateway(guard, calls, settings.limits.request_max_bytes), address, settings, announce)
+        await serve(gateway(guard, calls), address, settings, announce)

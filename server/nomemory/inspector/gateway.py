@@ -27,6 +27,7 @@ from nomemory.server.api.http.http_rules import http_rule, methods_at
 from nomemory.server.api.http.refusal import Refusals
 from nomemory.server.api.http.static_pages import inspector_redirect, inspector_routes
 from nomemory.server.api.limits import RequestMemory
+from nomemory.server.api.parsing import MAX_READ_BYTES
 from nomemory.server.api.pipeline import Read, ReadNext
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import Metadata
@@ -174,15 +175,14 @@ def _status(error: grpc.aio.AioRpcError) -> status_pb2.Status:
     return status_pb2.Status(code=code.value[0], message=message)
 
 
-def gateway(guard: Guard, calls: ForwardedCalls, max_request_bytes: int) -> ASGIApp:
+def gateway(guard: Guard, calls: ForwardedCalls) -> ASGIApp:
     """Return the application.
 
     Args:
         guard: decides who may use it.
         calls: forwards calls.
-        max_request_bytes: the maximum size of a request.
     """
     refusals = Refusals(Meters())
-    rules = [http_rule(method) for method in methods_at(READ_METHODS)]
-    routes = [inspector_redirect("/"), *inspector_routes(), *call_routes(rules, calls, max_request_bytes)]
+    size_limits = {http_rule(method): MAX_READ_BYTES for method in methods_at(READ_METHODS)}
+    routes = [inspector_redirect("/"), *inspector_routes(), *call_routes(size_limits, calls)]
     return application(routes, [Middleware(GuardMiddleware, guard=guard, refusals=refusals)], refusals)

@@ -99,14 +99,14 @@ async def running(settings: Settings, interceptors: HostInterceptors = _NO_INTER
         tracer = start_tracing(settings, stack)
         if settings.recall.query_target:
             services = recall_only_services(settings, meters, stack)
-            exporter, health_check = ServerMetrics(meters, faults), None
+            reads, exporter, health_check = None, ServerMetrics(meters, faults), None
         else:
             directory = DataDirectory.of(settings)
             stack.enter_context(directory.taken())
             directory.refuse_full_disk(settings.server.free_bytes_min)
             refuse_loss(directory, log_store(settings, directory).position)
             parts = await build_parts(settings, directory, faults, meters, stack)
-            services = await make_services(settings, directory, parts, meters, stack)
+            services, reads = await make_services(settings, directory, parts, meters, stack)
             exporter = ServerMetrics(meters, faults, parts.report)
             health_check = log_health_check(settings, directory, faults, stack)
         yield await stack.enter_async_context(
@@ -116,6 +116,7 @@ async def running(settings: Settings, interceptors: HostInterceptors = _NO_INTER
                 settings,
                 access,
                 host=interceptors,
+                reads=reads,
                 meters=meters,
                 exporter=exporter,
                 health_check=health_check,

@@ -8,24 +8,26 @@ from google.protobuf.message import Message as ProtoMessage
 
 from nomemory.v1 import query_service_pb2 as pb
 
-_EXPENSIVE: Final = {
-    "ListMessages": False,  # unless no index serves its filter
-    "GetNeighbors": False,
-    "BatchGetMessages": False,
-    "LexicalSearch": True,
-    "SemanticSearch": True,
-    "HybridSearch": True,
-    "CountMessages": True,
-    "ListConversations": True,
-    "ListUsers": True,
-    "ExportMessages": True,
-    "Recall": True,
-    "StreamRecall": True,
-}
+_EXPENSIVE: Final = frozenset(
+    {
+        "LexicalSearch",
+        "SemanticSearch",
+        "HybridSearch",
+        "CountMessages",
+        "ListConversations",
+        "ListUsers",
+        "ExportMessages",
+        "Recall",
+        "StreamRecall",
+    }
+)
 
 
 def is_expensive(method: str, request: ProtoMessage) -> bool:
-    """Return whether a read is expensive, by its method's short name. The request need not be valid."""
+    """Return whether a call is an expensive read, by its method's short name. The request need not be valid.
+
+    ListMessages is expensive if no index serves its filter.
+    """
     if isinstance(request, pb.ListMessagesRequest):
         return bool(request.filter.role or request.filter.metadata)
-    return _EXPENSIVE[method]
+    return method in _EXPENSIVE

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from nomemory.server.admission.round_robin_limit import RoundRobinLimit
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import overloaded
 
 _TOTAL_MAX: Final = 1024
 """Expensive reads in flight in one process."""
-_RETRY_AFTER_S: Final = 1.0
 _REFUSAL_DELAY_S: Final = (0.5, 1.5)
 """How long a refusal is delayed: a random time, so that what was refused together does not come back together."""
 _DELAYED_MAX: Final = 1000
@@ -89,7 +88,7 @@ class ReadAdmission:
                 await asyncio.sleep(random.uniform(*_REFUSAL_DELAY_S))  # noqa: S311 - no secret
             finally:
                 self._delayed -= 1
-        raise Fault(Reason.ERROR_REASON_OVERLOADED, "too many reads are in flight", retry_after_s=_RETRY_AFTER_S)
+        raise overloaded("too many reads are in flight")
 
     def _has_room(self, user: Hashable, caller: Hashable) -> bool:
         return (

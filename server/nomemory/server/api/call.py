@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import Final
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.access import BoundUser
+from nomemory.server.identity.authenticator import AuthContext
 from nomemory.server.identity.caller import Caller, Metadata
 from nomemory.server.identity.namespace import Namespace
+from nomemory.server.identity.user_binding import BoundUser
 
 REQUEST_ID: Final = "x-request-id"
 """Metadata of a request and of its reply."""
@@ -48,7 +48,7 @@ class IncomingCall:
     transport: str
     metadata: Metadata
     request_id: str
-    auth_context: Callable[[], Mapping[str, Iterable[bytes]]]
+    auth_context: AuthContext
     timeout_s: float | None = None
 
 

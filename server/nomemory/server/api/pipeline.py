@@ -10,10 +10,12 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from google.protobuf.message import Message as ProtoMessage
 
+from nomemory.server.admission.expensive_reads import is_expensive
+from nomemory.server.admission.read_admission import ReadAdmission
 from nomemory.server.api.call import CallContext, IncomingCall
 from nomemory.server.api.call_record import CallRecord
 from nomemory.server.api.limits import Limits, Reserve
@@ -39,22 +41,6 @@ RequestHook: TypeAlias = Callable[[ProtoMessage, CallContext], Awaitable[None]]
 may raise a Fault. User ids in the request are the stored ones."""
 
 
-class AdmissionControl(Protocol):
-    """Decides when an expensive read may run."""
-
-    def slot(self, method: Method, request: ProtoMessage, context: CallContext) -> AbstractAsyncContextManager[None]:
-        """Wait for a slot and hold it while the context is open.
-
-        Raises:
-            Fault: OVERLOADED, too many reads wait.
-        """
-
-
-class _NoAdmissionControl:
-    def slot(self, _method: Method, _request: ProtoMessage, _context: CallContext) -> AbstractAsyncContextManager[None]:
-        return nullcontext()
-
-
 @dataclass(frozen=True, slots=True)
 class _RunningCall:
     incoming: IncomingCall
@@ -75,7 +61,7 @@ class Pipeline:
         access: authenticates callers and authorizes calls.
         default_timeout_s: timeout of a call whose client sets none.
         limits: on what all calls hold together.
-        admission: decides when an expensive read may run.
+        reads: limits the expensive reads; None: nothing does.
         hooks: run before each handler.
         meters: count calls.
         tracer: begins their spans; None: there are none.
@@ -94,7 +80,7 @@ class Pipeline:
         default_timeout_s: float,
         *,
         limits: Limits | None = None,
-        admission: AdmissionControl | None = None,
+        reads: ReadAdmission | None = None,
         hooks: Sequence[RequestHook] = (),
         meters: Meters | None = None,
         tracer: CallTracer | None = None,
@@ -105,7 +91,7 @@ class Pipeline:
         self.meters = meters or Meters()
         self._access = access
         self._default_timeout_s = default_timeout_s
-        self._admission: AdmissionControl = admission or _NoAdmissionControl()
+        self._reads = reads
         self._hooks = tuple(hooks)
         self._tracer = tracer
 
@@ -122,7 +108,7 @@ class Pipeline:
             with self.limits.calls.slot(), self.limits.request_memory.reservation() as reserve:
                 request = await read(reserve)
                 await self._validate(request, context, method.served.required)
-                async with self._admission.slot(method, request, context):
+                async with self._admit(request, context, method):
                     handler: Any = method.served.handler
                     reply = await handler(request, context)
                 return _encode(reply, context, method)
@@ -130,8 +116,7 @@ class Pipeline:
     async def server_stream(self, incoming: IncomingCall, read: Read) -> AsyncGenerator[bytes]:
         """Answer a call with one request; yield the encoded replies. Close it (`aclosing`) if the client goes away.
 
-        A slot for expensive reads is held while a reply is made, not while its client takes it. The same holds for
-        the deadline.
+        The deadline holds while a reply is made, not while the client takes it.
 
         Raises:
             KeyError: no method has this path.
@@ -144,8 +129,11 @@ class Pipeline:
                 request = await read(reserve)
                 await self._validate(request, context, method.served.required)
                 handler: Any = method.served.handler
-                async with aclosing(handler(request, context)) as replies:
-                    async for reply in self._admitted(replies, method, request, context):
+                async with (
+                    self._admit(request, context, method),
+                    aclosing(handler(request, context)) as replies,
+                ):
+                    async for reply in replies:
                         call.timeout.reschedule(None)
                         yield _encode(reply, context, method)
                         call.timeout.reschedule(context.deadline)
@@ -164,17 +152,6 @@ class Pipeline:
                 handler: Any = method.served.handler
                 reply = await handler(self._requests(read_next, context, method), context)
                 return _encode(reply, context, method)
-
-    async def _admitted(
-        self, replies: AsyncGenerator[Reply], method: Method, request: ProtoMessage, context: CallContext
-    ) -> AsyncIterator[Reply]:
-        """Yield the replies of a stream. Each waits for a slot of its own."""
-        while True:
-            async with self._admission.slot(method, request, context):
-                reply = await anext(replies, None)
-            if reply is None:
-                return
-            yield reply
 
     async def _requests(self, read_next: ReadNext, context: CallContext, method: Method) -> AsyncIterator[ProtoMessage]:
         """Yield the requests of a stream. Each is forgotten when the next one is read."""
@@ -223,6 +200,13 @@ class Pipeline:
         confine(request, context.caller, context.bound, required)
         for hook in self._hooks:
             await hook(request, context)
+
+    def _admit(self, request: ProtoMessage, context: CallContext, method: Method) -> AbstractAsyncContextManager[None]:
+        """Admit an expensive read, within the limits of its user and of its caller. Admit other calls at once."""
+        if self._reads is None or not is_expensive(method.name, request):
+            return nullcontext()
+        user_id = context.bound.user_id if context.bound else getattr(request, "user_id", "")
+        return self._reads.admit(user_id, (context.caller.name, context.caller.user_id))
 
 
 def _encode(reply: Reply, context: CallContext, method: Method) -> bytes:

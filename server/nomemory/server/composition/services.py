@@ -30,7 +30,6 @@ from nomemory.server.reads.lexical_listing import LexicalListing
 from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.speakers import Speakers
 from nomemory.server.reads.time_listing import TimeListing, UserListing
-from nomemory.server.rpc.admitted_service import AdmittedService
 from nomemory.server.rpc.ingest_service import IngestService
 from nomemory.server.rpc.query_service import QueryService
 from nomemory.server.rpc.recall_stubs import InProcessQuery
@@ -43,8 +42,10 @@ from nomemory.server.vector.active_index import ServingSpace
 
 async def make_services(
     settings: Settings, directory: DataDirectory, parts: ServerParts, meters: Meters, stack: AsyncExitStack
-) -> list[Service]:
-    """Construct the services over a data directory. Recalls read without a socket.
+) -> tuple[list[Service], ReadAdmission]:
+    """Construct the services over a data directory, and what admits their expensive reads.
+
+    Recalls read without a socket.
 
     Args:
         settings: the configuration.
@@ -79,9 +80,8 @@ async def make_services(
     limits = settings.reads
     admission = ReadAdmission(slots, limits.max_inflight_reads_per_user, limits.max_inflight_reads_per_caller)
     meters.add_source(partial(_sample_reads, admission, parts.spaces))
-    reads, recalls = (AdmittedService(service, admission) for service in (query, recall))
-    served: list[Service] = [reads, ingest, recalls]
-    return [*served, server_service(settings, served, parts.spaces, admission)]
+    served: list[Service] = [query, ingest, recall]
+    return [*served, server_service(settings, served, parts.spaces, admission)], admission
 
 
 def recall_only_services(settings: Settings, meters: Meters, stack: AsyncExitStack) -> list[Service]:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
+from nomemory.server.admission.read_admission import ReadAdmission
 from nomemory.server.api.grpc.server import GrpcServer
 from nomemory.server.api.health import ServerHealth
 from nomemory.server.api.host_interceptors import HostInterceptors
@@ -44,6 +45,7 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a server
     access: Access,
     *,
     host: HostInterceptors = HostInterceptors(),  # noqa: B008 - frozen
+    reads: ReadAdmission | None = None,
     meters: Meters | None = None,
     exporter: MetricsExporter | None = None,
     health_check: HealthCheck | None = None,
@@ -57,6 +59,7 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a server
         settings: limits, deadlines, TLS.
         access: decides who may call what.
         host: interceptors of the embedding program.
+        reads: limits the expensive reads; None: nothing does.
         meters: counts calls; None: nothing does.
         exporter: answers scrapes; None: there are no metrics.
         health_check: sets the health status while the services serve.
@@ -73,7 +76,9 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a server
             "NOMEMORY_HTTP and NOMEMORY_INSPECT"
         )
     timeout_s = settings.timing.deadline_default_s
-    pipeline = Pipeline(services, access, timeout_s, hooks=host.before_handler, meters=meters, tracer=tracer)
+    pipeline = Pipeline(
+        services, access, timeout_s, reads=reads, hooks=host.before_handler, meters=meters, tracer=tracer
+    )
     health = ServerHealth(pipeline.service_names)
     named: list[_Named] = [("grpc", GrpcServer(pipeline, health, settings, host.grpc), addresses.grpc)]
     if addresses.http is not None or addresses.metrics is not None:

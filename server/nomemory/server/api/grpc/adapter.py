@@ -1,4 +1,4 @@
-"""Calls over gRPC, handed to the pipeline.
+"""Adapter from gRPC to the pipeline.
 
 gRPC itself would read the one request of a call before anybody knows who calls, however large it is. So it is told that
 each method takes a stream of requests, which is the same on the wire, and the pipeline decides when to read.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
@@ -26,83 +26,70 @@ from nomemory.server.faults import Fault, Reason
 # Any: the types of a context and of a handler are those of its RPC, and nothing here looks at them.
 ServicerContext: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 RpcHandler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+Requests: TypeAlias = AsyncIterator[bytes]
 
 
-def rpc_handler(pipeline: Pipeline, method: Method) -> RpcHandler:
-    """Return the handler of a method. It takes and returns bytes."""
-    parser = RequestParser(method.descriptor.input_type, writes=method.served.required.writes)
-    if method.descriptor.client_streaming:
-        return grpc.stream_unary_rpc_method_handler(partial(_client_stream, pipeline, method.path, parser))
-    if method.descriptor.server_streaming:
-        return grpc.stream_stream_rpc_method_handler(partial(_server_stream, pipeline, method.path, parser))
-    return grpc.stream_unary_rpc_method_handler(partial(_unary, pipeline, method.path, parser))
+class MethodAdapter:
+    """Answers the calls of one method through the pipeline.
 
+    Args:
+        pipeline: answers them.
+        method: the method.
+    """
 
-async def _unary(
-    pipeline: Pipeline, path: str, parser: RequestParser, requests: AsyncIterator[bytes], context: ServicerContext
-) -> bytes:
-    incoming = _incoming(path, context)
-    try:
-        reply = await pipeline.unary(incoming, partial(_read, parser, requests))
-    except Fault as fault:
-        await abort(context, fault, incoming.request_id)
-    _send_request_id(context, incoming)
-    return reply
+    def __init__(self, pipeline: Pipeline, method: Method) -> None:
+        self._pipeline = pipeline
+        self._method = method
+        self._parser = RequestParser(method.descriptor.input_type, writes=method.served.required.writes)
 
+    def handler(self) -> RpcHandler:
+        """Return the handler for gRPC. It takes and returns bytes."""
+        if self._method.descriptor.client_streaming:
+            return grpc.stream_unary_rpc_method_handler(self._client_stream)
+        if self._method.descriptor.server_streaming:
+            return grpc.stream_stream_rpc_method_handler(self._server_stream)
+        return grpc.stream_unary_rpc_method_handler(self._unary)
 
-async def _server_stream(
-    pipeline: Pipeline, path: str, parser: RequestParser, requests: AsyncIterator[bytes], context: ServicerContext
-) -> None:
-    incoming = _incoming(path, context)
-    try:
-        async with aclosing(pipeline.server_stream(incoming, partial(_read, parser, requests))) as replies:
+    async def _unary(self, requests: Requests, context: ServicerContext) -> bytes:
+        async with self._call(context) as incoming:
+            return await self._pipeline.unary(incoming, partial(self._read, requests))
+
+    async def _server_stream(self, requests: Requests, context: ServicerContext) -> None:
+        async with (
+            self._call(context) as incoming,
+            aclosing(self._pipeline.server_stream(incoming, partial(self._read, requests))) as replies,
+        ):
             async for reply in replies:
                 await context.write(reply)
-    except Fault as fault:
-        await abort(context, fault, incoming.request_id)
-    _send_request_id(context, incoming)
 
+    async def _client_stream(self, requests: Requests, context: ServicerContext) -> bytes:
+        async with self._call(context) as incoming:
+            return await self._pipeline.client_stream(incoming, partial(self._read_next, requests))
 
-async def _client_stream(
-    pipeline: Pipeline, path: str, parser: RequestParser, requests: AsyncIterator[bytes], context: ServicerContext
-) -> bytes:
-    incoming = _incoming(path, context)
-    try:
-        reply = await pipeline.client_stream(incoming, partial(_read_next, parser, requests))
-    except Fault as fault:
-        await abort(context, fault, incoming.request_id)
-    _send_request_id(context, incoming)
-    return reply
+    @asynccontextmanager
+    async def _call(self, context: ServicerContext) -> AsyncIterator[IncomingCall]:
+        """Return the call for the pipeline. A fault inside ends it with a status; the request id goes back with it."""
+        metadata = tuple(context.invocation_metadata() or ())
+        request_id, timeout_s = request_id_of(metadata), context.time_remaining()
+        try:
+            yield IncomingCall(self._method.path, "grpc", metadata, request_id, context.auth_context, timeout_s)
+        except Fault as fault:
+            await abort(context, fault, request_id)
+        # An interceptor of the embedding program may have set trailing metadata, too.
+        context.set_trailing_metadata((*(context.trailing_metadata() or ()), (REQUEST_ID, request_id)))
 
+    async def _read(self, requests: Requests, reserve: Reserve) -> ProtoMessage:
+        request = await self._read_next(requests, reserve)
+        if request is None:
+            raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the call has no request")
+        return request
 
-def _incoming(path: str, context: ServicerContext) -> IncomingCall:
-    metadata = tuple(context.invocation_metadata() or ())
-    return IncomingCall(path, "grpc", metadata, request_id_of(metadata), context.auth_context, context.time_remaining())
-
-
-async def _read(parser: RequestParser, requests: AsyncIterator[bytes], reserve: Reserve) -> ProtoMessage:
-    """Read the one request of a call.
-
-    Raises:
-        Fault: MALFORMED_REQUEST, there is none.
-    """
-    request = await _read_next(parser, requests, reserve)
-    if request is None:
-        raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the call has no request")
-    return request
-
-
-async def _read_next(parser: RequestParser, requests: AsyncIterator[bytes], reserve: Reserve) -> ProtoMessage | None:
-    encoded = await anext(requests, None)
-    if encoded is None:
-        return None
-    reserve(len(encoded))
-    return await parser.parse(encoded)
-
-
-def _send_request_id(context: ServicerContext, incoming: IncomingCall) -> None:
-    # An interceptor of the embedding program may have set trailing metadata, too.
-    context.set_trailing_metadata((*(context.trailing_metadata() or ()), (REQUEST_ID, incoming.request_id)))
+    async def _read_next(self, requests: Requests, reserve: Reserve) -> ProtoMessage | None:
+        encoded = await anext(requests, None)
+        if encoded is None:
+            return None
+        reserve(len(encoded))
+        return await self._parser.parse(encoded)
 
 
 async def abort(context: ServicerContext, fault: Fault, request_id: str) -> NoReturn:

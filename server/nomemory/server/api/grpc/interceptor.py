@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import grpc
 
-from nomemory.server.api.grpc.adapter import RpcHandler, rpc_handler
+from nomemory.server.api.grpc.adapter import MethodAdapter, RpcHandler
 from nomemory.server.api.grpc.public_services import is_public, limit_public_handler
 from nomemory.server.api.pipeline import Pipeline
 
@@ -28,7 +28,7 @@ class PipelineInterceptor(grpc.aio.ServerInterceptor):
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._limits = pipeline.limits
-        self._handlers = {path: rpc_handler(pipeline, method) for path, method in pipeline.methods.items()}
+        self._handlers = {path: MethodAdapter(pipeline, method).handler() for path, method in pipeline.methods.items()}
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails

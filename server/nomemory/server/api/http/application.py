@@ -27,6 +27,7 @@ from nomemory.server.api.http.refusal import Refusals
 from nomemory.server.api.http.request_body import UnsupportedMediaTypeError
 from nomemory.server.api.http.request_id import RequestIds
 from nomemory.server.api.http.static_pages import fixed_route, inspector_routes, try_it_routes
+from nomemory.server.api.parsing import MAX_READ_BYTES
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.settings import Settings
@@ -48,16 +49,19 @@ def api_application(
         settings: limits, origins, and which pages are served.
         metrics: the page of metrics; None: there is none.
     """
-    rules = [http_rule(method.descriptor) for method in pipeline.methods.values()]
+    methods = {http_rule(method.descriptor): method.served.required for method in pipeline.methods.values()}
     routes: list[BaseRoute] = [health_route(health)]
     if metrics is not None:
         routes.append(metrics.route())
     if settings.server.reflection:
-        document = openapi_document(rules, {path: method.served.required for path, method in pipeline.methods.items()})
-        routes += [fixed_route("/openapi.json", orjson.dumps(document), "application/json"), *try_it_routes()]
+        document = orjson.dumps(openapi_document(methods))
+        routes += [fixed_route("/openapi.json", document, "application/json"), *try_it_routes()]
     if settings.http.inspect:
         routes += inspector_routes()
-    routes += call_routes(rules, pipeline, settings.limits.request_max_bytes)
+    write_bytes = settings.limits.request_max_bytes
+    routes += call_routes(
+        {rule: write_bytes if required.writes else MAX_READ_BYTES for rule, required in methods.items()}, pipeline
+    )
     refusals = Refusals(pipeline.meters)
     return application(routes, origin_middleware(settings, refusals), refusals)
 

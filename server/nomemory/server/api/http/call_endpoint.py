@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Protocol
@@ -56,18 +56,17 @@ class Calls(Protocol):
         """Answer a call with many requests and one reply."""
 
 
-def call_routes(rules: Iterable[HttpRule], calls: Calls, max_request_bytes: int) -> list[Route]:
+def call_routes(size_limits: Mapping[HttpRule, int], calls: Calls) -> list[Route]:
     """Return the routes of methods. Their paths match raw paths, in which `%2F` belongs to an id.
 
     Args:
-        rules: how HTTP calls the methods.
+        size_limits: how HTTP calls the methods, and the maximum size of a request of each, in bytes.
         calls: answers them.
-        max_request_bytes: the maximum size of a request.
     """
     threads = ConversionThreads()
-    literal_first = sorted(rules, key=lambda rule: len(rule.path_fields))
+    literal_first = sorted(size_limits, key=lambda rule: len(rule.path_fields))
     return [
-        Route(rule.template, CallEndpoint(rule, calls, threads, max_request_bytes), methods=[rule.verb])
+        Route(rule.template, CallEndpoint(rule, calls, threads, size_limits[rule]), methods=[rule.verb])
         for rule in literal_first
     ]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from google.protobuf.descriptor import FieldDescriptor
 
 from nomemory.server import __version__
-from nomemory.server.api.http.http_rules import HttpRule, grpc_path
+from nomemory.server.api.http.http_rules import HttpRule
 from nomemory.server.api.http.json_schema import Json, Schemas, described
 from nomemory.server.api.http.proto_fields import is_json_object, is_map, message_type
 from nomemory.server.identity.access import RequiredScopes
@@ -44,27 +44,26 @@ _ERROR: Final[Json] = {
 }
 
 
-def openapi_document(rules: Sequence[HttpRule], required: Mapping[str, RequiredScopes]) -> Json:
-    """Return the document of what is served.
+def openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
+    """Return the document that describes the methods.
 
     Args:
-        rules: how HTTP calls the methods.
-        required: what the methods require of their callers, by their paths over gRPC.
+        methods: how HTTP calls them, and what they require of their callers.
     """
     schemas = Schemas()
     paths: dict[str, Json] = {}
-    for rule in rules:
-        operation = _operation(rule, required[grpc_path(rule.method)], schemas)
+    for rule, required in methods.items():
+        operation = _operation(rule, required, schemas)
         paths.setdefault(rule.template, {})[rule.verb.lower()] = operation
-    services = {rule.method.containing_service.name: rule.method.containing_service for rule in rules}
+    services = {rule.method.containing_service.name: rule.method.containing_service for rule in methods}
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "NoMemory",
             "version": __version__,
-            "description": "A memory for chat assistants that can be checked. 64-bit numbers are strings; fields go by "
-            "lowerCamelCase, and in requests by their names in the contract, too. Requests may say `user` for "
-            "`ROLE_USER`; answers never do.",
+            "description": "A memory for chat assistants whose every statement can be checked. 64-bit numbers are "
+            "strings. Field names are in lowerCamelCase; requests may also use the names of the contract, and `user` for "
+            "`ROLE_USER`.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
@@ -73,7 +72,7 @@ def openapi_document(rules: Sequence[HttpRule], required: Mapping[str, RequiredS
         "components": {
             "schemas": {**schemas.by_name, "Error": _ERROR},
             "securitySchemes": _SECURITY,
-            "parameters": {name: {"name": name, "in": "header", **one} for name, one in _HEADERS.items()},
+            "parameters": {name: {"name": name, "in": "header", **header} for name, header in _HEADERS.items()},
             "responses": {"Error": {"description": "An error.", "content": _content(_ref("schemas", "Error"), _JSON)}},
         },
         "security": [{"bearer": []}, {"apiKey": []}, {}],

@@ -18,6 +18,13 @@ def fields_by_json_key(message: Descriptor) -> Mapping[str, FieldDescriptor]:
     return {key: field for field in message.fields for key in (field.json_name, field.name)}
 
 
+@cache
+def enums_and_objects_by_json_key(message: Descriptor) -> Mapping[str, FieldDescriptor]:
+    """Return those of the fields that are enums, or objects in which enums may be."""
+    fields = fields_by_json_key(message).items()
+    return {key: field for key, field in fields if field.enum_type is not None or is_json_object(field)}
+
+
 def is_map(field: FieldDescriptor) -> bool:
     """Return whether a field is a map. In the contract every map has strings as its keys."""
     return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
