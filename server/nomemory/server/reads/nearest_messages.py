@@ -19,7 +19,6 @@ from nomemory.server.message import Filter, LoggedMessage
 from nomemory.server.reads.reply_budget import fitting
 from nomemory.server.reads.speakers import Speakers
 from nomemory.server.vector.active_index import VectorSpace
-from nomemory.server.vector.protocol import VectorHit
 from nomemory.spans.span import span
 from nomemory.text.names import without_speakers
 
@@ -118,15 +117,16 @@ class NearestMessages:
         return without_speakers(text, names) or text
 
     async def _ranked(self, space: VectorSpace, query: NearestQuery, vector: Vector) -> list[Ranked]:
-        async def fetch(limit: int) -> list[VectorHit]:
+        """Search, and again with a larger limit while too many hits are gone from the log."""
+        limit = query.top_k + _MARGIN
+        while True:
             hits = await space.vectors.search(query.user_id, vector, query.narrowed, limit)
-            return [hit for hit in hits if query.min_score is None or hit.score >= query.min_score]
-
-        async def resolve(hits: Sequence[VectorHit]) -> list[Ranked]:
-            versions = await self._log.by_sequences(query.user_id, [hit.sequence for hit in hits])
-            return [Ranked(versions[hit.sequence], hit.score) for hit in hits if hit.sequence in versions]
-
-        return await best(query.top_k, fetch, resolve)
+            above = [hit for hit in hits if query.min_score is None or hit.score >= query.min_score]
+            versions = await self._log.by_sequences(query.user_id, [hit.sequence for hit in above])
+            ranked = [Ranked(versions[hit.sequence], hit.score) for hit in above if hit.sequence in versions]
+            if len(ranked) >= query.top_k or len(above) < limit:
+                return sorted(ranked, key=Ranked.order, reverse=True)[: query.top_k]
+            limit *= _GROWTH
 
 
 async def wait_until(reached: Callable[[], Awaitable[bool]], *, name: str, timeout_s: float, poll_s: float) -> None:

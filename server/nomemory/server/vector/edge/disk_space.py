@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,9 +24,7 @@ def require_space_for_copy(shard: Path, min_free_bytes: int) -> None:
     Raises:
         NoRoomError: the disk would have less than `min_free_bytes` left.
     """
-    files = (Path(folder, name) for folder, _, names in os.walk(shard) for name in names)
-    size = sum(file.stat().st_blocks * _BLOCK_BYTES for file in files)
-    _require(shard, size + _PREALLOCATED_BYTES, min_free_bytes)
+    _require(shard, _size_of(shard) + _PREALLOCATED_BYTES, min_free_bytes)
 
 
 def require_space_for_points(shard: Path, points: int, dimension: int, min_free_bytes: int) -> None:
@@ -35,6 +34,15 @@ def require_space_for_points(shard: Path, points: int, dimension: int, min_free_
         NoRoomError: the disk would have less than `min_free_bytes` left.
     """
     _require(shard, points * (dimension * _BYTES_PER_NUMBER + _PAYLOAD_BYTES), min_free_bytes)
+
+
+def _size_of(shard: Path) -> int:
+    size = 0
+    for folder, _, names in os.walk(shard):
+        for name in names:
+            with suppress(FileNotFoundError):  # the engine has replaced a segment meanwhile
+                size += Path(folder, name).stat().st_blocks * _BLOCK_BYTES
+    return size
 
 
 def _require(directory: Path, size: int, min_free_bytes: int) -> None:
