@@ -16,10 +16,11 @@ import sys
 import threading
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 import uvloop
 
+from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.log_watch import watch_of
@@ -43,6 +44,9 @@ from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.index_status import Report
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.tracing.provider import start_tracing
+
+_SEARCH_THREADS: Final = 4
+"""Number of threads for long lexical searches."""
 
 _log = get_logger("workers")
 
@@ -113,7 +117,9 @@ async def _make_services(
     damage = _told_damage(writer)
     words = store.words(damage, stack)
     if words is None:
-        words = TantivyLexicalIndex(directory.lexical)
+        threads = ReadThreads(_SEARCH_THREADS)
+        stack.push_async_callback(threads.close)
+        words = TantivyLexicalIndex(directory.lexical, threads)
         stack.push_async_callback(words.close)
     return await make_services(settings, directory, remote, words, stack, damage, meters)
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, closing
 from functools import partial
+from typing import Final
 
+from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.composition.log_store import QueuedWriter, log_store
 from nomemory.server.composition.log_watch import CommitSignal
 from nomemory.server.composition.vector_spaces import FormerModelLostError, VectorSpaces, former_model
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.lexical.protocol import LexicalIndex, LexicalProgress, WordsInLog
+from nomemory.server.lexical.postgres.inline_progress import InlineLexicalProgress
+from nomemory.server.lexical.protocol import LexicalIndex, LexicalProgress
 from nomemory.server.lexical.tantivy.indexer_calls import Follow
 from nomemory.server.lexical.tantivy.indexer_process import LexicalIndexerProcess
 from nomemory.server.lexical.tantivy.reader import open_or_discard
@@ -39,6 +42,9 @@ from nomemory.server.tracing.traced import traced_changes, traced_embedder
 from nomemory.server.vector.collection import collection_of, discard_foreign_vectors
 from nomemory.server.vector.model_change import IndexedSpace, ModelChange, SpacesInUse, UnusedCollections
 from nomemory.server.vector.space import ServingSpace, VectorSpace
+
+_SEARCH_THREADS: Final = 4
+"""Number of threads for long lexical searches."""
 
 _log = get_logger("server")
 _ANEW = "it did not belong to this log, or was ahead of it, and is built anew since the server started"
@@ -153,10 +159,12 @@ class WriterAssembly:
 
     def _lexical(self) -> tuple[LexicalProgress, LexicalIndex]:
         words_in_log = self._store.words(self._damage, self._stack)
-        return (WordsInLog(), words_in_log) if words_in_log is not None else self._words_beside()
+        return (InlineLexicalProgress(), words_in_log) if words_in_log is not None else self._words_beside()
 
     def _words_beside(self) -> tuple[LexicalIndexerProcess, LexicalIndex]:
-        words = open_or_discard(self._directory.lexical)
+        threads = ReadThreads(_SEARCH_THREADS)
+        self._stack.push_async_callback(threads.close)
+        words = open_or_discard(self._directory.lexical, threads)
         self._stack.push_async_callback(words.close)
         work = Follow(
             self._store.feed(),

@@ -11,7 +11,7 @@ import asyncpg
 
 from nomemory.server import wire
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.postgres.words import words_of
+from nomemory.server.lexical.postgres.token_columns import token_columns
 from nomemory.server.log.move import MOVED, MOVED_STATE, UNFINISHED, Condition
 from nomemory.server.log.position import FeedPosition, LogIdentity, LogPosition
 from nomemory.server.log.postgres.connections import Database
@@ -159,7 +159,7 @@ class LogDatabase:
         values = in_buckets(table, rows)
         if table is MESSAGES:
             columns = (*columns, "keys", "tokens")
-            values = [(*row, *words_of(wire.decode(row[1 + _WIRE]))) for row in values]
+            values = [(*row, *token_columns(wire.decode(row[1 + _WIRE]))) for row in values]
         places = ", ".join(f"${place}" for place in range(1, len(columns) + 1))
         statement = f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({places})"  # noqa: S608 - ours
         await self.connection.executemany(statement, values)
