@@ -6,10 +6,12 @@ import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
+from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.composition.log_store import LogStore
 from nomemory.server.composition.rebuild_notice import rebuild_notice
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.protocol import LexicalIndex, LexicalProgress, WordsInLog
+from nomemory.server.lexical.postgres.inline_progress import InlineLexicalProgress
+from nomemory.server.lexical.protocol import LexicalIndex, LexicalProgress
 from nomemory.server.lexical.tantivy.indexer_calls import Follow
 from nomemory.server.lexical.tantivy.indexer_process import LexicalIndexerProcess
 from nomemory.server.lexical.tantivy.reader import open_or_discard
@@ -37,7 +39,7 @@ class LexicalParts:
     @property
     def progress(self) -> LexicalProgress:
         """How far the index is."""
-        return self.indexer or WordsInLog()
+        return self.indexer or InlineLexicalProgress()
 
 
 def open_lexical_index(
@@ -48,6 +50,7 @@ def open_lexical_index(
     damage: LogDamage,
     committed: asyncio.Event,
     policy: WatchPolicy,
+    threads: ReadThreads,
     stack: AsyncExitStack,
 ) -> LexicalParts:
     """Open the index.
@@ -60,13 +63,14 @@ def open_lexical_index(
         damage: gets the damaged messages that reads of the log's own index meet.
         committed: set after each commit to the log.
         policy: how the indexer's process is watched.
+        threads: run long searches.
         stack: closes what is opened here.
     """
     notice = rebuild_notice("lexical", was_discarded=discard_foreign_words(directory.lexical, position))
     index_in_log = store.words(damage, stack)
     if index_in_log is not None:
         return LexicalParts(index_in_log, None, notice)
-    index = open_or_discard(directory.lexical)
+    index = open_or_discard(directory.lexical, threads)
     stack.push_async_callback(index.close)
     work = Follow(
         store.feed(),

@@ -65,7 +65,9 @@ async def build_parts(
         supervisor.run_within(stack, "log-inspector", inspector.run, inspector.stop)
     position = record_position(store, directory.record, stack)
 
-    lexical = open_lexical_index(settings, directory, store, position, damage, committed.follow(), policy, stack)
+    lexical = open_lexical_index(
+        settings, directory, store, position, damage, committed.follow(), policy, threads, stack
+    )
     if lexical.indexer is not None:
         supervisor.run_within(stack, LEXICAL_JOB, lexical.indexer.run, lexical.indexer.stop)
 

@@ -19,7 +19,8 @@ from nomemory.server.identity.caller import Scope
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.reads.conversation_listing import ConversationListing
 from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
-from nomemory.server.reads.nearest_messages import NearestMessages, Ranked, wait_until
+from nomemory.server.reads.nearest_messages import NearestMessages, wait_until
+from nomemory.server.reads.ranked import Ranked
 from nomemory.server.reads.reply_budget import fitting
 from nomemory.server.reads.time_listing import TimeListing, UserListing, read_neighborhood
 from nomemory.server.rpc.decode_query import (
@@ -123,6 +124,7 @@ class QueryService:
             next_cursor=page.next_cursor,
             scores=[pb.MessageScore(message_id=item.message.message_id, score=item.score) for item in page.items],
             index_behind=page.behind,
+            truncated=page.truncated,
         )
         return listing_reply([item.message.wire for item in page.items], query.mask, reply) + marks
 

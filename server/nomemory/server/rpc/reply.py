@@ -20,7 +20,7 @@ from nomemory.server.lexical.highlight import Extent, highlight
 from nomemory.server.lexical.query.tree import Query
 from nomemory.server.log.protocol import ConversationSummary
 from nomemory.server.message import LoggedMessage
-from nomemory.server.reads.nearest_messages import Ranked
+from nomemory.server.reads.ranked import Ranked
 from nomemory.server.reads.reply_budget import Beside, nothing_beside
 from nomemory.server.rpc.checker import Mask
 from nomemory.server.settings import Settings

@@ -1,9 +1,9 @@
-"""What PostgreSQL holds of a message to find it by words: keys, which an index looks up, and tokens, which decide.
+"""The columns of a message in PostgreSQL that lexical search reads: keys for the index, and tokens that decide.
 
 A key is a hash of a user and a text. Where a message has it, a token, a term or a pair of neighbours of that message
-is this text, but for a collision: the tokens say. One further key says that the message is of the best form. The tokens
-hold the form, then every token in its order, then the terms, then those of the speaker's name. Each of these is between
-bytes that no text has, one for each of the three.
+is this text, but for a collision, so the tokens are compared, too. The tokens hold the message's class, then every
+token in order, then the terms, then those of the sender's name. Each of these is between bytes that no text has,
+another one for each of the three.
 """
 
 from __future__ import annotations
@@ -16,23 +16,19 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from nomemory.server.lexical.form import FORMS, form_of
-from nomemory.server.lexical.query.tree import Leaf, Sign, Stream
+from nomemory.server.lexical.message_class import message_class
+from nomemory.server.lexical.query.tree import Leaf, SpeakerBoost, Stream
 from nomemory.server.message import Message
 from nomemory.text.analysis import streams
 from nomemory.text.names import name_terms
 
 WORDS_VERSION: Final = 1
-"""Version of what this module makes. Raise it with the analysis: what is stored then has to be made anew."""
+"""Version of the columns. Raise it with the analysis: what is stored then has to be made anew."""
 
 _KEY_BYTES: Final = 8
-_NAMED: Final = b"\xfd"
-_OF_STREAM: Final = {Stream.CHARS: b"\xff", Stream.TERMS: b"\xfe"}
-"""What parts the tokens from one another, and the terms. UTF-8 has none of these bytes."""
-
-BEST_FORM: Final = b"\xfc"
-"""What stands in the keys of a message of the best form."""
-BEST: Final = FORMS[0]
+_NAMES: Final = b"\xfd"
+_SEPARATORS: Final = {Stream.CHARS: b"\xff", Stream.TERMS: b"\xfe"}
+"""The separators of tokens and of terms. UTF-8 has none of these bytes."""
 
 _FIRST_UNSPACED: Final = "\u0e00"
 """Scripts that are written without spaces begin here. Others do, too: that makes keys, and changes no answer."""
@@ -40,15 +36,15 @@ _FIRST_UNSPACED: Final = "\u0e00"
 _USERS_KEPT: Final = 4096
 
 
-class Words(NamedTuple):
-    """A number of 64 bits for each text that a look-up finds a message by, and its tokens, which decide."""
+class TokenColumns(NamedTuple):
+    """The columns of a message: a number of 64 bits for each text that finds it, and its tokens, which decide."""
 
     keys: Sequence[int]
     tokens: bytes
 
 
-class Sought(NamedTuple):
-    """How a leaf is found, or a name: a message that has it has all of the keys, and `needle` in its tokens.
+class TermPredicate(NamedTuple):
+    """How the index finds a leaf or a name: a message that has it has all of the keys, and `needle` in its tokens.
 
     One that has `needle` in its tokens has it, whatever its keys are.
     """
@@ -57,43 +53,42 @@ class Sought(NamedTuple):
     needle: bytes
 
 
-def words_of(message: Message) -> Words:
-    """Return what is stored with a message. It depends on nothing but the message.
+def token_columns(message: Message) -> TokenColumns:
+    """Return the columns that are stored with a message. They depend on nothing but the message.
 
-    The keys are distinct, and the first byte of the tokens is the message's form.
+    The keys are distinct, and the first byte of the tokens is the message's class.
     """
     tokens, terms = streams(message.content)
     names = name_terms(message.name)
-    form = form_of(message.content, len(terms))
-    texts = chain(map(_bytes, {*tokens, *terms, *_pairs(tokens)}), map(_name, names), [BEST_FORM] * (form == BEST))
+    texts = chain(map(_bytes, {*tokens, *terms, *_pairs(tokens)}), map(_name, names))
     keys = sorted(set(keys_of(message.user_id, texts)))
     parts = (
-        _parted(_OF_STREAM[Stream.CHARS], tokens),
-        _parted(_OF_STREAM[Stream.TERMS], dict.fromkeys(terms)),
-        _parted(_NAMED, names),
+        _separated(_SEPARATORS[Stream.CHARS], tokens),
+        _separated(_SEPARATORS[Stream.TERMS], dict.fromkeys(terms)),
+        _separated(_NAMES, names),
     )
-    return Words(keys, b"".join((bytes((form,)), *parts)))
+    return TokenColumns(keys, b"".join((bytes((message_class(message.content, len(terms)),)), *parts)))
 
 
-def sought_leaf(user_id: str, leaf: Leaf) -> Sought:
+def leaf_predicate(user_id: str, leaf: Leaf) -> TermPredicate:
     """Return how a leaf is found among the messages of a user."""
     texts = [_bytes(leaf.tokens[0])] if len(leaf.tokens) == 1 else list(map(_bytes, _links(leaf.tokens)))
-    return Sought(keys_of(user_id, dict.fromkeys(texts)), _parted(_OF_STREAM[leaf.stream], leaf.tokens))
+    return TermPredicate(keys_of(user_id, dict.fromkeys(texts)), _separated(_SEPARATORS[leaf.stream], leaf.tokens))
 
 
-def sought_names(user_id: str, sign: Sign) -> list[Sought]:
-    """Return how each name of a sign is found, of which one is enough."""
-    return [Sought(keys_of(user_id, [_name(name)]), _parted(_NAMED, [name])) for name in sign.names]
+def boost_predicates(user_id: str, boost: SpeakerBoost) -> list[TermPredicate]:
+    """Return how each name of a speaker boost is found; one of them is enough."""
+    return [TermPredicate(keys_of(user_id, [_name(name)]), _separated(_NAMES, [name])) for name in boost.names]
 
 
 def keys_of(user_id: str, texts: Iterable[bytes]) -> list[int]:
     """Return the keys of a user's texts, in their order."""
-    of_user = _hash_of(user_id)
+    user_hash = _hash_of(user_id)
     digests = []
     for text in texts:
-        hashed = of_user.copy()
-        hashed.update(text)
-        digests.append(hashed.digest())
+        text_hash = user_hash.copy()
+        text_hash.update(text)
+        digests.append(text_hash.digest())
     keys: list[int] = np.frombuffer(b"".join(digests), dtype="<i8").tolist()
     return keys
 
@@ -130,14 +125,14 @@ def _is_unspaced(token: str) -> bool:
     return token[0] >= _FIRST_UNSPACED and token.isalnum()
 
 
-def _parted(mark: bytes, texts: Iterable[str]) -> bytes:
-    """Return texts, each between two marks; nothing if there is none."""
-    joined = mark.join(map(_bytes, texts))
-    return mark + joined + mark if joined else b""
+def _separated(separator: bytes, texts: Iterable[str]) -> bytes:
+    """Return texts, each between two separators; nothing if there is none."""
+    joined = separator.join(map(_bytes, texts))
+    return separator + joined + separator if joined else b""
 
 
 def _name(term: str) -> bytes:
-    return _NAMED + _bytes(term)
+    return _NAMES + _bytes(term)
 
 
 def _bytes(text: str) -> bytes:
