@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import grpc
 import pytest
-from server.raw_peer import peers
+from h2.config import H2Configuration
+from h2.connection import H2Connection
 
 from nomemory.server.api.grpc.restarting_server import RestartingServer
 from nomemory.server.identity.credentials import IdentitySettingsError
@@ -79,10 +80,16 @@ async def answered_in_the_end(target: str) -> None:
 @contextmanager
 def peer_that_ends_it(target: str) -> Iterator[socket.socket]:
     """Send a call whose path is no text, which ends grpcio's loop, and stay connected."""
-    with peers(target, 1) as (peer,):
-        peer.call(b"/any/Meth\xa2d", b"")
-        peer.turn()
-        yield peer.socket
+    host, _, port = target.rpartition(":")
+    http2 = H2Connection(H2Configuration(header_encoding=None, validate_outbound_headers=False))
+    http2.initiate_connection()
+    headers = {":method": "POST", ":scheme": "http", ":authority": target, ":path": "/any/Meth\xa2d"}
+    headers |= {"te": "trailers", "content-type": "application/grpc"}
+    fields = [(name, value.encode("latin-1")) for name, value in headers.items()]
+    http2.send_headers(1, fields, end_stream=True)
+    with socket.create_connection((host, int(port)), timeout=5) as connection:
+        connection.sendall(http2.data_to_send())
+        yield connection
 
 
 async def begun_again(attempts: Attempts) -> None:

@@ -1,4 +1,4 @@
-"""Every RPC of the contract, found through its descriptors, and what comes of a call."""
+"""The RPCs of the contract, found through its descriptors, and the outcome of a call."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb
 Metadata = tuple[tuple[str, str | bytes], ...]
 
 _FILES = (query_service_pb2, recall_service_pb2, server_service_pb2, ingest_service_pb2)
-"""Reads first: what an attacker deletes cannot be read any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a call.
+    """The outcome of a call.
 
     Attributes:
-        told: everything that the caller got to see: replies, words, details and metadata of a refusal.
-        is_from_server: whether the server itself answered, not a client's library or the network.
-        replies: in the binary format.
+        visible: everything that the caller sees: replies, or the details and metadata of an error.
+        is_from_server: whether the server itself answered, not the client's library.
+        replies: in protobuf's binary format.
     """
 
     code: grpc.StatusCode
-    told: bytes
+    visible: bytes
     seconds: float
     is_from_server: bool
     details: str = ""
