@@ -8,16 +8,13 @@ from dataclasses import dataclass
 
 from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.composition.log_store import LogStore
-from nomemory.server.composition.rebuild_notice import rebuild_notice
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.postgres.inline_progress import InlineLexicalProgress
 from nomemory.server.lexical.protocol import LexicalIndex, LexicalProgress
 from nomemory.server.lexical.tantivy.indexer_calls import Follow
 from nomemory.server.lexical.tantivy.indexer_process import LexicalIndexerProcess
 from nomemory.server.lexical.tantivy.reader import open_or_discard
-from nomemory.server.lexical.tantivy.schema import discard_foreign_words
 from nomemory.server.log.damage import LogDamage
-from nomemory.server.log.position import LogPosition
 from nomemory.server.processes.watchdog import WatchPolicy
 from nomemory.server.settings import Settings
 
@@ -29,12 +26,10 @@ class LexicalParts:
     Attributes:
         index: searches it.
         indexer: fills it from the log; None: the log fills it itself.
-        notice: what happened to it at the start, for its status; usually empty.
     """
 
     index: LexicalIndex
     indexer: LexicalIndexerProcess | None
-    notice: str
 
     @property
     def progress(self) -> LexicalProgress:
@@ -42,34 +37,38 @@ class LexicalParts:
         return self.indexer or InlineLexicalProgress()
 
 
-def open_lexical_index(
+def open_index_in_log(store: LogStore, damage: LogDamage, stack: AsyncExitStack) -> LexicalParts | None:
+    """Open the index that is part of the log's database; None if the log has none.
+
+    Args:
+        store: opens it.
+        damage: gets the damaged messages that its reads meet.
+        stack: closes it.
+    """
+    index = store.words(damage, stack)
+    return None if index is None else LexicalParts(index, None)
+
+
+def open_tantivy_index(
     settings: Settings,
     directory: DataDirectory,
     store: LogStore,
-    position: LogPosition,
-    damage: LogDamage,
     committed: asyncio.Event,
     policy: WatchPolicy,
     threads: ReadThreads,
     stack: AsyncExitStack,
 ) -> LexicalParts:
-    """Open the index.
+    """Open the Tantivy index of a data directory.
 
     Args:
         settings: the configuration.
-        directory: has the index, unless the log does.
-        store: opens the log's own index, and its feed.
-        position: the log's; an index of another log, or ahead of it, is discarded.
-        damage: gets the damaged messages that reads of the log's own index meet.
+        directory: has the index.
+        store: opens the feed of changes.
         committed: set after each commit to the log.
         policy: how the indexer's process is watched.
         threads: run long searches.
-        stack: closes what is opened here.
+        stack: closes the index.
     """
-    notice = rebuild_notice("lexical", was_discarded=discard_foreign_words(directory.lexical, position))
-    index_in_log = store.words(damage, stack)
-    if index_in_log is not None:
-        return LexicalParts(index_in_log, None, notice)
     index = open_or_discard(directory.lexical, threads)
     stack.push_async_callback(index.close)
     work = Follow(
@@ -80,4 +79,4 @@ def open_lexical_index(
         batch_bytes=settings.lexical.batch_bytes,
         wipe_max=settings.erasure.batch_max,
     )
-    return LexicalParts(index, LexicalIndexerProcess(work, committed, policy), notice)
+    return LexicalParts(index, LexicalIndexerProcess(work, committed, policy))

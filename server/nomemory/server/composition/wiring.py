@@ -8,13 +8,15 @@ from functools import partial
 from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.composition.active_spaces import open_spaces
 from nomemory.server.composition.commit_signal import CommitSignal
-from nomemory.server.composition.lexical_index import open_lexical_index
+from nomemory.server.composition.lexical_index import open_index_in_log, open_tantivy_index
 from nomemory.server.composition.log_record import record_position
 from nomemory.server.composition.log_store import LogStore, QueuedWriter, log_store
+from nomemory.server.composition.rebuild_notice import rebuild_notice
 from nomemory.server.composition.server_parts import ServerParts
 from nomemory.server.composition.vector_spaces import VectorSpaces
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
+from nomemory.server.lexical.tantivy.schema import discard_foreign_words
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import ExpirySweeper
 from nomemory.server.log.position import FeedPosition
@@ -65,7 +67,10 @@ async def build_parts(
         supervisor.run_within(stack, "log-inspector", inspector.run, inspector.stop)
     position = record_position(store, directory.record, stack)
 
-    lexical = open_lexical_index(
+    notice = rebuild_notice("lexical", was_discarded=discard_foreign_words(directory.lexical, position))
+    lexical = open_index_in_log(store, damage, stack) or open_tantivy_index(
+        settings, directory, store, committed.follow(), policy, threads, stack
+    )
         settings, directory, store, position, damage, committed.follow(), policy, threads, stack
     )
     if lexical.indexer is not None:
@@ -89,7 +94,7 @@ async def build_parts(
     erasure = Erasure(erasable, Indexes(lexical.progress, spaces, cleanup), settings, faults)
     supervisor.run_within(stack, "erasure", erasure.run)
 
-    report = StatusReport(log, lexical.progress, spaces, supervisor.fault, faults, lexical.notice, damage)
+    report = StatusReport(log, lexical.progress, spaces, supervisor.fault, faults, notice, damage)
     meters.add_source(partial(_sample_write_queue, writer))
     return ServerParts(
         log, traced_changes(MeteredLog(writer, meters), settings), lexical.index, serving, report, threads
