@@ -1,4 +1,4 @@
-"""The HTTP servers of a process. Their libraries take time to load: a process without HTTP does not load them."""
+"""The HTTP servers. Their libraries take time to load: a server without HTTP does not load them."""
 
 from __future__ import annotations
 
