@@ -113,10 +113,9 @@ def test_only_composition_and_maintenance_know_the_engines_of_the_log_and_of_the
         and any(engine in file.read_text("utf-8") for engine in engines)
     }
     assert knowing == {
+        "composition/lexical_index.py",
         "composition/log_store.py",
-        "composition/reader.py",
         "composition/vector_check.py",
-        "composition/writer.py",
         "data_directory.py",
     }
 

@@ -55,5 +55,6 @@ def test_its_interceptors_fit() -> None:
     program = program.replace(f"from {app.__name__} import serve\n", "")
     names: dict[str, Any] = {"Tracing": Tracing, "is_over_quota": lambda _caller: False, "serve": serve}
     exec(program, names)  # noqa: S102 - the page's own program
-    assert isinstance(names["interceptors"](), HostInterceptors)
-    assert given[1] is names["interceptors"]
+    (passed,) = given[1:]
+    assert isinstance(passed, HostInterceptors)
+    assert [len(passed.grpc), len(passed.before_handler)] == [1, 1]

@@ -10,12 +10,11 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf import descriptor_pool
-from identity.calls import READS, Metadata, bearer, listing, recall, refused, status, write
+from identity.calls import READS, Metadata, bearer, listing, recall, refused, write
 from identity.guarded import Guarded, small
 from identity.issuer import AUDIENCE, ISSUER, SECRET, token
 from identity.keyring import Keyring
 from identity.logged import logging_to
-from server.fleet import fleet
 
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.service import ServedMethod
@@ -123,18 +122,6 @@ def test_fields_that_a_mask_leaves_out_stay_out(confined: Guarded, user: str) ->
     metadata = key(confined, "query", namespace="acme")
     (message,) = QueryServiceStub(confined.channel).ListMessages(request, metadata=metadata, timeout=10).items
     assert (message.user_id, message.message_id, message.content) == ("", "m1", "tea")
-
-
-def test_readers_in_processes_of_their_own_count_the_namespace_only(tmp_path: Path, user: str) -> None:
-    keyring = Keyring(tmp_path / "keys.json")
-    own, other = (bearer(keyring.key("ingest", "query", namespace=name)) for name in ("acme", "other"))
-    with fleet(tmp_path / "data", 2, NOMEMORY_API_KEYS=str(keyring.path)) as processes:
-        for channel in processes.channels().values():
-            write(channel, user, own)
-            write(channel, user, other)
-            write(channel, f"{user}-second", other)
-            assert [status(channel, "", each).log.users for each in (own, other)] == [1, 2]
-            assert ids(listing(channel, user, own).items) == ["m1"]
 
 
 def test_the_log_beside_its_audit_does_not_name_the_namespace(tmp_path: Path, user: str) -> None:

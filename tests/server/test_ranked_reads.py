@@ -90,7 +90,7 @@ async def test_a_search_stops_where_scores_fall_below_the_least(
                 for n in range(COUNT)
             ]
         )
-        space = VectorSpace("space", NoEmbedder(2), index, index, UpToDate())
+        space = VectorSpace("space", NoEmbedder(2), index, UpToDate())
         nearest = NearestMessages(log, Speakers(log), BUDGET)
         found = await nearest.search(space, NearestQuery("u", None, EAST, EVERYTHING, 20, min_score))
     finally:

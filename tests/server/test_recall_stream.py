@@ -8,7 +8,7 @@ from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.step import Step
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.server.api.call import CallContext
-from nomemory.server.composition.recall_host import host_budget, skill_folders
+from nomemory.server.composition.recall_wiring import host_budget, skill_folders
 from nomemory.server.identity.caller import Caller
 from nomemory.server.identity.user_binding import BoundUser
 from nomemory.server.rpc.decode_recall import RecallQuery

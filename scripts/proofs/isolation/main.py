@@ -75,7 +75,6 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--timings", type=int, default=200, help="calls of each kind that are timed (default 200)")
     parser.add_argument("--connections", type=int, default=100, help="connections that are held (default 100)")
     parser.add_argument("--raw", type=int, default=200, help="connections that get damaged bytes (default 200)")
-    parser.add_argument("--workers", type=int, default=1, help="processes of its own server (default 1)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of all chances")
     parser.add_argument("--keep", type=Path, help="where to keep the directory and the log of its own server")
     return parser.parse_args(given)
@@ -269,9 +268,8 @@ def main(given: Sequence[str] | None = None) -> int:
         else:
             root = arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="isolation-")))
             root.mkdir(parents=True, exist_ok=True)
-            settings = {"NOMEMORY_WORKERS": str(arguments.workers)}
             way = _WAYS[arguments.over]
-            world, subject = stack.enter_context(own_world(root, settings, way))
+            world, subject = stack.enter_context(own_world(root, {}, way))
             isolation = Isolation(arguments, world, address(subject, way), subject)
         isolation.run()
         print_report(isolation, arguments.seed)

@@ -11,7 +11,7 @@ from nomemory.recall.model.result import RecallResult
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.tools.query_stub import QueryServiceUnavailableError
 from nomemory.server.api.call import CallContext
-from nomemory.server.composition.recall_host import host_budget, skill_folders
+from nomemory.server.composition.recall_wiring import host_budget, skill_folders
 from nomemory.server.faults import Fault
 from nomemory.server.identity.caller import LOCAL
 from nomemory.server.identity.user_binding import BoundUser

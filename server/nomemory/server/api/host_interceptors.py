@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import grpc
@@ -25,12 +24,3 @@ class HostInterceptors:
 
     grpc: tuple[grpc.aio.ServerInterceptor, ...] = ()
     before_handler: tuple[RequestHook, ...] = ()
-
-
-MakeInterceptors = Callable[[], HostInterceptors]
-"""Makes them when the server starts."""
-
-
-def no_interceptors() -> HostInterceptors:
-    """Make none."""
-    return HostInterceptors()

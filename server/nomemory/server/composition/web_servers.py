@@ -13,7 +13,7 @@ from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.tls import tls_files
 from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.metrics.text import Exposition
+from nomemory.server.metrics.exporter import MetricsExporter
 from nomemory.server.settings import Settings
 
 
@@ -23,7 +23,7 @@ def web_servers(
     addresses: Addresses,
     settings: Settings,
     access: Access,
-    exposition: Exposition | None,
+    exporter: MetricsExporter | None,
 ) -> Iterator[tuple[str, HttpServer, ListenAddress]]:
     """Make the server of the API and the server of metrics only; each with its name and its address.
 
@@ -33,9 +33,9 @@ def web_servers(
         addresses: where to serve.
         settings: limits, TLS.
         access: authenticates those who read metrics.
-        exposition: has the metrics; None: there are none.
+        exporter: answers scrapes; None: there are no metrics.
     """
-    page = MetricsPage(exposition, access, settings) if exposition else None
+    page = MetricsPage(exporter, access, settings) if exporter else None
     tls, idle_s = tls_files(settings), settings.connections.connection_idle_s
     if addresses.http is not None:
         yield "http", HttpServer(api_application(pipeline, health, settings, page), tls, idle_s), addresses.http

@@ -23,7 +23,7 @@ from nomemory.server.embedding.wrappers import CachedEmbedder, MeteredEmbedder
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.metrics.meters import Meters
-from nomemory.server.processes.watch import WatchPolicy
+from nomemory.server.processes.watchdog import WatchPolicy
 from nomemory.server.settings import Settings
 
 

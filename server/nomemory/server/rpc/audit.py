@@ -17,7 +17,6 @@ import orjson
 
 from nomemory.server.api.call import CallContext
 from nomemory.server.log.protocol import Outcome
-from nomemory.server.logs import process_fields
 from nomemory.server.message import Message
 from nomemory.server.standard_error import log_stream
 from nomemory.spans.span import trace_fields
@@ -79,7 +78,6 @@ class Audit:
             "request_id": context.request_id,
             "event": "audit",
             "level": "info",
-            **process_fields(),
             **trace_fields(),
             "timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
         }

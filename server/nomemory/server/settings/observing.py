@@ -28,8 +28,6 @@ class MetricsSettings(SettingsGroup):
         description="Bearer token of whoever scrapes, at least 16 characters; good for `/metrics` alone. Unset: a "
         "server that checks credentials wants a key with the scope `admin`.",
     )
-    collect_s: Fixed[float] = 1.0
-    """How long the processes of a server may take to say what they counted."""
 
 
 class TracingSettings(SettingsGroup):

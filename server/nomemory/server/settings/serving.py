@@ -81,31 +81,8 @@ class HttpSettings(SettingsGroup):
     )
 
 
-class WorkerSettings(SettingsGroup):
-    """The processes that answer calls (docs/operating.md)."""
-
-    model_config = variables("workers_")
-    heading: ClassVar[str] = "Several processes"
-
-    count: int = Field(
-        1,
-        ge=1,
-        le=64,
-        description="Processes that answer calls, over one data directory.",
-        validation_alias="NOMEMORY_WORKERS",
-    )
-    start_s: Fixed[float] = 10.0
-    """How long the start waits for all of them; those that are late join later."""
-    memory_bytes: Fixed[int] = 4 << 30
-    """Most memory of each of them but the first (pages of files not counted); beyond it the process is
-    replaced. 0: no bound."""
-    connection_s: Fixed[float] = 300.0
-    """Where there are several: age at which a connection is ended, without hurting calls, so that clients
-    spread over them again."""
-
-
 class ProcessSettings(SettingsGroup):
-    """How a server watches its other processes (docs/operating.md)."""
+    """How a server watches its worker processes (docs/operating.md)."""
 
     model_config = variables("process_")
     heading: ClassVar[str] = "Watching processes"

@@ -11,7 +11,6 @@ from typing import Final, Protocol
 from nomemory.server.admission.round_robin_limit import RoundRobinLimit
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.faults import index_unavailable
 from nomemory.server.message import Filter
 from nomemory.server.vector.protocol import VectorHit, VectorSearch
 
@@ -46,16 +45,14 @@ class VectorSpace:
     Attributes:
         name: the name of the collection, which identifies the space in a server.
         embedder: the model.
-        vectors: searches the index, for a limited number of reads at a time. Users take turns.
-        queries: limits how many queries are with the embedder at a time. Users take turns.
-        direct: the same, for reads that have waited for their turn in another process.
+        vectors: searches the index. Users take turns.
         progress: the progress of the index.
+        queries: limits how many queries are with the embedder at a time. Users take turns.
     """
 
     name: str
     embedder: Embedder
     vectors: VectorSearch
-    direct: VectorSearch
     progress: VectorProgress
     queries: RoundRobinLimit = field(default_factory=lambda: RoundRobinLimit(_REMOTE_QUERIES))
 
@@ -63,9 +60,6 @@ class VectorSpace:
         """Embed a query of a user. A cancelled one leaves the queue."""
         async with self.queries.slot(user_id):
             return await self.embedder.embed_query(text)
-
-
-_RETRY_AFTER_S = 0.1
 
 
 class SpaceLease:
@@ -105,7 +99,6 @@ class ServingSpace:
 
     def __init__(self, space: VectorSpace) -> None:
         self._now = SpaceLease(space)
-        self._former: SpaceLease | None = None
 
     @property
     def now(self) -> VectorSpace:
@@ -116,33 +109,14 @@ class ServingSpace:
         """Return a lease for one read."""
         return self._now
 
-    def named(self, name: str) -> VectorSpace:
-        """Return the space of that name, for a read that has begun in another process.
-
-        Raises:
-            Fault: INDEX_UNAVAILABLE, it is gone.
-        """
-        for served in (self._now, self._former):
-            if served is not None and served.space.name == name:
-                return served.space
-        message = "the vector index has been replaced by that of another model"
-        raise index_unavailable(message, retry_after_s=_RETRY_AFTER_S)
-
     async def replace(self, space: VectorSpace, longest_s: float) -> VectorSpace:
-        """Let further reads use another space; return the former one when no read uses it, or after so many seconds.
-
-        Until `forget_former` it can be had by its name.
-        """
-        former = self._former = self._now
+        """Let further reads use another space; return the former one when no read uses it, or after so many seconds."""
+        former = self._now
         self._now = SpaceLease(space)
         with suppress(TimeoutError):
             async with asyncio.timeout(longest_s):
                 await former.unused()
         return former.space
-
-    def forget_former(self) -> None:
-        """Let go of the space that was replaced."""
-        self._former = None
 
 
 _SEARCHES: Final = 8

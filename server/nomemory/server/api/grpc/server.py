@@ -41,7 +41,6 @@ class GrpcServer:
         health: the states of the services.
         settings: limits, TLS, whether there is reflection.
         interceptors: of the program that embeds the server; they run before the pipeline.
-        is_shared: other processes serve at the same address. Somebody has to hold it for all of them.
     """
 
     def __init__(
@@ -50,14 +49,12 @@ class GrpcServer:
         health: ServerHealth,
         settings: Settings,
         interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
-        *,
-        is_shared: bool = False,
     ) -> None:
         self._interceptors = (*interceptors, PipelineInterceptor(pipeline))
         self._health = health
         self._reflected = pipeline.service_names if settings.server.reflection else None
         self._tls = tls_files(settings)
-        self._options = _options(settings, is_shared=is_shared)
+        self._options = _options(settings)
         self._server = RestartingServer(self._listen)
 
     async def start(self, address: ListenAddress) -> ListenAddress:
@@ -91,19 +88,17 @@ class GrpcServer:
         return ListenAddress(address.host, port)
 
 
-def _options(settings: Settings, *, is_shared: bool) -> list[tuple[str, int]]:
-    # A connection stays with the process that accepted it. Ending connections spreads them over the processes again.
-    age_s = settings.workers.connection_s if is_shared else _AGE_S
+def _options(settings: Settings) -> list[tuple[str, int]]:
     connections = settings.connections
     return [
         # Without this a second server on the same port binds silently and takes half of the connections.
-        ("grpc.so_reuseport", int(is_shared)),
+        ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", settings.limits.request_max_bytes),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_allowed_incoming_connections", max_connections(connections.connections_max)),
         ("grpc.max_concurrent_streams", MAX_STREAMS),
         ("grpc.max_connection_idle_ms", int(connections.connection_idle_s * 1000)),
-        ("grpc.max_connection_age_ms", int(age_s * 1000)),
+        ("grpc.max_connection_age_ms", int(_AGE_S * 1000)),
         ("grpc.max_connection_age_grace_ms", _AGE_GRACE_S * 1000),
         ("grpc.server_handshake_timeout_ms", _HANDSHAKE_S * 1000),
         ("grpc.keepalive_time_ms", _KEEPALIVE_S * 1000),

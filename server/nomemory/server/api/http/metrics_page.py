@@ -18,7 +18,8 @@ from nomemory.server.identity.access import Access, RequiredScopes
 from nomemory.server.identity.caller import Metadata, Scope
 from nomemory.server.identity.credentials import SentToken, sent_credential
 from nomemory.server.identity.factory import checks_credentials
-from nomemory.server.metrics.text import CONTENT_TYPE, Exposition
+from nomemory.server.metrics.exporter import MetricsExporter
+from nomemory.server.metrics.text import CONTENT_TYPE
 from nomemory.server.settings import Settings
 
 _PATH: Final = "/metrics"
@@ -34,12 +35,12 @@ class MetricsPage:
     caller with the scope `admin` and no namespace. Otherwise everybody on this machine may scrape.
 
     Attributes:
-        exposition: has the metrics.
+        exporter: has the metrics.
         access: authenticates the other callers.
         settings: the token, and the deadline of a scrape.
     """
 
-    exposition: Exposition
+    exporter: MetricsExporter
     access: Access
     settings: Settings
 
@@ -55,7 +56,7 @@ class MetricsPage:
         """
         await self._authorize(request)
         async with asyncio.timeout(self.settings.timing.deadline_default_s):
-            text = await self.exposition.text()
+            text = await self.exporter.text()
         return Response(text, headers={**UNCACHED, "content-type": CONTENT_TYPE})
 
     async def _authorize(self, request: Request) -> None:

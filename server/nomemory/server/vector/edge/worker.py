@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from nomemory.server.processes.frames import Frame
-from nomemory.server.processes.worker_pipe import WorkerPipe
+from nomemory.server.processes import ipc_protocol
+from nomemory.server.processes.ipc_worker import WorkerPipe
 from nomemory.server.vector.edge.messages import NearestQuery, ShardCall
 from nomemory.server.vector.edge.open_attempts import attempt
 from nomemory.server.vector.edge.shard import Shard
@@ -26,7 +26,7 @@ class EdgeWorker:
     def __init__(self, pipe: WorkerPipe, shard: Shard) -> None:
         self._pipe = pipe
         self._shard = shard
-        self._calls: deque[Frame] = deque()
+        self._calls: deque[ipc_protocol.Call] = deque()
 
     def run(self) -> None:
         """Work until the other end is gone (EOFError, or ConnectionError while answering)."""
@@ -43,7 +43,7 @@ class EdgeWorker:
     def _call(self, call: ShardCall) -> Sequence[object]:
         return [getattr(self._shard, call.method)(*call.arguments, **call.keywords)]
 
-    def _answer(self, frames: list[Frame], compute: Callable[[], Sequence[object]]) -> None:
+    def _answer(self, frames: list[ipc_protocol.Call], compute: Callable[[], Sequence[object]]) -> None:
         try:
             answers = compute()
         except Exception as error:  # noqa: BLE001 - the engine raises bare Exceptions, it has no type of its own

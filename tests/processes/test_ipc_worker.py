@@ -1,4 +1,4 @@
-"""A worker's end of its pipe."""
+"""A worker's end of its connection."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from nomemory.server.processes.frames import Withdrawal, pack
-from nomemory.server.processes.worker_pipe import WorkerPipe
+from nomemory.server.processes.ipc_protocol import Call, Cancel, encode
+from nomemory.server.processes.ipc_worker import WorkerPipe
 
 
 @pytest.fixture
@@ -22,17 +22,17 @@ def signals() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("signals")
-def test_a_worker_drops_what_is_withdrawn_while_it_answers_something_else() -> None:
+def test_a_worker_drops_a_call_that_is_cancelled_before_it_begins() -> None:
     ours, theirs = socket.socketpair()
     with ours:
         pipe = WorkerPipe(theirs.detach())
-        for call_id, text in ((1, "first"), (2, "given up"), (3, "third")):
-            ours.sendall(pack(call_id, text))
+        for call_id, text in ((1, "first"), (2, "cancelled"), (3, "third")):
+            ours.sendall(encode(Call(call_id, text)))
         assert pipe.receive_one().request == "first"
-        ours.sendall(pack(2, Withdrawal()))
+        ours.sendall(encode(Cancel(2)))
         assert pipe.receive_one().request == "third"
-        ours.sendall(pack(4, "left behind"))
+        ours.sendall(encode(Call(4, "unanswered")))
         ours.shutdown(socket.SHUT_RDWR)
         with pytest.raises(EOFError):
             pipe.receive_one()
-        pipe._socket.close()
+        pipe.close()

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import cast
 
-from nomemory.server.composition.log_watch import _watch
+from nomemory.server.composition.log_health import check_log
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.standing_faults import MESSAGE_LOG, StandingFaults
 
@@ -31,7 +31,7 @@ async def test_a_halted_log_is_told_of_though_its_question_does_not_end() -> Non
     async def say(*, is_serving: bool) -> None:
         await told.put(is_serving)
 
-    watching = asyncio.ensure_future(_watch(cast("LogReader", log), faults, 0.01, say))
+    watching = asyncio.ensure_future(check_log(cast("LogReader", log), faults, 0.01, say))
     log.is_halted = True
     assert await told.get() is False
     assert [one.part for one in faults.all()] == [MESSAGE_LOG]

@@ -1,55 +1,39 @@
-"""Which processes are killed by those who watch them, and which are left alone."""
+"""Which worker processes the watchdog kills, and which it leaves alone."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from processes.workers import BEGIN, worker
 
-from nomemory.server.processes.connection import PipeConnection
-from nomemory.server.processes.watch import Watch, WatchPolicy
+from nomemory.server.processes.ipc_connection import PipeConnection
+from nomemory.server.processes.watchdog import Watchdog, WatchPolicy
 from nomemory.server.settings.serving import ProcessSettings
 from nomemory.server.standing_faults import MEMORY_EXCEEDED, NOT_ANSWERING
 
-_BEGIN = """
-import sys, time
-from nomemory.server.processes.worker_pipe import WorkerPipe
-pipe = WorkerPipe(int(sys.argv[1]))
-pipe.ready()
-"""
-IDLE = _BEGIN + "time.sleep(100)"
-BUSY = _BEGIN + "end = time.monotonic() + 3\nwhile time.monotonic() < end: pass\npipe.receive(wait=True)"
-ANSWERING = _BEGIN + "pipe.receive(wait=True)"
-GREEDY = _BEGIN + "taken = bytearray(300 << 20)\npipe.receive(wait=True)"
+IDLE = BEGIN + "time.sleep(100)"
+BUSY = BEGIN + "end = time.monotonic() + 3\nwhile time.monotonic() < end: pass\npipe.receive(wait=True)"
+ANSWERING = BEGIN + "pipe.receive(wait=True)"
+GREEDY = BEGIN + "taken = bytearray(300 << 20)\npipe.receive(wait=True)"
 
 
 @asynccontextmanager
 async def watched(program: str, policy: WatchPolicy) -> AsyncIterator[tuple[asyncio.Task[None], PipeConnection]]:
-    """Run a program that has a pipe, and watch it."""
-    ours, theirs = socket.socketpair()
-    with theirs:
-        command = [sys.executable, "-c", program, str(theirs.fileno())]
-        process = subprocess.Popen(command, pass_fds=[theirs.fileno()])  # noqa: ASYNC220 - a test's own
-    pipe = await PipeConnection().over(ours)
-    await asyncio.wait_for(pipe.wait_ready(), 60)
-    watching = asyncio.create_task(Watch("part", process.pid, pipe, process.kill, policy).run())
-    try:
-        yield watching, pipe
-    finally:
-        watching.cancel()
-        pipe.close()
-        process.kill()
-        process.wait()
+    """Run a worker and watch it."""
+    async with worker(program) as (process, pipe):
+        watching = asyncio.create_task(Watchdog("part", process.pid, pipe, process.kill, policy).run())
+        try:
+            yield watching, pipe
+        finally:
+            watching.cancel()
 
 
-def policy(memory_slack: int = 1, **changed: float) -> WatchPolicy:
+def policy(**changed: float) -> WatchPolicy:
     usual = {"heartbeat_s": 0.1, "patience_s": 1.0, "busy_patience_s": 100.0, "memory_bytes": 0}
-    return WatchPolicy(ProcessSettings().model_copy(update=usual | changed), memory_slack=memory_slack)
+    return WatchPolicy(ProcessSettings().model_copy(update=usual | changed))
 
 
 async def test_one_that_does_nothing_and_answers_nothing_is_killed() -> None:
@@ -91,16 +75,8 @@ async def test_one_that_takes_too_much_memory_is_ended() -> None:
         assert {fault.kind for fault in with_faults.faults.all()} <= {MEMORY_EXCEEDED}
 
 
-async def test_one_with_slack_is_named_before_the_system_refuses_it_memory() -> None:
-    with_faults = policy(memory_bytes=200 << 20, memory_slack=10)
-    async with watched(GREEDY, with_faults) as (watching, pipe):
-        await asyncio.wait_for(pipe.wait_closed(), 60)
-        await asyncio.wait_for(watching, 60)
-        assert [fault.kind for fault in with_faults.faults.all()] == [MEMORY_EXCEEDED]
-
-
-async def test_where_the_system_does_not_refuse_memory_the_watch_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Watch, "_bound_memory", lambda _self: None)
+async def test_where_the_system_does_not_refuse_memory_the_watchdog_kills(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watchdog, "_limit_memory", lambda _self: None)
     with_faults = policy(memory_bytes=200 << 20)
     async with watched(GREEDY, with_faults) as (watching, pipe):
         await asyncio.wait_for(pipe.wait_closed(), 60)

@@ -1,9 +1,7 @@
-"""Starts the further processes of a server.
+"""Starts worker processes.
 
-Each is started with `python -m MODULE DESCRIPTOR ARGUMENTS…`, not with `multiprocessing`, which would import the
-caller's main module (and gRPC with it) into every process, and could not give it an environment of its own.
-
-Why a worker process did not answer a call.
+A worker is started with `python -m MODULE DESCRIPTOR ARGUMENTS…`, not with `multiprocessing`, which would import the
+caller's main module (and gRPC with it) into every worker, and could not give a worker an environment of its own.
 """
 
 from __future__ import annotations
@@ -17,41 +15,18 @@ from dataclasses import dataclass, field
 
 from nomemory.server import standard_error
 from nomemory.server.private_files import UMASK
+from nomemory.server.processes.worker_errors import WorkerUnavailableError
 from nomemory.server.settings.settings import without_settings
-
-
-class WorkerError(Exception):
-    """A worker did not answer a call."""
-
-
-class WorkerLostError(WorkerError):
-    """The worker died, or said nothing for too long and was killed, while this call was with it."""
-
-
-class WorkerUnavailableError(WorkerError):
-    """There is no worker: it could not be started, or was closed."""
-
-
-class WorkerSlowError(WorkerError):
-    """The worker is busy with other calls and did not answer this one in time."""
-
-
-class WorkerFailedError(WorkerError):
-    """The worker answered that the call failed; the text is the kind of error."""
-
-
-Started = tuple[subprocess.Popen[bytes], socket.socket]
-"""A process, and this end of the pipe to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to start a process: a module that is run with the pipe's descriptor and then these arguments.
+    """How to start a worker: a module that is run with the descriptor of its socket and these arguments.
 
     Attributes:
-        environment: added to this process's own, of which the settings are left out: they may hold secrets, and
-            others can read an environment. What a process needs of them it gets by the pipe or as arguments.
-        logs: whether it writes to this process's standard error even where that is not of JSON lines.
+        environment: added to this process's environment without the settings. They may hold secrets, and others can
+            read an environment: a worker gets what it needs of them by its connection or as arguments.
+        logs: whether it writes to this process's standard error even if that is not JSON lines.
     """
 
     module: str
@@ -59,8 +34,8 @@ class Launch:
     environment: Mapping[str, str] = field(default_factory=dict)
     logs: bool = False
 
-    def start(self) -> Started:
-        """Start a process. `-P` keeps the current directory from shadowing modules.
+    def start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        """Start a process; return it and this end of its connection.
 
         Raises:
             WorkerUnavailableError: the system refuses.
@@ -68,6 +43,7 @@ class Launch:
         ours, theirs = socket.socketpair()
         with theirs:
             descriptor, log = theirs.fileno(), standard_error.log_descriptor()
+            # -P keeps the current directory from shadowing modules.
             command = [sys.executable, "-P", "-m", self.module, str(descriptor), *self.arguments]
             try:
                 process = subprocess.Popen(  # noqa: S603 - a command of our own
