@@ -53,7 +53,7 @@ def serve(
     Args:
         settings: the configuration.
         ready: called with the bound addresses once calls are answered.
-        interceptors: a host's own gRPC interceptors.
+        interceptors: functions of the embedding program, which run around the calls.
 
     Raises:
         CannotStartError: the server cannot start; the text says why and what to do.
@@ -86,7 +86,7 @@ async def running(settings: Settings, interceptors: HostInterceptors = _NO_INTER
 
     Args:
         settings: the configuration.
-        interceptors: a host's own gRPC interceptors.
+        interceptors: functions of the embedding program, which run around the calls.
 
     Raises:
         CannotStartError: the server cannot start; the text says why and what to do.
@@ -98,8 +98,8 @@ async def running(settings: Settings, interceptors: HostInterceptors = _NO_INTER
     async with AsyncExitStack() as stack:
         tracer = start_tracing(settings, stack)
         if settings.recall.query_target:
-            services = recall_only_services(settings, meters, stack)
-            reads, exporter, health_check = None, ServerMetrics(meters, faults), None
+            services, reads = recall_only_services(settings, meters, stack), None
+            exporter, health_check = ServerMetrics(meters, faults), None
         else:
             directory = DataDirectory.of(settings)
             stack.enter_context(directory.taken())

@@ -71,8 +71,6 @@ async def build_parts(
     lexical = open_index_in_log(store, damage, stack) or open_tantivy_index(
         settings, directory, store, committed.follow(), policy, threads, stack
     )
-        settings, directory, store, position, damage, committed.follow(), policy, threads, stack
-    )
     if lexical.indexer is not None:
         supervisor.run_within(stack, LEXICAL_JOB, lexical.indexer.run, lexical.indexer.stop)
 
