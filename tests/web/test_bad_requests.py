@@ -72,6 +72,11 @@ def test_all_violations_of_a_query_are_named_at_once(web: Web) -> None:
     }
 
 
+def test_a_query_of_many_unknown_names_is_refused(web: Web) -> None:
+    answer = web.client.get(f"/v1/users/u/messages?page_size=x&{'&'.join(f'a{n}' for n in range(3000))}")
+    assert violations(answer)["the request"] == "has more than 1000 violations: the rest was not checked"
+
+
 @pytest.mark.parametrize(
     ("field", "value", "expected"),
     [

@@ -12,7 +12,7 @@ from typing import Final
 
 import orjson
 from google.protobuf import json_format
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.message_factory import GetMessageClass
 
@@ -82,7 +82,7 @@ def decode(document: object, message: Descriptor, violations: Sequence[Violation
     Raises:
         Fault: INVALID_FIELD, with every violation, at most 1,000.
     """
-    found = list(violations)
+    problems = list(violations)
     decoded: ProtoMessage = GetMessageClass(message)()
     try:
         if not isinstance(document, dict):
@@ -90,13 +90,13 @@ def decode(document: object, message: Descriptor, violations: Sequence[Violation
         _expand_enum_names(document, message)
         json_format.ParseDict(document, decoded)
     except _PARSE_ERRORS:
-        found += islice(_violations(document, message, ""), _MAX_VIOLATIONS + 1 - len(found))
-        found = found or [Violation("the request", f"does not fit {message.name}")]
-    if len(found) > _MAX_VIOLATIONS:
+        problems += islice(_violations(document, message, ""), _MAX_VIOLATIONS + 1)
+        problems = problems or [Violation("the request", f"does not fit {message.name}")]
+    if len(problems) > _MAX_VIOLATIONS:
         excess = Violation("the request", f"has more than {_MAX_VIOLATIONS} violations: the rest was not checked")
-        found = [excess, *found[:_MAX_VIOLATIONS]]
-    if found:
-        raise invalid(found)
+        problems = [excess, *problems[:_MAX_VIOLATIONS]]
+    if problems:
+        raise invalid(problems)
     return decoded
 
 
@@ -179,16 +179,14 @@ def _expected(field: FieldDescriptor) -> str:
         return "must be an object with strings as its values"
     if is_json_object(field):
         return "must be an array of objects"
-    enum = field.enum_type
-    if enum is not None:
-        one = _expected_enum(enum)
-    elif field.message_type is not None:
-        one = _EXPECTED_MESSAGE[field.message_type.full_name]
-    else:
-        one = _EXPECTED[field.type]
-    return f"must be an array, each value of which {one}" if field.is_repeated else one
+    value = _expected_value(field)
+    return f"must be an array, each value of which {value}" if field.is_repeated else value
 
 
-def _expected_enum(enum: EnumDescriptor) -> str:
-    names = ", ".join(f"{short} ({name})" for short, name in short_enum_names(enum).items())
-    return f"must be one of {names}"
+def _expected_value(field: FieldDescriptor) -> str:
+    if field.enum_type is not None:
+        names = short_enum_names(field.enum_type).items()
+        return f"must be one of {', '.join(f'{short} ({name})' for short, name in names)}"
+    if field.message_type is not None:
+        return _EXPECTED_MESSAGE[field.message_type.full_name]
+    return _EXPECTED[field.type]

@@ -61,9 +61,9 @@ def openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
         "info": {
             "title": "NoMemory",
             "version": __version__,
-            "description": "A memory for chat assistants that can be checked. 64-bit numbers are strings; fields go by "
-            "lowerCamelCase, and in requests by their names in the contract, too. Requests may say `user` for "
-            "`ROLE_USER`; answers never do.",
+            "description": "A memory for chat assistants whose every statement can be checked. 64-bit numbers are "
+            "strings. Field names are in lowerCamelCase; requests may also use the names of the contract, and "
+            "`user` for `ROLE_USER`.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
@@ -72,7 +72,7 @@ def openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
         "components": {
             "schemas": {**schemas.by_name, "Error": _ERROR},
             "securitySchemes": _SECURITY,
-            "parameters": {name: {"name": name, "in": "header", **one} for name, one in _HEADERS.items()},
+            "parameters": {name: {"name": name, "in": "header", **header} for name, header in _HEADERS.items()},
             "responses": {"Error": {"description": "An error.", "content": _content(_ref("schemas", "Error"), _JSON)}},
         },
         "security": [{"bearer": []}, {"apiKey": []}, {}],

@@ -17,7 +17,7 @@ from nomemory.server.api.http.request_body import JSON_LINES
 HEARTBEAT_S: Final = 15.0
 """After this time without an event, a stream of events sends an empty comment. Proxies end silent connections."""
 _SEND_TIMEOUT_S: Final = 60.0
-"""A client that takes nothing of a stream for this time loses its connection."""
+"""A stream of which the client takes nothing for this time ends."""
 _HEADERS: Final = {**UNCACHED, "x-accel-buffering": "no"}
 
 
