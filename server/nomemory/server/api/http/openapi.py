@@ -62,8 +62,8 @@ def openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
             "title": "NoMemory",
             "version": __version__,
             "description": "A memory for chat assistants whose every statement can be checked. 64-bit numbers are "
-            "strings. Field names are in lowerCamelCase; requests may also use the names of the contract, and `user` "
-            "for `ROLE_USER`.",
+            "strings. Field names are in lowerCamelCase; requests may also use the names of the contract, and "
+            "`user` for `ROLE_USER`.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
