@@ -49,12 +49,6 @@ def test_each_variable_reaches_its_setting(monkeypatch: pytest.MonkeyPatch) -> N
     assert (settings.openai.base_url, settings.server.listen) == ("http://127.0.0.1:9/v1", "127.0.0.1:1")
 
 
-def test_the_environment_does_not_set_what_is_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NOMEMORY_ID_MAX_CHARS", "7")
-    assert Settings.from_environment().limits.id_max_chars == 128
-    assert Settings.from_environment(id_max_chars=9).with_changes(drain_s=1.0).limits.id_max_chars == 9
-
-
 def test_an_override_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOMEMORY_PAGE_SIZE_MAX", "300")
     settings = Settings.from_environment(page_size_max=200)

@@ -102,7 +102,7 @@ async def main() -> None:
     configure_logs(settings.server.log_level)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    access = Access(choose_authenticator(settings), settings.limits.id_max_chars)
+    access = Access(choose_authenticator(settings))
     async with (
         serving(
             [NullService()], Addresses(parse_listen_address(settings.server.listen)), settings, access

@@ -55,21 +55,21 @@ def test_a_server_that_checks_no_credentials_wants_one_user_too(vector_server: S
 
 def test_who_vouches_for_the_user() -> None:
     named: Metadata = (("x-user-id", "ann"),)
-    assert bind_user(SERVICE, named, 128) == BoundUser("ann", "act-as")
-    assert bind_user(LOCAL, named, 128) == BoundUser("ann", "x-user-id")
-    assert bind_user(USER, (), 128) == bind_user(USER, named, 128) == BoundUser("ann", "token")
+    assert bind_user(SERVICE, named) == BoundUser("ann", "act-as")
+    assert bind_user(LOCAL, named) == BoundUser("ann", "x-user-id")
+    assert bind_user(USER, ()) == bind_user(USER, named) == BoundUser("ann", "token")
 
 
 @given(st.text(max_size=140))
 def test_a_name_is_taken_as_it_is_or_not_at_all(name: str) -> None:
     raw = name.encode()
     metadata = (("x-user-id-bin", raw),)
-    if is_valid_user_id(name, 128):
-        assert bind_user(SERVICE, metadata, 128).user_id == name
+    if is_valid_user_id(name):
+        assert bind_user(SERVICE, metadata).user_id == name
         assert 0 < len(name.strip()) <= len(name) <= 128
     else:
         with pytest.raises(Fault) as error:
-            bind_user(SERVICE, metadata, 128)
+            bind_user(SERVICE, metadata)
         assert error.value.reason == Reason.ERROR_REASON_USER_NOT_BOUND
 
 
@@ -77,10 +77,10 @@ def test_a_name_is_taken_as_it_is_or_not_at_all(name: str) -> None:
 def test_a_users_token_binds_its_own_user_whatever_is_said(metadata: list[tuple[str, str]]) -> None:
     others = [value for name, value in metadata if name == "x-user-id" and value != "ann"]
     if not others:
-        assert bind_user(USER, metadata, 128).user_id == "ann"
+        assert bind_user(USER, metadata).user_id == "ann"
     else:
         with pytest.raises(Fault) as error:
-            bind_user(USER, metadata, 128)
+            bind_user(USER, metadata)
         assert error.value.reason == Reason.ERROR_REASON_OTHER_USER
 
 

@@ -31,7 +31,7 @@ from nomemory.server.identity.key_sets import KeySetFile, KeySetUrl, TokenKeys, 
 from nomemory.server.identity.tokens import TokenRules, Tokens
 
 ALGORITHMS = frozenset({"RS256", "ES256"})
-RULES = TokenRules(ALGORITHMS, ISSUER, AUDIENCE, "sub", frozenset(), 30.0, 128)
+RULES = TokenRules(ALGORITHMS, ISSUER, AUDIENCE, "sub", frozenset(), 30.0)
 
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 

@@ -171,7 +171,7 @@ class Acme:
 @asynccontextmanager
 async def leaking(full_name: str, reply: object) -> AsyncIterator[grpc.aio.Channel]:
     settings = Settings.from_environment(drain_s=0.0)
-    access = Access(Acme(), settings.limits.id_max_chars)
+    access = Access(Acme())
     async with (
         serving([Leaking(full_name, reply)], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,

@@ -26,7 +26,7 @@ from nomemory.server.identity.tokens import TokenRules, Tokens
 if TYPE_CHECKING:
     from identity.guarded import Guarded
 
-RULES = TokenRules(frozenset({"HS256"}), ISSUER, AUDIENCE, "sub", frozenset(), 30.0, 128)
+RULES = TokenRules(frozenset({"HS256"}), ISSUER, AUDIENCE, "sub", frozenset(), 30.0)
 
 
 def part(content: object) -> str:
@@ -166,7 +166,7 @@ async def test_only_the_pinned_algorithms_are_taken_even_of_the_right_secret() -
 
 
 async def test_the_user_may_stand_in_another_claim() -> None:
-    rules = TokenRules(frozenset({"HS256"}), ISSUER, AUDIENCE, "email", frozenset({Scope.QUERY}), 0.0, 128)
+    rules = TokenRules(frozenset({"HS256"}), ISSUER, AUDIENCE, "email", frozenset({Scope.QUERY}), 0.0)
     tokens = Tokens(SharedSecret(SECRET.encode()), rules)
     assert (await tokens.caller(token("1234", email="ann@example"))).user_id == "ann@example"
     with pytest.raises(Fault, match="email"):
@@ -174,7 +174,7 @@ async def test_the_user_may_stand_in_another_claim() -> None:
 
 
 async def test_default_scopes_are_for_tokens_that_say_nothing_of_scopes() -> None:
-    rules = TokenRules(frozenset({"HS256"}), ISSUER, AUDIENCE, "sub", frozenset({Scope.QUERY, Scope.INGEST}), 0.0, 128)
+    rules = TokenRules(frozenset({"HS256"}), ISSUER, AUDIENCE, "sub", frozenset({Scope.QUERY, Scope.INGEST}), 0.0)
     tokens = Tokens(SharedSecret(SECRET.encode()), rules)
     assert (await tokens.caller(token("ann", scope=None))).scopes == {Scope.QUERY}
     assert (await tokens.caller(token("ann", scope=""))).scopes == frozenset()

@@ -185,7 +185,7 @@ class Myself:
 @asynccontextmanager
 async def importing() -> AsyncIterator[tuple[Imports, Any]]:
     service, settings = Imports(), Settings.from_environment(drain_s=0.0)
-    access = Access(Myself(), settings.limits.id_max_chars)
+    access = Access(Myself())
     async with (
         serving([service], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
@@ -212,7 +212,7 @@ async def test_a_method_that_says_nothing_of_its_needs_cannot_be_served() -> Non
 
     settings = Settings.from_environment(drain_s=0.0)
     with pytest.raises(KeyError, match="DeleteMessages"):
-        async with serving([Careless()], Addresses(ListenAddress("127.0.0.1", 0)), settings, Access(Myself(), 128)):
+        async with serving([Careless()], Addresses(ListenAddress("127.0.0.1", 0)), settings, Access(Myself())):
             pass
 
 

@@ -141,7 +141,7 @@ async def hosting(
 ) -> AsyncIterator[grpc.aio.Channel]:
     settings = Settings.from_environment(**{"drain_s": 0.0} | changed)
     order = [] if order is None else order
-    services, access = [Queries(order), Recalls(order)], Access(ByName(), settings.limits.id_max_chars)
+    services, access = [Queries(order), Recalls(order)], Access(ByName())
     async with (
         serving(services, Addresses(ANYWHERE), settings, access, host=host) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
@@ -292,7 +292,7 @@ async def test_health_passes_interceptors_and_no_hook() -> None:
 
 async def test_a_server_with_grpc_interceptors_does_not_serve_http() -> None:
     settings = Settings.from_environment(drain_s=0.0)
-    access, host = Access(ByName(), settings.limits.id_max_chars), HostInterceptors((Interceptor(),))
+    access, host = Access(ByName()), HostInterceptors((Interceptor(),))
     with pytest.raises(CannotStartError, match="before_handler"):
         async with serving([Queries([])], Addresses(ANYWHERE, ANYWHERE), settings, access, host=host):
             pass

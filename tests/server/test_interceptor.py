@@ -79,7 +79,7 @@ class Misbehaving:
 @asynccontextmanager
 async def misbehaving(**changed: float) -> AsyncIterator[Any]:
     settings = Settings.from_environment(drain_s=0.0, **changed)
-    access = Access(LocalAuthenticator(), settings.limits.id_max_chars)
+    access = Access(LocalAuthenticator())
     async with (
         serving([Misbehaving()], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,

@@ -96,7 +96,7 @@ async def limited(limits: Limits | None = None, **settings: float) -> AsyncItera
     configured = Settings.from_environment(**{"drain_s": 0.0} | settings)
     queries = Queries()
     services: list[Service] = [queries, Ingest(queries)]
-    access = Access(LocalAuthenticator(), configured.limits.id_max_chars)
+    access = Access(LocalAuthenticator())
     pipeline = Pipeline(services, access, configured.timing.deadline_default_s, limits=limits)
     health = ServerHealth(pipeline.service_names)
     server = GrpcServer(pipeline, health, configured)

@@ -46,7 +46,7 @@ def test_a_panic_is_not_derived_from_exception() -> None:
 
 async def test_a_panic_ends_a_call_with_a_status() -> None:
     settings = Settings.from_environment(drain_s=0.0)
-    access = Access(LocalAuthenticator(), settings.limits.id_max_chars)
+    access = Access(LocalAuthenticator())
     async with (
         serving([Panicking()], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,

@@ -60,7 +60,7 @@ async def serving(
 ) -> AsyncIterator[tuple[HttpServer, httpx.AsyncClient]]:
     """Serve until the context is left; return the server and a client of it."""
     settings = Settings.from_environment()
-    access = Access(LocalAuthenticator(), settings.limits.id_max_chars)
+    access = Access(LocalAuthenticator())
     pipeline = Pipeline([queries], access, settings.timing.deadline_default_s, limits=limits)
     health = ServerHealth(pipeline.service_names)
     server = HttpServer(api_application(pipeline, health, settings, None), None, 10)

@@ -93,7 +93,7 @@ async def running(settings: Settings, interceptors: HostInterceptors = _NO_INTER
         OSError: the system refuses something; it names the file.
     """
     addresses = listen_addresses(settings)
-    access = Access(choose_authenticator(settings), settings.limits.id_max_chars)
+    access = Access(choose_authenticator(settings))
     meters, faults = Meters(), StandingFaults()
     async with AsyncExitStack() as stack:
         tracer = start_tracing(settings, stack)

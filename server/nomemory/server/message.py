@@ -15,6 +15,9 @@ from enum import IntEnum
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+ID_MAX_CHARS: Final = 128
+"""Longest user, message, conversation and request id, in characters."""
+
 Entry = tuple[str, str]
 """A key and its value."""
 

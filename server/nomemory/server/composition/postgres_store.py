@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AsyncExitStack, closing
 from functools import partial
-from typing import Final
 
 import structlog
 
@@ -28,10 +27,6 @@ from nomemory.server.log.protocol import LogReader, LogUnusableError
 from nomemory.server.maintenance.loss import read_record
 from nomemory.server.settings import Settings
 from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
-
-_ID_CHARS_MAX: Final = 200
-"""Three ids of so many characters of four bytes fit into a row of an index."""
-_IDS_TOO_LONG: Final = f"ids may have {_ID_CHARS_MAX} characters at most with a log in PostgreSQL"
 
 _log = structlog.get_logger("log")
 
@@ -75,8 +70,6 @@ class PostgresStore:
         self, announce: Callable[[], None], stack: AsyncExitStack
     ) -> tuple[PostgresLogWriter, PostgresLogErasure]:
         """Open the log for writing."""
-        if self._settings.limits.id_max_chars > _ID_CHARS_MAX:
-            raise LogUnusableError(_IDS_TOO_LONG)
         if not wait_for(bring_forward(self._database)):
             _log.warning("fsync is off in PostgreSQL: if its machine fails, acknowledged messages are lost")
         name = follower_name(self._directory.follower)

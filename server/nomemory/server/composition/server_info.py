@@ -11,6 +11,7 @@ from nomemory.server.api.service import Service
 from nomemory.server.composition.recall_planner import answers_with_model
 from nomemory.server.composition.recall_wiring import skill_library
 from nomemory.server.identity.factory import checks_credentials
+from nomemory.server.rpc.decode_recall import TURNS_MAX
 from nomemory.server.rpc.server_service import ServerService
 from nomemory.server.settings import Settings
 from nomemory.server.vector.active_index import ServingSpace
@@ -80,5 +81,5 @@ def _limits(settings: Settings, services: Sequence[str]) -> pb.ServerLimits:
     if _QUERY in services or _RECALL in services:
         described.query_chars = limits.query_max_chars
     if _RECALL in services:
-        described.turns = limits.turns_max
+        described.turns = TURNS_MAX
     return described

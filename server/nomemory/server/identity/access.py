@@ -47,12 +47,10 @@ class Access:
 
     Args:
         authenticator: finds out who calls.
-        id_max_chars: longest user id.
     """
 
-    def __init__(self, authenticator: Authenticator, id_max_chars: int) -> None:
+    def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
-        self._id_max_chars = id_max_chars
 
     async def authenticate(self, metadata: Metadata, auth_context: AuthContext) -> Caller:
         """Return the caller.
@@ -72,7 +70,7 @@ class Access:
             scopes = " or ".join(f"`{scope}`" for scope in sorted(required.any_of))
             raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, f"this method needs the scope {scopes}")
         if required.binds_user:
-            return bind_user(caller, metadata, self._id_max_chars)
+            return bind_user(caller, metadata)
         if caller.user_id is not None:
             refuse_other_user_id(caller, metadata)
         return None

@@ -47,22 +47,22 @@ def choose_authenticator(settings: Settings) -> Authenticator:
         return LocalAuthenticator()
     return CredentialAuthenticator(
         ApiKeys(identity.api_keys) if identity.api_keys else None,
-        _tokens(identity, settings.limits.id_max_chars),
+        _tokens(identity),
         Certificates(identity.tls_identities) if identity.tls_identities else None,
     )
 
 
-def _tokens(identity: IdentitySettings, id_max_chars: int) -> Tokens | None:
+def _tokens(identity: IdentitySettings) -> Tokens | None:
     if identity.jwt_secret and identity.jwt_jwks:
         raise IdentitySettingsError("set NOMEMORY_JWT_SECRET or NOMEMORY_JWT_JWKS, not both")
     if identity.jwt_secret:
-        rules = _rules(identity, _algorithms(identity, _OF_SECRETS, "HS256"), id_max_chars)
+        rules = _rules(identity, _algorithms(identity, _OF_SECRETS, "HS256"))
         secret = identity.jwt_secret.get_secret_value().encode()
         if len(secret) < _SECRET_MIN_BYTES:
             raise IdentitySettingsError(f"NOMEMORY_JWT_SECRET must have at least {_SECRET_MIN_BYTES} bytes")
         return Tokens(SharedSecret(secret), rules)
     if identity.jwt_jwks:
-        rules = _rules(identity, _algorithms(identity, _OF_KEY_SETS, "RS256 ES256"), id_max_chars)
+        rules = _rules(identity, _algorithms(identity, _OF_KEY_SETS, "RS256 ES256"))
         return Tokens(_key_set(identity.jwt_jwks, rules.algorithms), rules)
     return None
 
@@ -75,7 +75,7 @@ def _algorithms(identity: IdentitySettings, possible: frozenset[str], default: s
     return chosen
 
 
-def _rules(identity: IdentitySettings, algorithms: frozenset[str], id_max_chars: int) -> TokenRules:
+def _rules(identity: IdentitySettings, algorithms: frozenset[str]) -> TokenRules:
     if not (identity.jwt_issuer and identity.jwt_audience and identity.jwt_user_claim):
         raise IdentitySettingsError(
             "tokens need NOMEMORY_JWT_ISSUER and NOMEMORY_JWT_AUDIENCE, and NOMEMORY_JWT_USER_CLAIM must not be empty"
@@ -91,7 +91,6 @@ def _rules(identity: IdentitySettings, algorithms: frozenset[str], id_max_chars:
         identity.jwt_user_claim,
         known_scopes(identity.jwt_default_scopes.split()),
         identity.jwt_leeway_s,
-        id_max_chars,
         namespace,
     )
 

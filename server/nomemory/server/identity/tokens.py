@@ -39,7 +39,6 @@ class TokenRules:
     user_claim: str
     default_scopes: frozenset[Scope]
     leeway_s: float
-    id_max_chars: int
     namespace: Namespace | None = None
 
 
@@ -70,7 +69,7 @@ class Tokens:
 
     def _is_usable(self, user_id: str) -> bool:
         namespace = self._rules.namespace
-        return is_valid_user_id(namespace.stored(user_id) if namespace else user_id, self._rules.id_max_chars)
+        return is_valid_user_id(namespace.stored(user_id) if namespace else user_id)
 
     async def _claims(self, token: str) -> dict[str, Any]:  # Any: a claim may be any JSON value
         try:

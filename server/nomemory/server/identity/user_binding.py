@@ -9,6 +9,7 @@ from typing import Final, Literal
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import LOCAL, Caller, Metadata, Scope, values_of
 from nomemory.server.identity.namespace import own_part
+from nomemory.server.message import ID_MAX_CHARS
 
 USER_ID: Final = "x-user-id"
 USER_ID_UTF8: Final = "x-user-id-bin"
@@ -33,7 +34,7 @@ class BoundUser:
     identity: Identity
 
 
-def bind_user(caller: Caller, metadata: Metadata, id_max_chars: int) -> BoundUser:
+def bind_user(caller: Caller, metadata: Metadata) -> BoundUser:
     """Return the user of a recall.
 
     Raises:
@@ -46,7 +47,7 @@ def bind_user(caller: Caller, metadata: Metadata, id_max_chars: int) -> BoundUse
     if Scope.ACT_AS not in caller.scopes:
         raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, "naming a user needs the scope `act-as`")
     user_ids = [caller.stored(user_id) for user_id in _user_ids(metadata)]
-    if len(user_ids) != 1 or not is_valid_user_id(user_ids[0], id_max_chars):
+    if len(user_ids) != 1 or not is_valid_user_id(user_ids[0]):
         raise Fault(Reason.ERROR_REASON_USER_NOT_BOUND, f"name one user in `{USER_ID}` metadata")
     return BoundUser(user_ids[0], "x-user-id" if caller is LOCAL else "act-as")
 
@@ -61,12 +62,12 @@ def refuse_other_user_id(caller: Caller, metadata: Metadata) -> None:
         raise Fault(Reason.ERROR_REASON_OTHER_USER, "this token is bound to another user")
 
 
-def is_valid_user_id(stored: str, max_chars: int) -> bool:
+def is_valid_user_id(stored: str) -> bool:
     """Return whether a text can be the stored id of a user.
 
     It is not blank and has no control characters and no lone surrogates. The limit is for the part after the namespace.
     """
-    return bool(stored.strip()) and len(own_part(stored)) <= max_chars and _NOT_ALLOWED.search(stored) is None
+    return bool(stored.strip()) and len(own_part(stored)) <= ID_MAX_CHARS and _NOT_ALLOWED.search(stored) is None
 
 
 def _user_ids(metadata: Metadata) -> list[str]:

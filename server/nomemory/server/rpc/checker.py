@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 import numpy as np
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -13,10 +14,15 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.server.faults import Violation, invalid
 from nomemory.server.identity.namespace import own_part
-from nomemory.server.message import EVERYTHING, Filter, Role
+from nomemory.server.message import EVERYTHING, ID_MAX_CHARS, Filter, Role
 from nomemory.server.settings import Settings
 from nomemory.server.wire import MICROS, ROLES
 from nomemory.v1 import message_pb2
+
+_PAGE_SIZE_DEFAULT: Final = 50
+_TOP_K_DEFAULT: Final = 20
+_METADATA_KEY_MAX_CHARS: Final = 64
+_METADATA_VALUE_MAX_CHARS: Final = 1024
 
 Mask = frozenset[str] | None
 """The fields of a message to return; None means all."""
@@ -56,7 +62,7 @@ class Checker:
         self.violations.append(Violation(field, description))
 
     def identifier(self, field: str, value: str, *, required: bool) -> str:
-        """Check an id: not blank if required, at most `id_max_chars` characters, no control characters."""
+        """Check an id: not blank if required, at most `ID_MAX_CHARS` characters, no control characters."""
         return self._id(field, value, chars=len(value), required=required)
 
     def user(self, field: str, value: str, *, required: bool = True) -> str:
@@ -68,8 +74,8 @@ class Checker:
             return value
         if not value.strip():
             self.refuse(field, "must not be blank")
-        elif chars > self.settings.limits.id_max_chars:
-            self.refuse(field, f"must be at most {self.settings.limits.id_max_chars} characters")
+        elif chars > ID_MAX_CHARS:
+            self.refuse(field, f"must be at most {ID_MAX_CHARS} characters")
         elif _CONTROL.search(value):
             self.refuse(field, "must not contain control characters")
         return value
@@ -83,12 +89,12 @@ class Checker:
     def page_size(self, value: int) -> int:
         """Check a page's size. 0 means the default."""
         limits = self.settings.limits
-        return self.amount("page_size", value, most=limits.page_size_max) or limits.page_size_default
+        return self.amount("page_size", value, most=limits.page_size_max) or _PAGE_SIZE_DEFAULT
 
     def top_k(self, value: int) -> int:
         """Check how many messages are wanted. 0 means the default."""
         limits = self.settings.limits
-        return self.amount("top_k", value, most=limits.top_k_max) or limits.top_k_default
+        return self.amount("top_k", value, most=limits.top_k_max) or _TOP_K_DEFAULT
 
     def amount(self, field: str, value: int, *, most: int) -> int:
         """Check a number from 0 to `most`."""
@@ -155,15 +161,14 @@ class Checker:
         """Check metadata: at most `most` entries, and how long keys and values are. An error never quotes a key."""
         if not value:
             return {}
-        limits = self.settings.limits
         if len(value) > most:
             self.refuse(field, f"must have at most {most} entries")
         if len(value) > _LOOKED_AT_MAX:
             return {}
-        if any(not key.strip() or len(key) > limits.metadata_key_max_chars or "\0" in key for key in value):
-            self.refuse(field, f"keys must be 1 to {limits.metadata_key_max_chars} characters, not blank, without NUL")
-        if any(len(entry) > limits.metadata_value_max_chars or "\0" in entry for entry in value.values()):
-            self.refuse(field, f"values must be at most {limits.metadata_value_max_chars} characters, without NUL")
+        if any(not key.strip() or len(key) > _METADATA_KEY_MAX_CHARS or "\0" in key for key in value):
+            self.refuse(field, f"keys must be 1 to {_METADATA_KEY_MAX_CHARS} characters, not blank, without NUL")
+        if any(len(entry) > _METADATA_VALUE_MAX_CHARS or "\0" in entry for entry in value.values()):
+            self.refuse(field, f"values must be at most {_METADATA_VALUE_MAX_CHARS} characters, without NUL")
         return dict(value)
 
     def narrowed(self, field: str, value: message_pb2.Filter) -> Filter:

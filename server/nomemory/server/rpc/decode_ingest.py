@@ -6,14 +6,24 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from nomemory.server.faults import Reason, Violation
 from nomemory.server.log.protocol import OnConflict
-from nomemory.server.message import EVERYTHING, Filter, Message, Role
+from nomemory.server.message import EVERYTHING, ID_MAX_CHARS, Filter, Message, Role
 from nomemory.server.rpc.checker import Checker, checking
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as pb
 from nomemory.v1 import message_pb2
+
+_DELETE_BATCH_MAX: Final = 1000
+"""Maximum ids in one DeleteMessages."""
+_NAME_MAX_CHARS: Final = 128
+"""Longest name of a speaker."""
+_METADATA_MAX_ENTRIES: Final = 32
+"""Maximum metadata entries of a message."""
+_RETRACTS_MAX: Final = 32
+"""Maximum messages that a message retracts."""
 
 _AT_ONCE = 32
 """How many messages are checked before other calls run: about half a millisecond."""
@@ -73,7 +83,7 @@ async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, d
         alone = Checker(settings)
         message = _message(alone, "", chat, dimension, arrived_us + position)
         if alone.violations:
-            shown_id = chat.message_id[: settings.limits.id_max_chars]
+            shown_id = chat.message_id[:ID_MAX_CHARS]
             reason = Reason.ERROR_REASON_INVALID_FIELD
             batch.refused.append(RefusedMessage(position, shown_id, reason, tuple(alone.violations)))
         else:
@@ -91,7 +101,7 @@ def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> Filt
     with checking(settings) as check:
         check.user("user_id", request.user_id)
         if request.message_ids or not request.HasField("filter"):
-            check.identifiers("message_ids", request.message_ids, most=settings.limits.delete_batch_max)
+            check.identifiers("message_ids", request.message_ids, most=_DELETE_BATCH_MAX)
         if request.HasField("filter"):
             return _matching(check, request)
         if not request.message_ids:
@@ -149,9 +159,9 @@ def _message(check: Checker, at: str, chat: message_pb2.ChatMessage, dimension: 
         ts_us=ts_us,
         role=check.role(f"{at}role", chat.role, required=True) or Role.USER,
         content=_content(check, f"{at}content", chat.content),
-        name=check.text(f"{at}name", chat.name, most=check.settings.limits.name_max_chars),
+        name=check.text(f"{at}name", chat.name, most=_NAME_MAX_CHARS),
         conversation_id=check.identifier(f"{at}conversation_id", chat.conversation_id, required=False),
-        metadata=check.metadata(f"{at}metadata", chat.metadata, most=check.settings.limits.metadata_max_entries),
+        metadata=check.metadata(f"{at}metadata", chat.metadata, most=_METADATA_MAX_ENTRIES),
         embedding=check.vector(f"{at}embedding", chat.embedding, dimension) if chat.embedding else None,
         expire_us=_expire_us(check, f"{at}expire_ts", chat, ts_us),
         is_undated=is_undated,
@@ -161,7 +171,7 @@ def _message(check: Checker, at: str, chat: message_pb2.ChatMessage, dimension: 
 
 def _retracts(check: Checker, field: str, chat: message_pb2.ChatMessage) -> tuple[str, ...]:
     ids = tuple(chat.retracts)
-    check.identifiers(field, ids, most=check.settings.limits.retracts_max)
+    check.identifiers(field, ids, most=_RETRACTS_MAX)
     if len(set(ids)) < len(ids):
         check.refuse(field, "must not name a message twice")
     if chat.message_id and chat.message_id in ids:

@@ -6,6 +6,7 @@ What needs no check is read from the request by who needs it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from nomemory.server.cursor import Listing
 from nomemory.server.faults import Fault, bad_field
@@ -17,6 +18,19 @@ from nomemory.server.reads.nearest_messages import NearestQuery
 from nomemory.server.rpc.checker import Checker, Mask, checking
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as pb
+
+_NEIGHBORS_BEFORE_DEFAULT: Final = 20
+_NEIGHBORS_AFTER_DEFAULT: Final = 0
+_NEIGHBORS_MAX: Final = 200
+"""Largest `before` and largest `after`."""
+_BATCH_GET_MAX: Final = 500
+"""Maximum ids in one BatchGetMessages."""
+_QUERY_MAX_TERMS: Final = 128
+"""Maximum terms and phrases in a query."""
+_QUERY_MAX_DEPTH: Final = 16
+"""Deepest parentheses in a query."""
+_SNIPPET_DEFAULT_CHARS: Final = 120
+_SNIPPET_MAX_CHARS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +135,14 @@ def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> tup
     Raises:
         Fault: INVALID_FIELD.
     """
-    limits = settings.limits
     with checking(settings) as check:
         check.user("user_id", request.user_id)
         check.identifier("message_id", request.message_id, required=True)
-        before = request.before if request.HasField("before") else limits.neighbors_before_default
-        after = request.after if request.HasField("after") else limits.neighbors_after_default
+        before = request.before if request.HasField("before") else _NEIGHBORS_BEFORE_DEFAULT
+        after = request.after if request.HasField("after") else _NEIGHBORS_AFTER_DEFAULT
         return (
-            check.amount("before", before, most=limits.neighbors_max),
-            check.amount("after", after, most=limits.neighbors_max),
+            check.amount("before", before, most=_NEIGHBORS_MAX),
+            check.amount("after", after, most=_NEIGHBORS_MAX),
             check.mask(request.return_fields),
         )
 
@@ -142,7 +155,7 @@ def decode_batch_get(request: pb.BatchGetMessagesRequest, settings: Settings) ->
     """
     with checking(settings) as check:
         check.user("user_id", request.user_id)
-        check.identifiers("message_ids", request.message_ids, most=settings.limits.batch_get_max)
+        check.identifiers("message_ids", request.message_ids, most=_BATCH_GET_MAX)
         return check.mask(request.return_fields)
 
 
@@ -192,15 +205,15 @@ def decode_export(request: pb.ExportMessagesRequest, settings: Settings) -> List
 def _snippet_chars(check: Checker, request: pb.LexicalSearchRequest) -> int | None:
     if not request.HasField("highlight"):
         return None
-    limits, wanted = check.settings.limits, request.highlight.snippet_chars
-    default, most = limits.snippet_default_chars, limits.snippet_max_chars
+    _limits, wanted = check.settings.limits, request.highlight.snippet_chars
+    default, most = _SNIPPET_DEFAULT_CHARS, _SNIPPET_MAX_CHARS
     return check.amount("highlight.snippet_chars", wanted, most=most) or default
 
 
 def _parsed(check: Checker, text: str) -> Query:
     limits = check.settings.limits
     try:
-        return parse(text, Limits(limits.query_max_chars, limits.query_max_terms, limits.query_max_depth))
+        return parse(text, Limits(limits.query_max_chars, _QUERY_MAX_TERMS, _QUERY_MAX_DEPTH))
     except Fault as fault:
         others = [v for v in check.violations if v.field != "query_text"]
         raise bad_field(fault.reason, *fault.violations, *others) from None

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
+from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.contract_roles import role_of
 from nomemory.recall.model.question import Question, Turn
+from nomemory.server.message import ID_MAX_CHARS
 from nomemory.server.rpc.checker import Checker, checking
 from nomemory.server.settings import Settings
-from nomemory.server.settings.limits import LimitSettings
 from nomemory.server.wire import MICROS
 from nomemory.text.time_range import TimeRange
 from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
+
+TURNS_MAX: Final = 20
+"""Maximum turns of a conversation in progress."""
+_TURN_MAX_CHARS: Final = 4_000
+"""Longest of these turns."""
+_TURNS_MAX_CHARS: Final = 16_000
+"""Maximum characters of all of them together."""
 
 _NANOS = 1_000_000_000
 
@@ -53,7 +61,7 @@ def decode_recall(
         question = replace(
             _question(check, text, request.context, now),
             embedding=_embedding(check, request, dimension),
-            turns=_turns(check, request.context, settings.limits),
+            turns=_turns(check, request.context),
         )
         skill = check.identifier("skill", request.skill, required=False)
         return RecallQuery(
@@ -87,18 +95,18 @@ def _question(check: Checker, text: str, context: pb.RecallContext, now: datetim
     )
 
 
-def _turns(check: Checker, context: pb.RecallContext, limits: LimitSettings) -> tuple[Turn, ...]:
-    if len(context.turns) > limits.turns_max:
-        check.refuse("context.turns", f"must have at most {limits.turns_max} entries")
-    if sum(len(turn.text) for turn in context.turns) > limits.turns_max_chars:
-        check.refuse("context.turns", f"must have at most {limits.turns_max_chars} characters in all")
-    looked_at = enumerate(context.turns[: limits.turns_max])
-    return tuple(_turn(check, f"context.turns[{place}]", turn, limits.turn_max_chars) for place, turn in looked_at)
+def _turns(check: Checker, context: pb.RecallContext) -> tuple[Turn, ...]:
+    if len(context.turns) > TURNS_MAX:
+        check.refuse("context.turns", f"must have at most {TURNS_MAX} entries")
+    if sum(len(turn.text) for turn in context.turns) > _TURNS_MAX_CHARS:
+        check.refuse("context.turns", f"must have at most {_TURNS_MAX_CHARS} characters in all")
+    looked_at = enumerate(context.turns[:TURNS_MAX])
+    return tuple(_turn(check, f"context.turns[{place}]", turn) for place, turn in looked_at)
 
 
-def _turn(check: Checker, field: str, turn: pb.Turn, most: int) -> Turn:
+def _turn(check: Checker, field: str, turn: pb.Turn) -> Turn:
     role = check.role(f"{field}.role", turn.role, required=True)
-    text = check.text(f"{field}.text", turn.text, most=most)
+    text = check.text(f"{field}.text", turn.text, most=_TURN_MAX_CHARS)
     if not text.strip():
         check.refuse(f"{field}.text", "must not be blank")
     return Turn(role_of(message_pb2.Role.ValueType(role or message_pb2.ROLE_UNSPECIFIED)), text)
@@ -114,7 +122,7 @@ def _asked_at(check: Checker, time_us: int, zone: tzinfo, otherwise: datetime) -
 
 def _zone(check: Checker, name: str) -> tzinfo:
     try:
-        return ZoneInfo(check.text("context.time_zone", name, most=check.settings.limits.id_max_chars) or "UTC")
+        return ZoneInfo(check.text("context.time_zone", name, most=ID_MAX_CHARS) or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
         check.refuse("context.time_zone", "is not the name of a time zone")
         return UTC

@@ -37,6 +37,9 @@ from nomemory.server.token_cipher import WriteTokens
 from nomemory.server.vector.active_index import ServingSpace
 from nomemory.v1 import ingest_service_pb2 as pb
 
+_REJECTIONS_MAX: Final = 1000
+"""Maximum rejections that an import lists."""
+
 
 @dataclass(slots=True)
 class ImportTally:
@@ -191,7 +194,7 @@ class IngestService:
         self, requests: AsyncIterator[pb.ImportMessagesRequest], context: CallContext
     ) -> pb.ImportMessagesResponse:
         """Store a stream of batches; what is refused is reported and skipped."""
-        tally = ImportTally(self.settings.limits.rejections_max)
+        tally = ImportTally(_REJECTIONS_MAX)
         try:
             async for request in requests:
                 batch = await decode_import(request, self.settings, self.spaces.now.embedder.dimension)

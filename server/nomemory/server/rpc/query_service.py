@@ -119,7 +119,7 @@ class QueryService:
             page = await self._lexical_page(query, request.cursor)
             marks = b""
             if query.snippet_chars is not None:
-                marks = await self.threads.run(highlights, page.items, query.query, self.settings, query.snippet_chars)
+                marks = await self.threads.run(highlights, page.items, query.query, query.snippet_chars)
         reply = pb.LexicalSearchResponse(
             next_cursor=page.next_cursor,
             scores=[pb.MessageScore(message_id=item.message.message_id, score=item.score) for item in page.items],
@@ -227,7 +227,7 @@ class QueryService:
             yield listing_reply(batch.wires, None, pb.ExportMessagesResponse(next_cursor=batch.next_cursor))
 
     async def _lexical_page(self, query: LexicalQuery, cursor: str) -> RankedPage:
-        beside = room(self.settings, query.snippet_chars)
+        beside = room(query.snippet_chars)
         if not query.query.is_empty:
             return await self.by_words.page(query.listing, query.query, query.page_size, cursor, beside)
         page = await self.by_time.page(query.listing, query.page_size, cursor, beside)

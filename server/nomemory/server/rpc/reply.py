@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Final
 
 from google.protobuf.message import Message as ProtoMessage
 
@@ -23,9 +24,13 @@ from nomemory.server.message import LoggedMessage
 from nomemory.server.reads.ranked import Ranked
 from nomemory.server.reads.reply_budget import Beside, nothing_beside
 from nomemory.server.rpc.checker import Mask
-from nomemory.server.settings import Settings
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
+
+_HIGHLIGHT_MAX_CHARS: Final = 20_000
+"""How far into a content highlights are searched for, in characters."""
+_HIGHLIGHT_SPANS_MAX: Final = 200
+"""Maximum spans in the highlight of a message."""
 
 _FIELD_1_BYTES = b"\x0a"  # (1 << 3) | 2: field 1, length-delimited
 _FIELD_2_FLOAT = b"\x15"  # (2 << 3) | 5: field 2, 32 bits
@@ -123,14 +128,14 @@ _SPAN_BYTES = 14
 _CHAR_BYTES = 4
 
 
-def room(settings: Settings, snippet_chars: int | None) -> Beside:
+def room(snippet_chars: int | None) -> Beside:
     """Return how many bytes the highlight of a message takes at most. None for `snippet_chars` means no highlights.
 
     The bound needs only the message's size. So a page is cut first, and only the messages in it are highlighted.
     """
     if snippet_chars is None:
         return nothing_beside
-    spans_max, snippet_bytes = settings.limits.highlight_spans_max, snippet_chars * _CHAR_BYTES
+    spans_max, snippet_bytes = _HIGHLIGHT_SPANS_MAX, snippet_chars * _CHAR_BYTES
 
     def beside(message: LoggedMessage) -> int:
         size = len(message.wire)
@@ -140,9 +145,9 @@ def room(settings: Settings, snippet_chars: int | None) -> Beside:
     return beside
 
 
-def highlights(items: Sequence[Ranked], query: Query, settings: Settings, snippet_chars: int) -> bytes:
+def highlights(items: Sequence[Ranked], query: Query, snippet_chars: int) -> bytes:
     """Return the bytes of a reply that has a highlight for each message. A long message takes up to 0.1 s."""
-    extent = Extent(settings.limits.highlight_max_chars, settings.limits.highlight_spans_max)
+    extent = Extent(_HIGHLIGHT_MAX_CHARS, _HIGHLIGHT_SPANS_MAX)
     return b"".join(_highlight(item.message, query, snippet_chars, extent) for item in items)
 
 
