@@ -42,8 +42,8 @@ from nomemory.server.vector.space import VectorSpace
 _WRITER = 0
 """The number of the writer's process in logs; readers count from 1."""
 
-_SWITCH_S = 0.0005
-"""Switch interval of the interpreter's lock, in seconds; SQLite releases the lock at each step."""
+_SWITCH_S = 0.0002
+"""Switch interval of the interpreter's lock, in seconds: how long a thread that ranks keeps it from the event loop."""
 
 _NO_READERS: Mapping[int, Started] = MappingProxyType({})
 

@@ -50,6 +50,10 @@ from nomemory.server.tracing.traced import traced_log, traced_search, traced_wor
 from nomemory.server.vector.space import ServingSpace
 from nomemory.v1 import server_service_pb2 as pb
 
+_READ_THREADS: Final = 1
+"""Rankings and highlights hold the interpreter's lock. A second thread would not make them faster, and would make the
+event loop wait longer (docs/performance.md, One user's flood)."""
+
 
 async def make_services(
     settings: Settings,
@@ -71,7 +75,7 @@ async def make_services(
         damage: told of what is found to be damaged in the log.
         meters: what counts in this process.
     """
-    threads = ReadThreads(settings.reads.expensive_read_concurrency)
+    threads = ReadThreads(_READ_THREADS)
     log = traced_log(log_store(settings, directory).reading(damage, stack, threads), settings)
     stack.push_async_callback(threads.close)  # before the log that they read
     words = traced_words(words, settings)

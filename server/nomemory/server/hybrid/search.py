@@ -160,12 +160,28 @@ class HybridMessages:
                 )
             if pool.timeline.foremost != speakers:  # of many messages, only now is it known who speaks
                 asked = await self.threads.run(parsed, reading, pool.timeline.foremost)
-            ranked = await self._ranked(query, pool, asked, nearest or (None,) * len(asked.sentences))
-            answer = await self.threads.run(self._answer, space.embedder.model, query, pool.timeline, asked, ranked)
+            sentences = list(zip(asked.sentences, nearest or (None,) * len(asked.sentences), strict=True))
+            if pool.reads_messages:
+                answer = await self.threads.run(self._answer_short, space.embedder.model, query, pool, asked, sentences)
+            else:
+                ranked = [await self._rank_with_index(query.user_id, pool, asked, *one) for one in sentences]
+                answer = await self.threads.run(self._answer, space.embedder.model, query, pool.timeline, asked, ranked)
         answer = replace(answer, behind=behind, words_only=nearest is None)
         if not query.relates:
             return answer
         return replace(answer, relations=await self._relations(space, query, pool.timeline, answer.items))
+
+    def _answer_short(
+        self,
+        model: str,
+        query: HybridQuery,
+        pool: CandidatePool,
+        asked: ParsedQuestion,
+        sentences: Sequence[tuple[ParsedSentence, list[VectorHit] | None]],
+    ) -> HybridAnswer:
+        """Rank and answer from a short log in one go: no index has to be asked for postings."""
+        ranked = [self._follow(pool, self._match(pool, asked, *sentence, None), None) for sentence in sentences]
+        return self._answer(model, query, pool.timeline, asked, ranked)
 
     def _answer(
         self, model: str, query: HybridQuery, timeline: Timeline, asked: ParsedQuestion, ranked: Sequence[_Ranked]
@@ -216,15 +232,6 @@ class HybridMessages:
         vector = query.vector or await space.embed_query(query.user_id, text)
         return await space.vectors.search(query.user_id, vector, narrowed, self.candidates_max)
 
-    async def _ranked(
-        self, query: HybridQuery, pool: CandidatePool, asked: ParsedQuestion, nearest: Sequence[list[VectorHit] | None]
-    ) -> list[_Ranked]:
-        """Rank sentence by sentence. A short log is ranked as a whole in one go: no index has to be asked."""
-        sentences = list(zip(asked.sentences, nearest, strict=True))
-        if pool.reads_messages:
-            return await self.threads.run(lambda: [self._rank(pool, asked, *sentence) for sentence in sentences])
-        return [await self._rank_with_index(query.user_id, pool, asked, *sentence) for sentence in sentences]
-
     async def _rank_with_index(
         self,
         user_id: str,
@@ -238,11 +245,6 @@ class HybridMessages:
         terms = sorted(matching.terms_of_leaders)
         postings = await self.pools.postings(user_id, pool, terms, RARE) if terms else {}
         return await self.threads.run(self._follow, pool, matching, postings)
-
-    def _rank(
-        self, pool: CandidatePool, asked: ParsedQuestion, sentence: ParsedSentence, hits: list[VectorHit] | None
-    ) -> _Ranked:
-        return self._follow(pool, self._match(pool, asked, sentence, hits, None), None)
 
     def _match(
         self,
