@@ -35,8 +35,8 @@ from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.tracing.provider import start_tracing
 
-_SWITCH_INTERVAL_S: Final = 0.0005
-"""Switch interval of the interpreter's lock, which SQLite releases at each step."""
+_SWITCH_INTERVAL_S: Final = 0.0002
+"""Switch interval of the interpreter's lock: how long a thread that ranks keeps it from the event loop."""
 
 _NO_INTERCEPTORS: Final = HostInterceptors()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack, closing
 from functools import partial
+from typing import Final
 
 from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.composition.active_spaces import open_spaces
@@ -35,6 +36,10 @@ from nomemory.server.vector.active_index import ServingSpace
 from nomemory.server.vector.collection_cleanup import CollectionCleanup
 from nomemory.server.vector.model_migration import ModelMigration
 
+_READ_THREADS: Final = 1
+"""Rankings and highlights hold the interpreter's lock. A second thread would not make them faster, and would make the
+event loop wait longer (docs/performance.md, One user's flood)."""
+
 
 async def build_parts(
     settings: Settings, directory: DataDirectory, faults: StandingFaults, meters: Meters, stack: AsyncExitStack
@@ -59,7 +64,7 @@ async def build_parts(
     writer, erasable = store.writing(committed.announce, stack)
     sweeper = ExpirySweeper(writer, settings.retention.sweep_s, settings.retention.sweep_batch_max)
     supervisor.run_within(stack, "expiry-sweeper", sweeper.run, sweeper.stop)
-    threads = ReadThreads(settings.reads.expensive_read_concurrency)
+    threads = ReadThreads(_READ_THREADS)
     log = store.reading(damage, stack, threads)
     stack.push_async_callback(threads.close)  # before the log, which they read
     inspector = store.inspector(damage)

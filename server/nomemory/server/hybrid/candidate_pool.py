@@ -28,7 +28,7 @@ _SURROUNDED: Final = 32
 """Candidates whose surroundings are read."""
 _AROUND: Final = 4
 _NO_BOUND: Final = 2**62
-_AT_ONCE: Final = 128
+_AT_ONCE: Final = 256
 """Messages that are read from the log at once."""
 _READ_BYTES: Final = 16_000_000
 """About how many bytes are read for one ranking. A user with longer messages is treated as one with many."""

@@ -52,6 +52,10 @@ _DECIMALS: Final = 6
 """Scores that differ less are equal: sums of floats may come in any order."""
 _EXPLANATION_BYTES: Final = 300
 """Most bytes of an explanation in a reply."""
+_SHORT_QUESTION_CHARS: Final = 200
+"""Longest question that is parsed on the event loop, in less than a millisecond."""
+_Sentence = tuple[ParsedSentence, list[VectorHit] | None]
+"""A sentence that asks, and the nearest messages; None where meaning has no part."""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -149,7 +153,7 @@ class HybridMessages:
             narrowed = await self.pools.open_ended(query.user_id, query.narrowed)
             speakers = await self.pools.speakers(query.user_id, narrowed.until_us, counts)
             reading = QuestionReading(query.text, _now(query.narrowed))
-            asked = await self.threads.run(parsed, reading, speakers)
+            asked = await self._parsed(reading, speakers)
         nearest = await self._nearest(space, query, asked, narrowed)
         async with self.slots.slot(query.user_id):
             read_meanwhile = await self.pools.read(query.user_id, narrowed, asked, nearest or [], counts)
@@ -159,13 +163,49 @@ class HybridMessages:
                     [], truncated=False, behind=behind, words_only=nearest is None, sufficiency=0.0, told_apart=False
                 )
             if pool.timeline.foremost != speakers:  # of many messages, only now is it known who speaks
-                asked = await self.threads.run(parsed, reading, pool.timeline.foremost)
-            ranked = await self._ranked(query, pool, asked, nearest or (None,) * len(asked.sentences))
-            answer = await self.threads.run(self._answer, space.embedder.model, query, pool.timeline, asked, ranked)
+                asked = await self._parsed(reading, pool.timeline.foremost)
+            sentences = list(zip(asked.sentences, nearest or (None,) * len(asked.sentences), strict=True))
+            rank = self._rank_short if pool.reads_messages else self._rank_with_index
+            answer = await rank(space.embedder.model, query, pool, asked, sentences)
         answer = replace(answer, behind=behind, words_only=nearest is None)
         if not query.relates:
             return answer
         return replace(answer, relations=await self._relations(space, query, pool.timeline, answer.items))
+
+    async def _parsed(self, reading: QuestionReading, speakers: Sequence[str]) -> ParsedQuestion:
+        if len(reading.text) <= _SHORT_QUESTION_CHARS:
+            return parsed(reading, speakers)
+        return await self.threads.run(parsed, reading, speakers)
+
+    async def _rank_short(
+        self, model: str, query: HybridQuery, pool: CandidatePool, asked: ParsedQuestion, sentences: Sequence[_Sentence]
+    ) -> HybridAnswer:
+        """Rank a short log in one go: no index has to be asked for postings."""
+
+        def rank() -> HybridAnswer:
+            matched = [self._match(pool, asked, sentence, None) for sentence in sentences]
+            ranked = [self._follow(pool, one, None) for one in matched]
+            return self._answer(model, query, pool.timeline, asked, ranked)
+
+        return await self.threads.run(rank)
+
+    async def _rank_with_index(
+        self, model: str, query: HybridQuery, pool: CandidatePool, asked: ParsedQuestion, sentences: Sequence[_Sentence]
+    ) -> HybridAnswer:
+        """Rank in two steps. Each needs the postings of other terms."""
+        postings = [await self.pools.postings(query.user_id, pool, sentence.terms) for sentence, _ in sentences]
+        matched = await self.threads.run(
+            lambda: [self._match(pool, asked, *one) for one in zip(sentences, postings, strict=True)]
+        )
+        further = [
+            await self.pools.postings(query.user_id, pool, sorted(one.terms_of_leaders), RARE) for one in matched
+        ]
+
+        def finish() -> HybridAnswer:
+            ranked = [self._follow(pool, *one) for one in zip(matched, further, strict=True)]
+            return self._answer(model, query, pool.timeline, asked, ranked)
+
+        return await self.threads.run(finish)
 
     def _answer(
         self, model: str, query: HybridQuery, timeline: Timeline, asked: ParsedQuestion, ranked: Sequence[_Ranked]
@@ -216,44 +256,11 @@ class HybridMessages:
         vector = query.vector or await space.embed_query(query.user_id, text)
         return await space.vectors.search(query.user_id, vector, narrowed, self.candidates_max)
 
-    async def _ranked(
-        self, query: HybridQuery, pool: CandidatePool, asked: ParsedQuestion, nearest: Sequence[list[VectorHit] | None]
-    ) -> list[_Ranked]:
-        """Rank sentence by sentence. A short log is ranked as a whole in one go: no index has to be asked."""
-        sentences = list(zip(asked.sentences, nearest, strict=True))
-        if pool.reads_messages:
-            return await self.threads.run(lambda: [self._rank(pool, asked, *sentence) for sentence in sentences])
-        return [await self._rank_with_index(query.user_id, pool, asked, *sentence) for sentence in sentences]
-
-    async def _rank_with_index(
-        self,
-        user_id: str,
-        pool: CandidatePool,
-        asked: ParsedQuestion,
-        sentence: ParsedSentence,
-        hits: list[VectorHit] | None,
-    ) -> _Ranked:
-        postings = await self.pools.postings(user_id, pool, sentence.terms)
-        matching = await self.threads.run(self._match, pool, asked, sentence, hits, postings)
-        terms = sorted(matching.terms_of_leaders)
-        postings = await self.pools.postings(user_id, pool, terms, RARE) if terms else {}
-        return await self.threads.run(self._follow, pool, matching, postings)
-
-    def _rank(
-        self, pool: CandidatePool, asked: ParsedQuestion, sentence: ParsedSentence, hits: list[VectorHit] | None
-    ) -> _Ranked:
-        return self._follow(pool, self._match(pool, asked, sentence, hits, None), None)
-
     def _match(
-        self,
-        pool: CandidatePool,
-        asked: ParsedQuestion,
-        sentence: ParsedSentence,
-        hits: list[VectorHit] | None,
-        postings: Mapping[str, Posting] | None,
+        self, pool: CandidatePool, asked: ParsedQuestion, asking: _Sentence, postings: Mapping[str, Posting] | None
     ) -> _Matched:
         """Rank by what matches a sentence, by who speaks, and by the talk around."""
-        timeline, weights = pool.timeline, self.weights
+        timeline, weights, (sentence, hits) = pool.timeline, self.weights, asking
         found = pool.found(sentence.terms, postings)
         emphasis = dict.fromkeys(sentence.topic, 1 + weights.topic)
         words = word_scores(timeline, found, pool.total, weights.beside, emphasis)

@@ -82,24 +82,25 @@ HTTP_REFUSED: Final = Family(
 )
 READS_RUNNING: Final = Family(
     "nomemory_reads_running",
-    "Expensive reads (searches, recalls, counts, exports) that the server works on.",
-    "At NOMEMORY_READS_RUNNING_MAX others wait: see the next one.",
+    "Expensive reads (searches, recalls, counts, exports) in flight that do not wait for a slot.",
+    "NOMEMORY_EXPENSIVE_READ_CONCURRENCY of them work; the others wait for the embedder, the vector index, a model.",
 )
 READS_WAITING: Final = Family(
     "nomemory_reads_waiting",
-    "Expensive reads that wait for their turn.",
+    "Expensive reads that wait for a slot.",
     "For long: the server has more to do than it can. Find the caller who floods it (`nomemory_reads_users` is small "
     "then), or add servers over PostgreSQL.",
 )
 READS_USERS: Final = Family(
     "nomemory_reads_users",
-    "Of how many users these reads are.",
-    "Few users and many reads: one of them is in a flood, and the others are not hurt by it.",
+    "Users that have an expensive read in flight.",
+    "Few users and many reads: one user floods the server. The others take turns with that user.",
 )
 READS_REFUSED: Final = Family(
     "nomemory_reads_refused_total",
     "Reads that were refused with `OVERLOADED`.",
-    "A client that tries again at once, or too little room: NOMEMORY_READS_USER_MAX, NOMEMORY_READS_CALLER_MAX.",
+    "A client that retries at once, or a limit that is too low: NOMEMORY_MAX_INFLIGHT_READS_PER_USER, "
+    "NOMEMORY_MAX_INFLIGHT_READS_PER_CALLER.",
 )
 QUEUE: Final = Family(
     "nomemory_queue_waiting",

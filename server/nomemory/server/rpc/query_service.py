@@ -54,6 +54,8 @@ _ANSWERING_S = 0.05
 """Seconds of a deadline that are reserved for answering when a read waits for its index."""
 _EXPORTED_AT_ONCE = 1000
 """Most messages of one batch of an export."""
+_SHORT_PAGE_BYTES = 10_000
+"""Messages of a page that are highlighted on the event loop, in about a millisecond."""
 _SHARE_OF_MEANING = 0.5
 """Share of the remaining time for meaning, so that words can still answer if the embedder hangs."""
 
@@ -117,9 +119,7 @@ class QueryService:
             await self._reach_words(request, context)
         async with self.slots.slot(request.user_id):
             page = await self._lexical_page(query, request.cursor)
-            marks = b""
-            if query.snippet_chars is not None:
-                marks = await self.threads.run(highlights, page.items, query.query, query.snippet_chars)
+            marks = await self._highlights(page, query)
         reply = pb.LexicalSearchResponse(
             next_cursor=page.next_cursor,
             scores=[pb.MessageScore(message_id=item.message.message_id, score=item.score) for item in page.items],
@@ -232,6 +232,13 @@ class QueryService:
             return await self.by_words.page(query.listing, query.query, query.page_size, cursor, beside)
         page = await self.by_time.page(query.listing, query.page_size, cursor, beside)
         return RankedPage([Ranked(message, 0.0) for message in page.messages], page.next_cursor, behind=False)
+
+    async def _highlights(self, page: RankedPage, query: LexicalQuery) -> bytes:
+        if query.snippet_chars is None:
+            return b""
+        marked = partial(highlights, page.items, query.query, query.snippet_chars)
+        is_short = sum(len(item.message.wire) for item in page.items) <= _SHORT_PAGE_BYTES
+        return marked() if is_short else await self.threads.run(marked)
 
     async def _reach_log(self, request: Waiting, context: CallContext) -> None:
         async def reached(sequence: int) -> bool:
