@@ -22,7 +22,7 @@ from nomemory.server.composition.vector_check import check_vector_index
 from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError, DataDirectoryUnusableError
 from nomemory.server.faults import Fault
 from nomemory.server.lexical.protocol import IndexUnusableError
-from nomemory.server.lexical.tantivy.listing import compare_words
+from nomemory.server.lexical.tantivy.log_comparison import compare_with_log
 from nomemory.server.lexical.tantivy.schema import lexical_checkpoint
 from nomemory.server.log.protocol import LogMigratedError
 from nomemory.server.log.sqlite.inspection import check_counts, inspect
@@ -58,7 +58,7 @@ def _compared(settings: Settings) -> Check:
         return Check(_ON_DISK, "warn", f"cannot be read: {error}", _MENDED)
     if found is None:
         return Check(_ON_DISK, "skip", "no index of this embedder yet")
-    if found.is_whole:
+    if found.is_consistent:
         return Check(_ON_DISK, "ok", f"{found.points:,} vectors of {found.messages:,} messages agree with the log")
     finding = (
         f"{found.mismatched:,} of {found.messages:,} messages have other vectors than they should; "
@@ -143,7 +143,7 @@ def _check_words(connection: sqlite3.Connection, directory: DataDirectory) -> Ch
     if not known.can_go_on(log):
         return Check("Words on disk", "warn", "of another log or epoch: the server rebuilds it when it starts", _REPAIR)
     try:
-        found = compare_words(directory.lexical, connection)
+        found = compare_with_log(directory.lexical, connection)
     except IndexUnusableError:
         return Check("Words on disk", "warn", "cannot be read: the server rebuilds them", _REPAIR)
     if found.missing or found.orphans:

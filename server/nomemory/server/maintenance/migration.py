@@ -22,7 +22,7 @@ import asyncpg
 
 from nomemory.server import wire
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.postgres.words import words_of
+from nomemory.server.lexical.postgres.token_columns import token_columns
 from nomemory.server.log.damage import checksum
 from nomemory.server.log.position import LogIdentity, LogPosition, bucket_of
 from nomemory.server.log.postgres.connections import Database
@@ -200,7 +200,7 @@ class _Migration:
                 if table is not MESSAGES:
                     yield (bucket_of(row[user_column]), *row)
                 elif _is_sound(row):
-                    yield (bucket_of(row[user_column]), *row, *words_of(wire.decode(row[wire_column])))
+                    yield (bucket_of(row[user_column]), *row, *token_columns(wire.decode(row[wire_column])))
                     if not digest.rows % _PAGE_ROWS:
                         report_copied(digest.rows)
                 else:
