@@ -15,11 +15,11 @@ from nomemory.server.embedding.protocol import TextRefusedError
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.settings import Settings
 
+pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("tokenizers")
 
-from nomemory.server.embedding.onnx import wire_format
-from nomemory.server.embedding.onnx.wire_format import ElementType
+from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 WORDS = ("[UNK]", "tea", "coffee", "ask:", "tell:")
 STATES = np.array([[1, 1, 1], [3, 0, 0], [0, 4, 0], [0, 0, 5], [5, 5, 0]], "<f4")
@@ -28,7 +28,7 @@ STATES = np.array([[1, 1, 1], [3, 0, 0], [0, 4, 0], [0, 0, 5], [5, 5, 0]], "<f4"
 def write_model(directory: Path, states: np.ndarray = STATES) -> Path:
     """Write a model whose state of a token is a row of a table, and a tokenizer that knows five words."""
     directory.mkdir(exist_ok=True)
-    output = wire_format.value("last_hidden_state", ElementType.FLOAT, ["texts", "tokens", states.shape[1]])
+    output = helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, ["texts", "tokens", states.shape[1]])
     (directory / "model.onnx").write_bytes(graph([gathered("last_hidden_state")], output, states=states))
     words = {"type": "WordLevel", "vocab": {word: number for number, word in enumerate(WORDS)}, "unk_token": WORDS[0]}
     tokenizer = {"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "WhitespaceSplit"}, "model": words}
@@ -36,18 +36,22 @@ def write_model(directory: Path, states: np.ndarray = STATES) -> Path:
     return directory
 
 
-def gathered(output: str, tokens: str = "input_ids") -> bytes:
-    return wire_format.node("Gather", ["states", tokens], output, "", {})
+def gathered(output: str, tokens: str = "input_ids") -> NodeProto:
+    return helper.make_node("Gather", ["states", tokens], [output])
 
 
 def graph(
-    nodes: list[bytes], output: bytes, tokens: str = "input_ids", element: ElementType = ElementType.INT64,
+    nodes: list[NodeProto],
+    output: ValueInfoProto,
+    tokens: str = "input_ids",
+    element: int = TensorProto.INT64,
     states: np.ndarray = STATES,
-) -> bytes:  # fmt: skip
+) -> bytes:
     """Return a model that looks up tokens in a table of states."""
-    table = wire_format.tensor("states", ElementType.FLOAT, states.shape, states.tobytes())
-    given = wire_format.value(tokens, element, ["texts", "tokens"])
-    return wire_format.model(nodes, [table], [given], output, wire_format.OPERATOR_SETS)
+    inputs = [helper.make_tensor_value_info(tokens, element, ["texts", "tokens"])]
+    table = numpy_helper.from_array(states, "states")
+    made = helper.make_graph(nodes, "lookup", inputs, [output], [table])
+    return helper.make_model(made, ir_version=10, opset_imports=[helper.make_opsetid("", 21)]).SerializeToString()
 
 
 def settings(directory: Path, **changed: object) -> Settings:
@@ -131,26 +135,26 @@ def test_a_model_whose_vectors_are_not_finite_is_refused(tmp_path: Path) -> None
         choose_embedder(settings(write_model(tmp_path, STATES * np.nan)))
 
 
-WHOLE = wire_format.value("out", ElementType.FLOAT, ["texts", "tokens", 3])
+WHOLE = helper.make_tensor_value_info("out", TensorProto.FLOAT, ["texts", "tokens", 3])
 NO_EMBEDDERS = {
     "pixels": (graph([gathered("out", "pixels")], WHOLE, "pixels"), "takes pixels"),
-    "small numbers": (graph([gathered("out")], WHOLE, element=ElementType.INT32), "cannot be used: .*expected"),
+    "small numbers": (graph([gathered("out")], WHOLE, element=TensorProto.INT32), "cannot be used: .*expected"),
     "numbers of tokens": (
         graph(
-            [wire_format.node("Identity", ["input_ids"], "out", "", {})],
-            wire_format.value("out", ElementType.INT64, ["texts", "tokens"]),
+            [helper.make_node("Identity", ["input_ids"], ["out"])],
+            helper.make_tensor_value_info("out", TensorProto.INT64, ["texts", "tokens"]),
         ),
         "gives no vectors: its output out is a ",
     ),
     "a sum": (
         graph(
-            [gathered("all"), wire_format.node("ReduceSum", ["all"], "out", "", {"keepdims": 0})],
-            wire_format.value("out", ElementType.FLOAT, []),
+            [gathered("all"), helper.make_node("ReduceSum", ["all"], ["out"], keepdims=0)],
+            helper.make_tensor_value_info("out", TensorProto.FLOAT, []),
         ),
         "neither a vector for a text nor one for each of its tokens",
     ),
     "an operator of elsewhere": (
-        graph([wire_format.node("Frobnicate", ["input_ids"], "out", "", {})], WHOLE),
+        graph([helper.make_node("Frobnicate", ["input_ids"], ["out"])], WHOLE),
         "cannot be used: .*Frobnicate",
     ),
 }

@@ -124,4 +124,4 @@ async def test_documents_give_way_and_run_on_one_thread(embedder: LocalEmbedder)
     await embedder.embed_documents(["tea"])
     queries, documents = (pid(process_id) for process_id in embedder.process_ids)
     assert os.getpriority(os.PRIO_PROCESS, documents) == os.getpriority(os.PRIO_PROCESS, queries) + 10
-    assert threads_of(documents) <= 2  # ONNX Runtime starts one when it is imported, which waits
+    assert threads_of(documents) <= 3  # two wait: one of ONNX Runtime, and one that ends an orphaned process

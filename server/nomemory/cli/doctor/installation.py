@@ -19,7 +19,7 @@ from nomemory.server.embedding.factory import (
     models_directory,
 )
 from nomemory.server.embedding.local_model import local_is_available
-from nomemory.server.embedding.onnx.converted import is_kept
+from nomemory.server.embedding.onnx.model_cache import is_cached
 from nomemory.server.extension_point import ExtensionError
 from nomemory.server.faults import Fault
 from nomemory.server.settings import Settings
@@ -79,7 +79,7 @@ def check_embedder(settings: Settings) -> Check:
     except ExtensionError as error:
         return Check("Embedder", "fail", str(error), "Set NOMEMORY_EMBEDDER to another one.")
     models = models_directory(settings)
-    if settings.embedder.directory is None and not is_kept(models):
+    if settings.embedder.directory is None and not is_cached(models):
         told += f"; converted again at each start, because it cannot be kept in {models}"
         return Check("Embedder", "warn", told, _LET_IT_KEEP)
     return Check("Embedder", "ok", told)

