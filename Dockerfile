@@ -1,5 +1,7 @@
 # syntax=docker/dockerfile:1
-FROM python:3.12-slim AS build
+# Any image with Python 3.11 or newer as `python`, with venv and pip.
+ARG BASE_IMAGE=python:3.12-slim
+FROM ${BASE_IMAGE} AS build
 WORKDIR /source
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY server ./server
@@ -9,7 +11,7 @@ COPY clients/python ./clients/python
 RUN python -m venv --without-pip /opt/nomemory \
  && python -m pip --python /opt/nomemory/bin/python install --no-cache-dir --constraint constraints.txt ./clients/python '.[openai,otel,postgres,qdrant]'
 
-FROM python:3.12-slim
+FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="NoMemory" \
       org.opencontainers.image.description="A memory for chat assistants that can be checked" \
       org.opencontainers.image.version="0.2.0" \
@@ -33,7 +35,7 @@ USER 10001:10001
 VOLUME /data
 EXPOSE 7700
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --start-interval=2s --retries=3 \
+HEALTHCHECK --interval=10s --timeout=10s --start-period=60s --retries=3 \
   CMD ["python", "-m", "nomemory.server.healthcheck"]
 ENTRYPOINT ["nomemory"]
 CMD ["serve"]

@@ -11,15 +11,13 @@ import argparse
 import asyncio
 import os
 import re
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count, cycle
-from pathlib import Path
 
+import child_process
 import grpc
 from bench_log_engines import cpu_s, postmaster
 from distant_postgres import distant
@@ -38,8 +36,7 @@ def serving(url: str) -> Iterator[tuple[int, str]]:
     with tempfile.TemporaryDirectory() as data:
         environment = {**os.environ, "NOMEMORY_DATA": data, "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_LOG": url}
         environment |= {"NOMEMORY_EMBEDDER": "none", "NOMEMORY_LOG_LEVEL": "error", "NOMEMORY_AUDIT": "false"}
-        command = [str(Path(sys.executable).with_name("nomemory")), "serve"]
-        server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)  # noqa: S603
+        server = child_process.start(child_process.NOMEMORY, "serve", environment=environment)
         try:
             assert server.stdout is not None  # noqa: S101
             found = re.search(r"\S+:[0-9]+", server.stdout.readline())

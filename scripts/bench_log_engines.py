@@ -11,8 +11,6 @@ import argparse
 import asyncio
 import os
 import re
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -21,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 import asyncpg
+import child_process
 import grpc
 
 from nomemory.v1 import ingest_service_pb2 as i
@@ -136,8 +135,7 @@ async def measure(name: str, url: str, arguments: argparse.Namespace) -> None:
             "NOMEMORY_EMBEDDER": "none",
         }
         environment |= {"NOMEMORY_LOG": url, "NOMEMORY_LOG_LEVEL": "error", "NOMEMORY_AUDIT": "false"}
-        command = [str(Path(sys.executable).with_name("nomemory")), "serve"]
-        server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)  # noqa: ASYNC220, S603
+        server = child_process.start(child_process.NOMEMORY, "serve", environment=environment)
         try:
             assert server.stdout is not None  # noqa: S101
             found = re.search(r"\S+:[0-9]+", server.stdout.readline())

@@ -9,8 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Coroutine
@@ -18,9 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import local
 
+import child_process
 import grpc
 import uvloop
 
+from nomemory.server.admission.round_robin_limit import RoundRobinLimit
 from nomemory.server.cursor import Cursors, Listing
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.log.sqlite.reader import SqliteLogReader
@@ -50,7 +50,7 @@ def reads(path: Path) -> dict[str, Read]:
     def listing() -> TimeListing:
         if of_thread.listing is None:
             of_thread.listing = TimeListing(
-                SqliteLogReader(path), Cursors(TokenCipher(bytes(32), "bench"), 60.0), 3_000_000
+                SqliteLogReader(path), Cursors(TokenCipher(bytes(32), "bench"), 60.0), 3_000_000, RoundRobinLimit(1)
             )
         return of_thread.listing
 
@@ -156,8 +156,7 @@ async def fill(path: Path, messages: int) -> None:
 
 def measure(kind: str, path: Path, seconds: float) -> None:
     """Run one kind of server and print its rows."""
-    command = [sys.executable, __file__, "--serve", kind, "--log", str(path)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - this very script
+    server = child_process.start(__file__, "--serve", kind, "--log", str(path))
     port = int(server.stdout.readline()) if server.stdout else 0
     for call in CALLS:
         for concurrency in (1, 16):

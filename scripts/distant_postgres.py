@@ -7,7 +7,6 @@ It runs until it is ended.
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
+import child_process
 from usage import show_help
 
 _SOCKET = ".s.PGSQL.5432"
@@ -27,8 +27,7 @@ def distant(url: str, round_trip_ms: float) -> Iterator[str]:
     """Return a URL that leads to a database by a detour. The given one has to name the directory of its socket."""
     parts = urlsplit(url)
     query = parse_qs(parts.query)
-    command = [sys.executable, __file__, query["host"][0], str(round_trip_ms)]
-    detour = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ourselves
+    detour = child_process.start(__file__, query["host"][0], str(round_trip_ms))
     try:
         assert detour.stdout is not None  # noqa: S101
         query["host"] = [detour.stdout.readline().strip()]

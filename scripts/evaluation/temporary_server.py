@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import child_process
 
 _WITH_LIMITS: Final = str(Path(__file__).parents[1] / "with_limits.py")
 _EXIT_MAX_S: Final = 20.0
@@ -55,13 +56,8 @@ def temporary_server(overrides: Mapping[str, str | None]) -> Iterator[TemporaryS
     with tempfile.TemporaryDirectory(prefix="nomemory-") as data:
         own = {"NOMEMORY_DATA": data, "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DRAIN_S": "0"}
         wanted = {**_inherited(), **own, "NOMEMORY_LOG_LEVEL": "warning", **overrides}
-        with subprocess.Popen(  # noqa: S603 - our own command
-            [sys.executable, "-P", _WITH_LIMITS, "serve"],
-            env={name: value for name, value in wanted.items() if value is not None},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process:
+        environment = {name: value for name, value in wanted.items() if value is not None}
+        with child_process.start(_WITH_LIMITS, "serve", environment=environment) as process:
             try:
                 target = ready_address(process)
                 http = ready_address(process) if wanted.get("NOMEMORY_HTTP") else ""

@@ -16,8 +16,9 @@ from load.usage import cpu_s
 from load.vector_index import opened_index
 
 from evaluation.temporary_server import process_tree
+from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.protocol import LexicalIndex, WordSearch
+from nomemory.server.lexical.protocol import LexicalIndex, LexicalSearch
 from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.sqlite.reader import SqliteLogReader
@@ -31,6 +32,7 @@ Call = Callable[[bytes], Awaitable[object]]
 _LIMIT = 51
 """What the server asks its engines for when a page of 50 is wanted: one more, to know whether there is a next page."""
 _NEAREST = 28
+_THREADS = 2
 
 
 def engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> dict[str, dict[str, float]]:
@@ -42,7 +44,9 @@ async def _engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> di
     settings = Settings.from_environment(data=data, embedder="none", embedding_dimension=DIMENSION)
     directory = DataDirectory(data)
     async with AsyncExitStack() as stack:
-        log, words = SqliteLogReader(directory.log), TantivyLexicalIndex(directory.lexical)
+        threads = ReadThreads(_THREADS)
+        stack.push_async_callback(threads.close)
+        log, words = SqliteLogReader(directory.log), TantivyLexicalIndex(directory.lexical, threads)
         stack.push_async_callback(log.close)
         stack.push_async_callback(words.close)
         figures = {
@@ -79,8 +83,8 @@ def _lexical(words: LexicalIndex, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         asked = decode_lexical(pb.LexicalSearchRequest.FromString(raw), settings)
         user_id, narrowed = asked.listing.user_id, asked.listing.narrowed
-        pinned, weights = await words.weigh(user_id, asked.query)
-        return await words.search(WordSearch(user_id, asked.query, weights, narrowed, pinned, None, _LIMIT))
+        ranking = await words.freeze(user_id, asked.query, narrowed)
+        return await words.search(LexicalSearch(user_id, asked.query, ranking, narrowed, None, _LIMIT))
 
     return call
 

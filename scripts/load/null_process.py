@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+
+import child_process
 
 from evaluation.temporary_server import process_tree
 
@@ -24,8 +25,7 @@ class NullServers:
 @contextmanager
 def null_servers() -> Iterator[NullServers]:
     """Run them until the context is left."""
-    command = [sys.executable, "-m", "load.null_server"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603 - our own
+    process = child_process.start("load.null_server", stderr=subprocess.DEVNULL)
     try:
         intercepted, bare, wrapped = process.stdout.readline().split() if process.stdout else ("", "", "")
         yield NullServers(intercepted, bare, wrapped, process_tree(process.pid))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import child_process
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from load.corpus import DIMENSION, HEAVY
@@ -30,7 +30,6 @@ class ServerProcess:
     """Runs `nomemory serve` with its default settings, or those of some variables, over a data directory."""
 
     data: Path
-    workers: int
     embedder: str = "none"
     variables: Mapping[str, str] = field(default_factory=dict)
     target: str = ""
@@ -40,10 +39,7 @@ class ServerProcess:
 
     def start(self) -> None:
         """Start, and note how long it takes until a health check is answered and a read works."""
-        command = [str(Path(sys.executable).with_name("nomemory")), "serve", "--listen", "127.0.0.1:0"]
-        command += ["--http", "127.0.0.1:0"]
-        if self.workers > 1:
-            command += ["--workers", str(self.workers)]
+        command = ["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
         environment = {
             **os.environ,
             "NOMEMORY_DATA": str(self.data),
@@ -52,8 +48,8 @@ class ServerProcess:
             **self.variables,
         }
         began = time.perf_counter()
-        self._process = subprocess.Popen(  # noqa: S603 - our own command
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        self._process = child_process.start(
+            child_process.NOMEMORY, *command, environment=environment, stderr=subprocess.DEVNULL
         )
         self.target = ready_address(self._process)
         self.http = ready_address(self._process).partition("//")[2]

@@ -5,23 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import child_process
 import grpc
 
 from evaluation.temporary_server import ServerStartError, ready_address
 from proofs.processes import by_role, running
 
-_START = "from nomemory.cli.main import main; main()"
 _READY_S = 120.0
 _EXIT_S = 30.0
 _ALONE_S = 15.0
-"""How long workers may outlive their writer."""
+"""How long workers may outlive the server."""
 
 
 @dataclass(slots=True)
@@ -63,13 +62,8 @@ class Subject:
         own = {"NOMEMORY_DATA": str(self.data), "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DRAIN_S": "1"}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("NOMEMORY_", "OPENAI_"))}
         with self.log.open("a") as errors:
-            self._process = subprocess.Popen(  # noqa: S603 - our own command
-                [sys.executable, "-P", "-c", _START, "serve"],
-                env={**inherited, **own, **self.settings},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
+            self._process = child_process.start(
+                child_process.NOMEMORY, "serve", environment={**inherited, **own, **self.settings}, stderr=errors
             )
 
     def _wait_until_ready(self) -> None:
@@ -146,8 +140,9 @@ class Subject:
     def _reap(self) -> None:
         process = self._running()
         process.wait(_EXIT_S)
-        if process.stdout:
-            process.stdout.close()
+        for pipe in (process.stdin, process.stdout):
+            if pipe:
+                pipe.close()
         self._process = None
 
     def _running(self) -> subprocess.Popen[str]:

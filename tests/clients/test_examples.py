@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from served import Server
 
 ROOT = Path(__file__).parents[2]
+FETCH_MAX_S = 900
+"""After this time a registry counts as one that does not answer."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,9 @@ class Example:
     needs: tuple[str, ...]
     built: str
     command: tuple[str, ...]
+    fetch: tuple[str, ...] = ()
+    """What downloads the dependencies, where running the example would."""
+    compile: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -42,9 +48,28 @@ class Example:
         if not (self.folder / self.built).exists():
             pytest.skip("the client is not built: run scripts/check_clients")
 
+    def prepare(self) -> None:
+        """Download and compile what the example needs; skip the test if the registry does not answer."""
+        if self.fetch:
+            command = ("timeout", str(FETCH_MAX_S), *self.fetch)
+            fetched = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+            if fetched.returncode:
+                pytest.skip(f"{' '.join(self.fetch)} failed: {fetched.stderr.strip()[-300:]}")
+        if self.compile:
+            subprocess.run(self.compile, cwd=self.folder, capture_output=True, check=True)
+
 
 EXAMPLES = (
-    Example("go", "go", "example/main.go", ("go",), "go.mod", ("go", "run", "{file}")),
+    Example(
+        client="go",
+        language="go",
+        file="example/main.go",
+        needs=("go",),
+        built="go.mod",
+        command=("go", "run", "{file}"),
+        fetch=("go", "mod", "download"),
+        compile=("go", "build", "-o", os.devnull, "./example"),
+    ),
     Example(
         "typescript", "js", "example/quickstart.mjs", ("node",), "dist/index.js", ("node", "--input-type=module", "-")
     ),
@@ -66,9 +91,18 @@ def test_a_readme_shows_the_example(example: Example) -> None:
     assert re.findall(rf"```{example.language}\n(.*?)```", readme, re.DOTALL) == [example.text()]
 
 
-@each
+@pytest.fixture
+def example(request: pytest.FixtureRequest) -> Example:
+    """A client's example, ready to run. Its set-up may take minutes with empty caches, which no time limit counts."""
+    prepared: Example = request.param
+    prepared.require()
+    prepared.prepare()
+    return prepared
+
+
+@pytest.mark.timeout(func_only=True)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.client, indirect=True)
 def test_an_example_writes_searches_and_recalls(server: Server, tmp_path: Path, example: Example) -> None:
-    example.require()
     file = tmp_path / Path(example.file).name
     file.write_text(example.text().replace("127.0.0.1:7700", server.target), encoding="utf-8")
     with file.open() as source:

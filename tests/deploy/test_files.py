@@ -32,7 +32,7 @@ from jsonschema import Draft7Validator, ValidationError
 from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.settings import Settings
 
-VARIABLES = set((ROOT / "tests" / "settings_variables.txt").read_text("utf-8").split())
+VARIABLES = set(re.findall(r"^- `(\w+)`", (ROOT / "docs" / "settings.md").read_text("utf-8"), re.MULTILINE))
 OF_THE_COMMAND_LINE = {"NOMEMORY_API_KEY"}
 SERVICE = DEPLOY / "systemd" / "nomemory.service"
 OPEN = DEPLOY / "systemd" / "open.conf"
@@ -268,7 +268,6 @@ def test_the_values_of_the_page_fit_the_schema() -> None:
     [
         {"keys": {"secret": "x"}},
         {"settings": {"nomemory_data": "x"}},
-        {"workers": 0},
         {"replicas": 2},
         {"replicas": 2, "log": {"existingSecret": "memory-postgres"}},
         {"replicas": 2, "log": {"existingSecret": ""}, "serverKey": {"existingSecret": "memory-server-key"}},

@@ -17,9 +17,9 @@ OF_OTHERS = {
     *("llama-server", "ollama", "openssl", "printf", "sed", "sudo", "vllm"),
 }
 VARIABLES = {
-    *(ROOT / "tests" / "settings_variables.txt").read_text(encoding="utf-8").split(),
+    *re.findall(r"^- `(\w+)`", (ROOT / "docs" / "settings.md").read_text(encoding="utf-8"), re.MULTILINE),
     *("NOMEMORY_API_KEY", "NOMEMORY_TARGET", "NOMEMORY_USER"),
-    *("OLLAMA_CONTEXT_LENGTH", "OPENAI_API_KEY", "OPENAI_BASE_URL", "PATH"),
+    *("FUZZ_REQUESTS", "FUZZ_SEED", "OLLAMA_CONTEXT_LENGTH", "OPENAI_API_KEY", "OPENAI_BASE_URL", "PATH"),
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FOR_THE_SHELL = [block for block in blocks() if block.is_for_the_shell]

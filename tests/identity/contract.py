@@ -10,8 +10,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message as ProtoMessage
 from identity.calls import Metadata
 
-from proofs.isolation import contract
-from proofs.isolation.grpc_transport import GrpcTransport
+from proofs import contract
+from proofs.grpc_transport import GrpcTransport
 
 _TIMEOUT_S = 10
 

@@ -16,13 +16,13 @@ from identity.calls import Metadata, bearer
 from identity.contract import METHODS, Method
 from identity.guarded import small
 from identity.keyring import Keyring
+from isolation.request_builder import Values, filled
 
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from proofs.isolation.names import Values, filled
 from served import started
 from talk import ids, refusal, said
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from server.fleet import Fleet, connected, fleet, until
+from server.fleet import Fleet, fleet, until
 from server.models import DIMENSION, Models, models
 
 from nomemory.server.settings import Settings
@@ -68,9 +68,9 @@ def of_model(endpoint: Models, model: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def run(data: Path, endpoint: Models, model: str, workers: int = 1, /, **more: str) -> AbstractContextManager[Fleet]:
-    """Run a server in processes of its own, to be killed or to be several."""
-    return fleet(data, workers, connected, **of_model(endpoint, model) | more)
+def run(data: Path, endpoint: Models, model: str, /, **more: str) -> AbstractContextManager[Fleet]:
+    """Run a server in a process of its own, to be killed."""
+    return fleet(data, **of_model(endpoint, model) | more)
 
 
 @contextmanager
@@ -153,10 +153,10 @@ def info(channel: grpc.Channel) -> s.GetServerInfoResponse:
     return ServerServiceStub(channel).GetServerInfo(s.GetServerInfoRequest(), timeout=30)
 
 
-def test_all_workers_change_together_and_no_read_mixes_two_models(data: Path, endpoint: Models) -> None:
+def test_no_read_mixes_two_models_while_they_are_changed(data: Path, endpoint: Models) -> None:
     endpoint.hold(NEW, after=4)
-    with run(data, endpoint, NEW, 3, NOMEMORY_EMBEDDING_CACHE_MAX="0") as server:
-        channels = server.channels()
+    with run(data, endpoint, NEW, NOMEMORY_EMBEDDING_CACHE_MAX="0") as server:
+        channels = [server.channel() for _ in range(3)]
         answers: list[q.SemanticSearchResponse] = []
         failures: list[grpc.RpcError] = []
         stop = threading.Event()
@@ -170,20 +170,20 @@ def test_all_workers_change_together_and_no_read_mixes_two_models(data: Path, en
                     failures.append(error)  # type: ignore[arg-type]
 
         with ExitStack() as stack:
-            for channel in channels.values():
+            for channel in channels:
                 thread = threading.Thread(target=ask, args=(channel,))
                 stack.callback(thread.join)
                 thread.start()
             stack.callback(stop.set)
             assert until(lambda: len(answers) > 20)
             endpoint.release()
-            assert all(until(lambda one=channel: is_switched(one)) for channel in channels.values())  # type: ignore[misc]
+            assert all(until(lambda one=channel: is_switched(one)) for channel in channels)  # type: ignore[misc]
             asked = len(answers)
             assert until(lambda: len(answers) > asked + 20)
         assert not failures
         assert {answer.embedding_model for answer in answers} == {FORMER, NEW}
         assert all(len(answer.items) == COUNT and not answer.index_behind for answer in answers)
-        for channel in channels.values():
+        for channel in channels:
             assert nearest(channel, TEXTS[1]).embedding_model == info(channel).embedding_model == NEW
         assert until(lambda: collections(data) == [f"new-{DIMENSION}"])
 
@@ -259,7 +259,7 @@ def test_the_key_of_one_endpoint_is_never_sent_to_another(
 
 
 def test_a_while_without_a_model_keeps_the_index(data: Path, endpoint: Models) -> None:
-    with fleet(data, 1) as server, grpc.insecure_channel(server.target) as channel:
+    with fleet(data) as server, grpc.insecure_channel(server.target) as channel:
         assert until(lambda: status(channel).vector.checkpoint == COUNT)
     embedded = len(endpoint.embedded[FORMER])
     with here(data, endpoint, FORMER) as channel:

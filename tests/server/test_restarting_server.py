@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import grpc
 import pytest
+from h2.config import H2Configuration
+from h2.connection import H2Connection
 
+from nomemory.server.api.grpc.restarting_server import RestartingServer
 from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
-from nomemory.server.rpc.grpc_server import RestartingServer
-from proofs.isolation import http2
 
 WAIT_S = 20
 Listened = tuple[grpc.aio.Server, ListenAddress]
@@ -79,10 +80,15 @@ async def answered_in_the_end(target: str) -> None:
 @contextmanager
 def peer_that_ends_it(target: str) -> Iterator[socket.socket]:
     """Send a call whose path is no text, which ends grpcio's loop, and stay connected."""
-    headers = http2.request_headers(b"/any/Meth\xa2d", target, ())
-    with http2.connect(target) as connection:
-        connection.sendall(http2.PREFACE + http2.settings() + http2.frame(http2.SETTINGS, 1, 0))
-        connection.sendall(http2.frame(http2.HEADERS, http2.END_STREAM | http2.END_HEADERS, 1, headers))
+    host, _, port = target.rpartition(":")
+    http2 = H2Connection(H2Configuration(header_encoding=None, validate_outbound_headers=False))
+    http2.initiate_connection()
+    headers = {":method": "POST", ":scheme": "http", ":authority": target, ":path": "/any/Meth\xa2d"}
+    headers |= {"te": "trailers", "content-type": "application/grpc"}
+    fields = [(name, value.encode("latin-1")) for name, value in headers.items()]
+    http2.send_headers(1, fields, end_stream=True)
+    with socket.create_connection((host, int(port)), timeout=5) as connection:
+        connection.sendall(http2.data_to_send())
         yield connection
 
 
@@ -138,7 +144,7 @@ async def test_a_call_in_flight_goes_on() -> None:
 
 
 async def test_who_ended_a_server_is_closed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nomemory.server.rpc.grpc_server._LEAVE_S", 0.1)
+    monkeypatch.setattr("nomemory.server.api.grpc.restarting_server._GRACE_S", 0.1)
     server = RestartingServer(bound_server)
     with peer_that_ends_it(str(await server.start(ListenAddress("127.0.0.1", 0)))) as connection:
         connection.settimeout(WAIT_S)

@@ -21,8 +21,8 @@ import uvloop
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Role
-from nomemory.server.processes.frames import Frame
-from nomemory.server.processes.launch import WorkerUnavailableError
+from nomemory.server.processes.ipc_protocol import Call as WorkerCall
+from nomemory.server.processes.worker_errors import WorkerUnavailableError
 from nomemory.server.vector.edge import engine
 from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.edge.messages import NearestQuery, ShardCall
@@ -233,10 +233,10 @@ class ScriptedPipe:
     """Hands the worker everything at once, then goes away."""
 
     def __init__(self, requests: list[object]) -> None:
-        self._asked = [Frame(number, request) for number, request in enumerate(requests, 1)]
+        self._asked = [WorkerCall(number, request) for number, request in enumerate(requests, 1)]
         self.answers: dict[int, object] = {}
 
-    def receive(self, *, wait: bool) -> list[Frame]:
+    def receive(self, *, wait: bool) -> list[WorkerCall]:
         if wait and not self._asked:
             raise EOFError
         asked, self._asked = self._asked, []

@@ -14,7 +14,7 @@ from qdrant_client import AsyncQdrantClient
 from vector.scripted import DIMENSION, ScriptedEmbedder, said, vector_of
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.lexical.postgres.words import words_of
+from nomemory.server.lexical.postgres.token_columns import token_columns
 from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.feed import PostgresChangeFeed
 from nomemory.server.log.postgres.reader import PostgresLogReader
@@ -44,7 +44,7 @@ class Cluster:
         self.qdrant: AsyncQdrantClient = connect(":memory:", None, 5.0)
         self.reader = PostgresLogReader(database)
         self.log = PostgresLogWriter(
-            database, queue_max=1000, queue_max_bytes=10**9, read_words=words_of, announce=lambda: None
+            database, queue_max=1000, queue_max_bytes=10**9, read_words=token_columns, announce=lambda: None
         )
         self.known = PostgresSharedIndex(database, COLLECTION, LEASE_S)
         self.index = QdrantIndex(self.qdrant, COLLECTION, DIMENSION)

@@ -8,12 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-import pytest
-
 from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.embedding.protocol import RATE_LIMITED, unavailable
 from nomemory.server.embedding.wrappers import WatchedEmbedder
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import Fault
 from nomemory.server.log.feed import Touched
 from nomemory.server.log.position import FeedPosition
 from nomemory.server.message import EVERYTHING, Role
@@ -32,7 +30,7 @@ EAST = b"\0\0\x80?" + b"\0" * 12
 
 def space(name: str) -> VectorSpace:
     nothing: Any = None
-    return VectorSpace(name, NoEmbedder(4), nothing, nothing, nothing)
+    return VectorSpace(name, NoEmbedder(4), nothing, nothing)
 
 
 async def test_what_is_replaced_is_given_back_when_its_last_read_has_ended() -> None:
@@ -44,12 +42,7 @@ async def test_what_is_replaced_is_given_back_when_its_last_read_has_ended() -> 
             assert (first.name, second.name, serving.now.name) == ("former", "new", "new")
         await asyncio.sleep(0)
         assert not replacing.done()
-        assert serving.named("former") is first
     assert await asyncio.wait_for(replacing, 30) is first
-    serving.forget_former()
-    with pytest.raises(Fault) as gone:
-        serving.named("former")
-    assert gone.value.reason == Reason.ERROR_REASON_INDEX_UNAVAILABLE
 
 
 async def test_a_read_that_takes_too_long_is_not_waited_for() -> None:

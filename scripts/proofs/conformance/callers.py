@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
-from urllib.parse import urlsplit
 
 import grpc
 
 from proofs.alternating import AlternatingChannel
-from proofs.isolation.contract import METHODS, Metadata, Outcome
-from proofs.isolation.http_transport import HttpTransport
+from proofs.contract import METHODS, Metadata, Outcome
+from proofs.http_transport import HttpTransport
 
 _TIMEOUT_S = 60.0
 _OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", 64 << 20)]
@@ -43,7 +42,7 @@ class Reached:
 
     def _to(self, target: str) -> grpc.Channel:
         if is_http(target):
-            return HttpChannel(urlsplit(target).netloc, self.authority, self.metadata, _TIMEOUT_S)
+            return HttpChannel(target, self.authority, self.metadata, _TIMEOUT_S)
         return grpc.intercept_channel(self._over_grpc(target), _Stamp(self.metadata))
 
     def _over_grpc(self, target: str) -> grpc.Channel:
@@ -109,7 +108,7 @@ class HttpChannel(grpc.Channel):
     """Carries calls to one server.
 
     Args:
-        target: HOST:PORT.
+        target: its URL.
         authority: certificates (PEM) to trust; None: the calls are in the clear.
         metadata: sent with each call.
         timeout_s: how long a call may take.
@@ -145,7 +144,8 @@ class HttpChannel(grpc.Channel):
         """Do nothing."""
 
     def close(self) -> None:
-        """Do nothing: connections end with their threads."""
+        """Close all connections."""
+        self._transport.close()
 
     def __enter__(self) -> Self:
         return self

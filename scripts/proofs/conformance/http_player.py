@@ -7,26 +7,17 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import quote, urlencode
 
 import httpx
-from google.api import annotations_pb2
 from google.protobuf.descriptor import MethodDescriptor
 
-from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 from proofs.conformance.play import CallRefusedError, Json, Play, play
+from proofs.contract import METHODS
+from proofs.http_requests import http_request
 
-_MODULES: Final = (ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2)
-METHODS: Final[Mapping[str, MethodDescriptor]] = {
-    method.name: method
-    for module in _MODULES
-    for service in module.DESCRIPTOR.services_by_name.values()
-    for method in service.methods
-}
 _LISTED: Final = {
     "ListMessages": "items",
     "LexicalSearch": "items",
@@ -42,7 +33,7 @@ def replies(client: httpx.Client, step: Json, request: Json) -> Iterator[object]
     Raises:
         CallRefusedError: it is refused.
     """
-    method = METHODS[step["call"]]
+    method = METHODS[step["call"]].descriptor
     headers = {"x-user-id-bin": _binary(step["for"])} if "for" in step else {}
     if step.get("all"):
         yield from _listed(client, method, request, headers)
@@ -70,21 +61,9 @@ def _listed(client: httpx.Client, method: MethodDescriptor, request: Json, heade
 
 
 def _send(client: httpx.Client, method: MethodDescriptor, request: Json, headers: Mapping[str, str]) -> httpx.Response:
-    rule = method.GetOptions().Extensions[annotations_pb2.http]
-    verb = rule.WhichOneof("pattern")
-    fields = dict(request)
-
-    def filled(variable: re.Match[str]) -> str:
-        return quote(fields.pop(_camel(variable[1]), ""), safe="")
-
-    path = re.sub(r"\{(\w+)\}", filled, getattr(rule, verb))
-    if method.client_streaming:
-        lines = json.dumps(fields) + "\n"
-        types = {"content-type": "application/x-ndjson", **headers}
-        return _checked(client.request(verb.upper(), path, content=lines, headers=types))
-    if rule.body:
-        return _checked(client.request(verb.upper(), path, json=fields, headers=headers))
-    return _checked(client.request(verb.upper(), f"{path}?{urlencode(list(_flat(fields)))}", headers=headers))
+    encoded = http_request(method, request)
+    sent = {**{name: value.decode() for name, value in encoded.headers}, **headers}
+    return _checked(client.request(encoded.verb, encoded.path, content=encoded.body, headers=sent))
 
 
 def _checked(answer: httpx.Response) -> httpx.Response:
@@ -98,22 +77,6 @@ def _refusal(error: Json) -> Json:
     violations = [one["field"] for one in details.get("BadRequest", {}).get("fieldViolations", ())]
     reason = details.get("ErrorInfo", {}).get("reason", "")
     return {"code": error["code"], "reason": reason, "message": error["message"], "violations": violations}
-
-
-def _flat(fields: Json, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield fields as a query has them."""
-    for name, value in fields.items():
-        if name == "metadata":
-            yield from ((f"{prefix}metadata[{key}]", one) for key, one in value.items())
-        elif isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            for one in value if isinstance(value, list) else [value]:
-                yield prefix + name, json.dumps(one) if isinstance(one, bool) else str(one)
-
-
-def _camel(name: str) -> str:
-    return re.sub(r"_(\w)", lambda letter: letter[1].upper(), name)
 
 
 def _events(text: str) -> Iterator[object]:

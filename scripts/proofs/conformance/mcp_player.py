@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+import child_process
 import httpx2
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -140,10 +140,9 @@ async def _answer(client: Client, call: str, tool: str, arguments: Json) -> Json
 @contextmanager
 def served(reached: Json) -> Iterator[str]:
     """Run `nomemory mcp` before the server for the time of a `with`; yield the URL of its tools."""
-    command = [str(Path(sys.executable).with_name("nomemory")), "mcp", "--http", "127.0.0.1:0"]
-    server = ["--target", reached["target"], "--tls-ca", reached["authorities"]]
+    arguments = ["mcp", "--http", "127.0.0.1:0", "--target", reached["target"], "--tls-ca", reached["authorities"]]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("NOMEMORY_")}
-    with subprocess.Popen([*command, *server], stdout=subprocess.PIPE, text=True, env=environment) as process:  # noqa: S603 - ours
+    with child_process.start(child_process.NOMEMORY, *arguments, environment=environment) as process:
         try:
             assert process.stdout  # noqa: S101 - a pipe was asked for
             yield process.stdout.readline().split()[-1]

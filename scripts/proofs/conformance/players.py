@@ -59,14 +59,14 @@ class Player:
         """
         written = work / f"{self.name}.jsonl"
         for command in self.prepare:
-            self._run(*command)
+            self._run(*command, timeout_s=None)  # it may download for minutes
         with golden_server() as told:
-            self._run(*self.play, str(SCENARIO), str(told), str(written))
+            self._run(*self.play, str(SCENARIO), str(told), str(written), timeout_s=_PLAYING_MAX_S)
         return outcomes(written)
 
-    def _run(self, *command: str) -> None:
+    def _run(self, *command: str, timeout_s: float | None) -> None:
         try:
-            subprocess.run(command, cwd=ROOT / self.folder, check=True, timeout=_PLAYING_MAX_S)  # noqa: S603 - ours
+            subprocess.run(command, cwd=ROOT / self.folder, check=True, timeout=timeout_s)  # noqa: S603 - ours
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             raise PlayError(str(error)) from error
 

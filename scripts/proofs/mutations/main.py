@@ -1,7 +1,7 @@
 """Do the proofs notice what they are for? `scripts/mutations --help`.
 
 Each patch beside this file breaks one promise, as a small mistake would. It says in its first line what it breaks, and
-in its second what has to notice it: `Noticed by: pytest …`, `isolation …` or `torture …`, with arguments. The patch is
+in its second what has to notice it: `Noticed by: pytest …` or `torture …`, with arguments. The patch is
 applied to a copy, and the proof is run there: it has to find a problem. Exits 1 if a proof finds none, or if a patch
 does not fit the code any more.
 """
@@ -25,7 +25,6 @@ _ROOT: Final = Path(__file__).parents[3]
 _COPIED: Final = ("server", "recall", "clients/python", "scripts", "tests", "skills", "proto", "sample", "docs")
 _PROOFS: Final = {
     "pytest": ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),
-    "isolation": ("-m", "proofs.isolation.main"),
     "torture": ("-m", "proofs.torture.main"),
 }
 _NOTICED_BY: Final = "Noticed by: "

@@ -145,7 +145,6 @@ def _needs_endpoint(arena: Arena) -> str:
 ORDEALS = (
     Ordeal("kill -9 of everything", kill_everything),
     Ordeal("kill -9 of the writer", _kill_writer),
-    Ordeal("kill -9 of a reader", kill("reader"), needs("reader")),
     Ordeal("kill -9 of the lexical indexer", kill("lexical indexer"), needs("lexical indexer")),
     Ordeal("kill -9 of the vector worker", kill("vector worker"), needs("vector worker")),
     Ordeal("kill -9 of an embedder worker", kill("embedder worker"), needs("embedder worker")),

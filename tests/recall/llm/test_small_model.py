@@ -13,13 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.recall.llm.client import AnswerFormat, ChatEndpoint, connect
+from nomemory.recall.llm.client import ChatEndpoint, connect
+from nomemory.recall.llm.endpoint_dialect import AnswerFormat
+from nomemory.recall.llm.fence import fence
 from nomemory.recall.llm.json_answer import BadAnswerError
-from nomemory.recall.llm.prompt import Prompt, fence
+from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.model.memory_view import Section
 from nomemory.recall.reading.answer import LOOK_UPS, answer_in, answer_schema
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(600, func_only=True)
+"""The fixture may have to download the model first, which no limit counts."""
 
 ROOT = Path(__file__).parents[3]
 NOT_INSTALLED = 3

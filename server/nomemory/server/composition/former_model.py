@@ -15,7 +15,7 @@ from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.wrappers import WatchedEmbedder
 from nomemory.server.log.position import LogPosition
 from nomemory.server.metrics.meters import Meters
-from nomemory.server.processes.watch import WatchPolicy
+from nomemory.server.processes.watchdog import WatchPolicy
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.tracing.traced import traced_embedder
@@ -97,7 +97,7 @@ def _restore(settings: Settings, record: ModelRecord, faults: StandingFaults, me
         watched.append(WatchedEmbedder(traced_embedder(model, settings)))
         return watched[0]
 
-    policy = WatchPolicy(settings.processes, faults, meters.roster)
+    policy = WatchPolicy(settings.processes, faults, meters.processes)
     embedder = choose_embedder(restored, policy, watch, meters)
     return FormerModel(restored, embedder, watched[0])
 

@@ -7,17 +7,17 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 
+from nomemory.server.composition.commit_signal import CommitSignal
 from nomemory.server.composition.log_store import LogStore
-from nomemory.server.composition.log_watch import CommitSignal
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.metrics.meters import Roster
+from nomemory.server.metrics.process_registry import ProcessRegistry
 from nomemory.server.processes.supervisor import Supervisor
-from nomemory.server.processes.watch import WatchPolicy
+from nomemory.server.processes.watchdog import WatchPolicy
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import QDRANT, VECTOR_ENGINE, VECTOR_INDEX, StandingFaults
 from nomemory.server.tracing.traced import traced_vectors
-from nomemory.server.vector.active_index import SharedVectors, VectorSpace
+from nomemory.server.vector.active_index import LimitedVectorSearch, VectorSpace, query_limit
 from nomemory.server.vector.collection import (
     qdrant_collection_of,
 )
@@ -44,14 +44,14 @@ class VectorSpaces:
         directory: has the collections.
         store: opens change feeds of the log.
         committed: notifies indexers of changes of the log.
-        roster: lists the worker processes.
+        processes: lists the worker processes.
         log_id: the log.
     """
 
     directory: DataDirectory
     store: LogStore
     committed: CommitSignal
-    roster: Roster
+    processes: ProcessRegistry
     log_id: str
 
     def build(
@@ -86,7 +86,7 @@ class VectorSpaces:
     def _index(
         self, settings: Settings, embedder: Embedder, faults: StandingFaults, stack: AsyncExitStack
     ) -> VectorIndex:
-        policy = WatchPolicy(settings.processes, faults, self.roster)
+        policy = WatchPolicy(settings.processes, faults, self.processes)
         index = choose_vector_index(settings, self.directory.vectors, embedder, policy, log_id=self.log_id)
         stack.push_async_callback(index.close)
         return index
@@ -111,6 +111,5 @@ class VectorSpaces:
 
 
 def _space(settings: Settings, embedder: Embedder, index: VectorIndex, indexer: VectorIndexer) -> VectorSpace:
-    searched = traced_vectors(index, settings)
-    shared = SharedVectors(searched, settings.reads.vectors_max)
-    return VectorSpace(indexer.collection, embedder, shared, searched, indexer)
+    vectors = LimitedVectorSearch(traced_vectors(index, settings))
+    return VectorSpace(indexer.collection, embedder, vectors, indexer, query_limit(embedder))

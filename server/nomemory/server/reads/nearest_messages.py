@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.protocol import LogReader
-from nomemory.server.message import Filter, LoggedMessage
+from nomemory.server.message import Filter
+from nomemory.server.reads.ranked import Ranked
 from nomemory.server.reads.reply_budget import fitting
 from nomemory.server.reads.speakers import Speakers
 from nomemory.server.vector.active_index import VectorSpace
@@ -28,17 +29,6 @@ _MARGIN = 8
 
 _GROWTH = 4
 _Hit = TypeVar("_Hit")
-
-
-class Ranked(NamedTuple):
-    """A message and its score."""
-
-    message: LoggedMessage
-    score: float
-
-    def order(self) -> tuple[float, int, str]:
-        """Return the sort key of the listing, for descending order."""
-        return (self.score, self.message.ts_us, self.message.message_id)
 
 
 async def best(
@@ -105,7 +95,7 @@ class NearestMessages:
             Fault: EMBEDDER_DISABLED, EMBEDDER_UNAVAILABLE or INDEX_UNAVAILABLE.
         """
         behind = await space.progress.behind(query.user_id, await self._log.user_sequence(query.user_id))
-        vector = query.vector or await space.embedder.embed_query(await self._meant(query))
+        vector = query.vector or await space.embed_query(query.user_id, await self._meant(query))
         ranked = await self._ranked(space, query, vector)
         items = ranked[: fitting((item.message for item in ranked), self._reply_max_bytes)]
         return Nearest(items, truncated=len(items) < len(ranked), behind=behind)

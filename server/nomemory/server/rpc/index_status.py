@@ -9,7 +9,7 @@ from typing import Protocol
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.server.lexical.protocol import LexicalProgress
-from nomemory.server.log.damage import Damage, LogDamage
+from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.position import FeedPosition
 from nomemory.server.log.protocol import LogCounts, LogReader
 from nomemory.server.processes.supervisor import JobFault
@@ -25,16 +25,13 @@ _NAMED_MAX = 100
 
 
 class Report(Protocol):
-    """Reports how far the log and each index are, whichever process has them."""
+    """Reports how far the log and each index are."""
 
     async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
         """Report on one user's messages; for None on those of all users whose ids begin with a prefix.
 
         No sequence exceeds that of the latest change in them.
         """
-
-    def note_damage(self, met: Damage) -> None:
-        """Take note of damage to the log that a read of another process has met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +68,6 @@ class StatusReport:
             status.coming_vector.CopyFrom(await self._vector(next_, user_id, prefix, counts.sequence))
             status.coming_embedder.CopyFrom(_embedder(next_))
         return status
-
-    def note_damage(self, met: Damage) -> None:
-        """Take note of damage to the log that a read of another process has met."""
-        self.damage.note(met)
 
     def _log(self, user_id: str | None, prefix: str, counts: LogCounts) -> pb.LogStatus:
         damaged = self.damage.messages(user_id, prefix)

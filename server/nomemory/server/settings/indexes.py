@@ -153,7 +153,7 @@ class HybridSettings(SettingsGroup):
     cache_bytes: int = Field(
         64_000_000,
         ge=0,
-        description="About how many bytes of memory each process spends on what it has read of ranked messages.",
+        description="About how many bytes of memory the server spends on what it has read of ranked messages.",
     )
     without: Fixed[str] = ""
     """Steps of the ranking that are left out, parted by spaces, to measure what they are worth."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
-from nomemory.server.admission.fair_slots import FairSlots, turn_at, waiting_elsewhere
+from nomemory.server.admission.round_robin_limit import RoundRobinLimit
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.faults import index_unavailable
 from nomemory.server.message import Filter
 from nomemory.server.vector.protocol import VectorHit, VectorSearch
 
@@ -29,6 +28,16 @@ class VectorProgress(Protocol):
         """Record that this user is being queried: their backlog goes first."""
 
 
+_LOCAL_QUERIES: Final = 2
+"""The local embedder takes one text after another. A second one is there when the first is done."""
+_REMOTE_QUERIES: Final = 64
+
+
+def query_limit(embedder: Embedder) -> RoundRobinLimit:
+    """Return the limit of the queries that an embedder gets at a time."""
+    return RoundRobinLimit(_LOCAL_QUERIES if embedder.kind == "local" else _REMOTE_QUERIES)
+
+
 @dataclass(frozen=True, slots=True)
 class VectorSpace:
     """A model and the index of its vectors.
@@ -36,19 +45,21 @@ class VectorSpace:
     Attributes:
         name: the name of the collection, which identifies the space in a server.
         embedder: the model.
-        vectors: searches the index, for a limited number of reads at a time.
-        direct: the same, for reads that have waited for their turn in another process.
+        vectors: searches the index. Users take turns.
         progress: the progress of the index.
+        queries: limits how many queries are with the embedder at a time. Users take turns.
     """
 
     name: str
     embedder: Embedder
     vectors: VectorSearch
-    direct: VectorSearch
     progress: VectorProgress
+    queries: RoundRobinLimit = field(default_factory=lambda: RoundRobinLimit(_REMOTE_QUERIES))
 
-
-_RETRY_AFTER_S = 0.1
+    async def embed_query(self, user_id: str, text: str) -> Vector:
+        """Embed a query of a user. A cancelled one leaves the queue."""
+        async with self.queries.slot(user_id):
+            return await self.embedder.embed_query(text)
 
 
 class SpaceLease:
@@ -88,7 +99,6 @@ class ServingSpace:
 
     def __init__(self, space: VectorSpace) -> None:
         self._now = SpaceLease(space)
-        self._former: SpaceLease | None = None
 
     @property
     def now(self) -> VectorSpace:
@@ -99,53 +109,37 @@ class ServingSpace:
         """Return a lease for one read."""
         return self._now
 
-    def named(self, name: str) -> VectorSpace:
-        """Return the space of that name, for a read that has begun in another process.
-
-        Raises:
-            Fault: INDEX_UNAVAILABLE, it is gone.
-        """
-        for served in (self._now, self._former):
-            if served is not None and served.space.name == name:
-                return served.space
-        message = "the vector index has been replaced by that of another model"
-        raise index_unavailable(message, retry_after_s=_RETRY_AFTER_S)
-
     async def replace(self, space: VectorSpace, longest_s: float) -> VectorSpace:
-        """Let further reads use another space; return the former one when no read uses it, or after so many seconds.
-
-        Until `forget_former` it can be had by its name.
-        """
-        former = self._former = self._now
+        """Let further reads use another space; return the former one when no read uses it, or after so many seconds."""
+        former = self._now
         self._now = SpaceLease(space)
         with suppress(TimeoutError):
             async with asyncio.timeout(longest_s):
                 await former.unused()
         return former.space
 
-    def forget_former(self) -> None:
-        """Let go of the space that was replaced."""
-        self._former = None
+
+_SEARCHES: Final = 8
+"""Searches that are with the vector index at a time."""
 
 
-class SharedVectors:
-    """Implements `VectorSearch` over another. A search that is given up leaves the queue, or is withdrawn.
+class LimitedVectorSearch:
+    """Implements `VectorSearch` over another, for a few searches at a time. Users take turns.
 
     Args:
-        within: what searches.
-        at_once: how many searches are with it at a time.
+        searched: what searches.
     """
 
-    def __init__(self, within: VectorSearch, at_once: int) -> None:
-        self._within = within
-        self._slots = FairSlots(at_once)
+    def __init__(self, searched: VectorSearch) -> None:
+        self._searched = searched
+        self._limit = RoundRobinLimit(_SEARCHES)
 
     async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
         """Return the nearest messages."""
-        async with waiting_elsewhere(), turn_at(self._slots):
-            return await self._within.search(user_id, vector, narrowed, limit)
+        async with self._limit.slot(user_id):
+            return await self._searched.search(user_id, vector, narrowed, limit)
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the stored vectors of messages' first parts."""
-        async with waiting_elsewhere(), turn_at(self._slots):
-            return await self._within.vectors(user_id, message_ids)
+        async with self._limit.slot(user_id):
+            return await self._searched.vectors(user_id, message_ids)

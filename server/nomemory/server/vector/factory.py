@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nomemory.server.cannot_start import need_extra
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.processes.watch import WatchPolicy
+from nomemory.server.processes.watchdog import WatchPolicy
 from nomemory.server.settings import Settings
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.collection import Collection, collection_of

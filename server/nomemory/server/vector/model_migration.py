@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from nomemory.server.log.position import FeedPosition
 from nomemory.server.structured_logs import get_logger
-from nomemory.server.vector.active_index import ServingSpace, VectorSpace
+from nomemory.server.vector.active_index import ServingSpace
 from nomemory.server.vector.collection_cleanup import CollectionCleanup
 from nomemory.server.vector.indexed_spaces import IndexedSpace, IndexedSpaces
 
@@ -43,7 +42,6 @@ class ModelMigration:
         log_end: the end of the message log when the server started, which an index has to reach.
         max_failing_s: how long the active model may fail while there is a next one.
         max_read_s: how long to wait for reads that use the former space.
-        announce: tells readers in other processes about the switch.
     """
 
     spaces: IndexedSpaces
@@ -52,7 +50,6 @@ class ModelMigration:
     log_end: FeedPosition
     max_failing_s: float
     max_read_s: float
-    announce: Callable[[VectorSpace], Awaitable[None]]
     _dead_letters_before: int = field(default=0, init=False)
 
     async def run(self) -> None:
@@ -102,12 +99,11 @@ class ModelMigration:
         self.spaces.promote(space, notice)
         log = _log.warning if notice else _log.info
         log("searches by meaning have changed the model", former=former.space.name, now=space.space.name)
-        await asyncio.gather(self.serving.replace(space.space, self.max_read_s), self.announce(space.space))
+        await self.serving.replace(space.space, self.max_read_s)
 
     async def _close_former(self) -> None:
         """Close the space that was replaced, now that no read uses it."""
         former = self.spaces.former
         if former is not None:
-            self.serving.forget_former()
             await former.close()
             self.spaces.former = None

@@ -13,9 +13,10 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import index_unavailable
 from nomemory.server.message import Filter
-from nomemory.server.processes.launch import Launch, WorkerError, WorkerSlowError
-from nomemory.server.processes.watch import WatchPolicy
+from nomemory.server.processes.spawn import Launch
+from nomemory.server.processes.watchdog import WatchPolicy
 from nomemory.server.processes.worker import Worker
+from nomemory.server.processes.worker_errors import WorkerError, WorkerSlowError
 from nomemory.server.standing_faults import VECTOR_ENGINE
 from nomemory.server.vector.edge.disk_space import require_space_for_copy, require_space_for_points
 from nomemory.server.vector.edge.messages import NearestQuery, ScoredPoint, ShardCall

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from nomemory.server.processes.frames import Frame
-from nomemory.server.processes.worker_pipe import WorkerPipe
+from nomemory.server.processes.ipc_protocol import Call
+from nomemory.server.processes.ipc_worker import WorkerPipe
 from nomemory.server.vector.edge.messages import NearestQuery, ShardCall
 from nomemory.server.vector.edge.open_attempts import attempt
 from nomemory.server.vector.edge.shard import Shard
@@ -26,32 +26,32 @@ class EdgeWorker:
     def __init__(self, pipe: WorkerPipe, shard: Shard) -> None:
         self._pipe = pipe
         self._shard = shard
-        self._calls: deque[Frame] = deque()
+        self._waiting: deque[Call] = deque()
 
     def run(self) -> None:
         """Work until the other end is gone (EOFError, or ConnectionError while answering)."""
         while True:
-            frames = self._pipe.receive(wait=not self._calls)
-            searches = [frame for frame in frames if isinstance(frame.request, NearestQuery)]
-            self._calls += (frame for frame in frames if not isinstance(frame.request, NearestQuery))
+            calls = self._pipe.receive(wait=not self._waiting)
+            searches = [call for call in calls if isinstance(call.request, NearestQuery)]
+            self._waiting += (call for call in calls if not isinstance(call.request, NearestQuery))
             if searches:
-                self._answer(searches, partial(self._shard.search, [frame.request for frame in searches]))
-            if self._calls:
-                frame = self._calls.popleft()
-                self._answer([frame], partial(self._call, frame.request))
+                self._answer(searches, partial(self._shard.search, [call.request for call in searches]))
+            if self._waiting:
+                call = self._waiting.popleft()
+                self._answer([call], partial(self._call, call.request))
 
     def _call(self, call: ShardCall) -> Sequence[object]:
         return [getattr(self._shard, call.method)(*call.arguments, **call.keywords)]
 
-    def _answer(self, frames: list[Frame], compute: Callable[[], Sequence[object]]) -> None:
+    def _answer(self, calls: list[Call], compute: Callable[[], Sequence[object]]) -> None:
         try:
             answers = compute()
         except Exception as error:  # noqa: BLE001 - the engine raises bare Exceptions, it has no type of its own
-            for frame in frames:
-                self._pipe.fail(frame.call_id, type(error).__name__)
+            for call in calls:
+                self._pipe.fail(call.call_id, type(error).__name__)
             return
-        for frame, answer in zip(frames, answers, strict=True):
-            self._pipe.reply(frame.call_id, answer)
+        for call, answer in zip(calls, answers, strict=True):
+            self._pipe.reply(call.call_id, answer)
 
 
 def main(descriptor: int, directory: Path, dimension: int, max_memory_bytes: int) -> None:

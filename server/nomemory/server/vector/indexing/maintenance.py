@@ -10,7 +10,7 @@ from typing import Final
 
 from nomemory.server.faults import Fault
 from nomemory.server.log.feed import Touched
-from nomemory.server.processes.launch import WorkerFailedError
+from nomemory.server.processes.worker_errors import WorkerFailedError
 from nomemory.server.standing_faults import INDEX_DAMAGED, VECTOR_INDEX, StandingFaults
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.indexing.backlog import BacklogReader

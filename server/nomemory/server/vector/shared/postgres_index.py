@@ -1,7 +1,4 @@
-"""How far the indexes by meaning are that servers of a log in PostgreSQL share, read when the log is moved away.
-
-The state of an index that several servers share, as every one of them knows it.
-"""
+"""The state of an index that several servers share, as each of them sees it."""
 
 from __future__ import annotations
 
@@ -14,9 +11,8 @@ from nomemory.server.log.position import FeedPosition, bucket_of
 from nomemory.server.log.postgres.connections import ERRORS, Database, faults
 from nomemory.server.log.postgres.rows import numbered, users_clause
 from nomemory.server.vector.hot_users import HotUsers
-from nomemory.server.vector.index_progress import DeadLetter, IndexCheckpoint, IndexerStatus
+from nomemory.server.vector.index_progress import IndexerStatus
 from nomemory.server.vector.shared.leader_lock import (
-    DEAD_LETTERS,
     LOCK_KEY,
     QUERIED_CHANNEL,
     TABLES,
@@ -25,7 +21,7 @@ from nomemory.server.vector.shared.leader_lock import (
 )
 
 if TYPE_CHECKING:
-    from nomemory.server.log.postgres.connections import Connection, Pool
+    from nomemory.server.log.postgres.connections import Pool
 
 
 _CACHED_S: Final = 2.0
@@ -158,18 +154,3 @@ class PostgresSharedIndex:
         with faults("read"):
             async with self._pool.connection() as connection:
                 return list(await connection.fetch(numbered(statement), *values))
-
-
-_ALL_CHECKPOINTS: Final = """
-SELECT collection, array_agg(checkpoint ORDER BY bucket)
-FROM index_collections JOIN index_buckets USING (collection) WHERE log = $1 GROUP BY collection
-"""
-
-
-async def filled_of(connection: Connection, log: str) -> dict[str, IndexCheckpoint]:
-    """Return what is known of each index of a log (`LogIdentity.name`), by its name on the engine's server."""
-    filled = {}
-    for collection, checkpoints in await connection.fetch(_ALL_CHECKPOINTS, log):
-        aside = [DeadLetter(*row) for row in await connection.fetch(numbered(DEAD_LETTERS), collection)]
-        filled[collection] = IndexCheckpoint(FeedPosition(tuple(checkpoints)), aside)
-    return filled

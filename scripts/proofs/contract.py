@@ -1,0 +1,69 @@
+"""The RPCs of the contract, found through its descriptors, and the outcome of a call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import grpc
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
+
+Metadata = tuple[tuple[str, str | bytes], ...]
+
+_FILES = (query_service_pb2, recall_service_pb2, server_service_pb2, ingest_service_pb2)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of a call.
+
+    Attributes:
+        visible: everything that the caller sees: replies, or the details and metadata of an error.
+        is_from_server: whether the server itself answered, not the client's library.
+        replies: in protobuf's binary format.
+    """
+
+    code: grpc.StatusCode
+    visible: bytes
+    seconds: float
+    is_from_server: bool
+    details: str = ""
+    replies: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """An RPC."""
+
+    descriptor: MethodDescriptor
+
+    @property
+    def name(self) -> str:
+        """Its name within the service."""
+        return str(self.descriptor.name)
+
+    @property
+    def path(self) -> str:
+        """Its name on the wire."""
+        return f"/{self.descriptor.containing_service.full_name}/{self.name}"
+
+    @property
+    def request_type(self) -> type[Message]:
+        """The class of its requests."""
+        return GetMessageClass(self.descriptor.input_type)
+
+    @property
+    def reply_type(self) -> type[Message]:
+        """The class of its replies."""
+        return GetMessageClass(self.descriptor.output_type)
+
+
+METHODS = {
+    method.name: Method(method)
+    for file in _FILES
+    for service in file.DESCRIPTOR.services_by_name.values()
+    for method in service.methods
+}

@@ -1,0 +1,45 @@
+"""What the outcome of a hostile call must not be: a leak, an error of the server, a hang, a lost connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import grpc
+import httpx
+
+from proofs.contract import Outcome
+from proofs.http_transport import visible_bytes
+from proofs.problem import Problem
+
+_SERVER_ERRORS = (
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNKNOWN,
+    grpc.StatusCode.DATA_LOSS,
+    grpc.StatusCode.UNIMPLEMENTED,
+)
+_EXPECTED_5XX = (503, 504)
+_SERVER_ERROR = 500
+_CHECKSUM_ERROR = "damaged"
+"""Nothing damages this log: a checksum that does not match is that of another user's message."""
+
+
+def problems_of(call: str, outcome: Outcome, canaries: Sequence[bytes]) -> Iterator[Problem]:
+    """Yield what is wrong with the outcome of a call."""
+    if any(canary in outcome.visible for canary in canaries):
+        yield Problem("leak", f"{call} → {outcome.code.name}")
+    if outcome.code in _SERVER_ERRORS:
+        yield Problem(outcome.code.name, f"{call}: {outcome.details[:200]}")
+    if outcome.code is grpc.StatusCode.DEADLINE_EXCEEDED and not outcome.is_from_server:
+        yield Problem("hang", f"{call}: no answer after {outcome.seconds:.0f} s")
+    if outcome.code is grpc.StatusCode.UNAVAILABLE and not outcome.is_from_server:
+        yield Problem("connection", f"{call}: {outcome.details[:200]}")
+    if outcome.code is grpc.StatusCode.UNAVAILABLE and _CHECKSUM_ERROR in outcome.details:
+        yield Problem("damage", f"{call}: {outcome.details[:200]}")
+
+
+def problems_of_answer(call: str, answer: httpx.Response, canaries: Sequence[bytes]) -> Iterator[Problem]:
+    """Yield what is wrong with the answer to a malformed HTTP request, which need not be one of the contract."""
+    if any(canary in visible_bytes(answer) for canary in canaries):
+        yield Problem("leak", f"{call} → {answer.status_code}")
+    if answer.status_code >= _SERVER_ERROR and answer.status_code not in _EXPECTED_5XX:
+        yield Problem("INTERNAL", f"{call} → {answer.status_code}: {answer.text[:200]}")

@@ -1,0 +1,70 @@
+"""The fuzz test notices what it is for, and draws the same requests from the same seed."""
+
+from __future__ import annotations
+
+import random
+
+import grpc
+import httpx
+import pytest
+from isolation.assertions import problems_of, problems_of_answer
+from isolation.request_generator import RequestGenerator
+
+from proofs.contract import METHODS, Outcome
+
+CANARY = b"secret"
+
+
+@pytest.mark.parametrize(
+    ("code", "visible", "is_from_server", "kind"),
+    [
+        (grpc.StatusCode.OK, b"... secret ...", True, "leak"),
+        (grpc.StatusCode.NOT_FOUND, b"secret", True, "leak"),
+        (grpc.StatusCode.INTERNAL, b"", True, "INTERNAL"),
+        (grpc.StatusCode.UNKNOWN, b"", True, "UNKNOWN"),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, b"", False, "hang"),
+        (grpc.StatusCode.UNAVAILABLE, b"", False, "connection"),
+        (grpc.StatusCode.UNAVAILABLE, b"a message of this answer is damaged", True, "damage"),
+    ],
+)
+def test_leaks_errors_and_hangs_are_problems(
+    code: grpc.StatusCode,
+    visible: bytes,
+    is_from_server: bool,  # noqa: FBT001 - a column
+    kind: str,
+) -> None:
+    outcome = Outcome(code, visible, 1.0, is_from_server, details=visible.decode())
+    assert [problem.kind for problem in problems_of("a call", outcome, [CANARY])] == [kind]
+
+
+@pytest.mark.parametrize(
+    "code", [grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE]
+)
+def test_refusals_of_the_server_are_no_problem(code: grpc.StatusCode) -> None:
+    assert not list(problems_of("a call", Outcome(code, b"no", 1.0, is_from_server=True), [CANARY]))
+
+
+@pytest.mark.parametrize(
+    ("status", "kinds"), [(200, []), (400, []), (503, []), (500, ["INTERNAL"]), (502, ["INTERNAL"])]
+)
+def test_server_errors_over_http_are_problems(status: int, kinds: list[str]) -> None:
+    found = problems_of_answer("a call", httpx.Response(status), [CANARY])
+    assert [problem.kind for problem in found] == kinds
+
+
+def test_a_leak_in_a_header_is_a_problem() -> None:
+    answer = httpx.Response(400, headers={"x-reason": CANARY.decode()})
+    assert [problem.kind for problem in problems_of_answer("a call", answer, [CANARY])] == ["leak"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_same_seed_draws_same_requests(name: str) -> None:
+    descriptor = METHODS[name].descriptor.input_type
+
+    def drawn() -> list[bytes]:
+        generator = RequestGenerator(random.Random(7), {"user_id": ["mallory"]}, 4)  # noqa: S311 - repeatable, not secret
+        return [generator.request(descriptor) for _ in range(20)]
+
+    assert drawn() == drawn()
+    if descriptor.fields:
+        assert len(set(drawn())) > 2
