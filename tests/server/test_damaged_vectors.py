@@ -8,7 +8,6 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,6 @@ from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.message import Role
 from nomemory.server.settings import Settings
 from nomemory.server.vector import factory
-from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.factory import choose_vector_index
 from nomemory.server.vector.indexing import maintenance
 from nomemory.server.vector.indexing.reconcile import ReconcileReport
@@ -146,38 +144,6 @@ def test_all_that_was_written_is_found_by_meaning_after_damage(
     harm(damaged)
     with start(settings_of(data)) as server:
         until(lambda: is_whole(server))
-
-
-@pytest.fixture
-def packing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have servers pack points when there are fewer of them than usual."""
-    monkeypatch.setattr(factory, "EdgeIndex", partial(EdgeIndex, packed_points=70))
-
-
-PACKED_DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
-    "nothing": ("edge/current", lambda _: None),
-    "the vectors": (f"{STORE}vector_storage/matrix.dat", remove),
-    "the vectors, zeroed": (f"{STORE}vector_storage/matrix.dat", zero),
-    "the users": (f"{STORE}payload_index/*-user_id-map/values_to_points.bin", zero),
-}
-
-
-@pytest.mark.usefixtures("packing")
-@pytest.mark.parametrize("damage", PACKED_DAMAGES)
-def test_all_that_was_written_is_found_after_damage_to_a_packed_segment(
-    start: Start, tmp_path: Path, damage: str
-) -> None:
-    data = tmp_path / "data"
-    with start(settings_of(data)) as server:
-        write_all(server)
-        until(lambda: is_whole(server))
-    pattern, harm = PACKED_DAMAGES[damage]
-    harm(next((data / "vectors/none-4").glob(pattern)))
-    with start(settings_of(data)) as server:
-        until(lambda: is_whole(server))
-    assert asyncio.run(check_vector_index(settings_of(data))) == ReconcileReport(
-        messages=USERS * EACH, points=USERS * EACH
-    )
 
 
 def test_an_index_of_an_earlier_layout_is_rebuilt(start: Start, written: Path, tmp_path: Path) -> None:

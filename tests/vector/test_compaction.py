@@ -10,6 +10,7 @@ import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def point(user_id: str, number: int, sequence: int | None = None) -> VectorPoint
 
 
 def opened(directory: Path) -> EdgeIndex:
-    return EdgeIndex(directory / "edge", DIMENSION, timeout_s=20, packed_points=100)
+    return EdgeIndex(directory / "edge", DIMENSION, timeout_s=20)
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +206,7 @@ def test_a_write_that_fails_in_the_copy_cancels_the_compaction(filled: Path, tmp
     shard = Shard(tmp_path / "edge", DIMENSION)
     shard.start_compaction()
     assert shard._compaction is not None
-    shard._compaction.target.upsert = _fail  # type: ignore[method-assign,assignment] # the disk is full
+    shard._compaction.target = cast("Any", FullDisk())
     with pytest.raises(OSError, match="full"):
         shard.upsert([point("u0", 20)])
     with pytest.raises(NotCompactingError):
@@ -217,8 +218,14 @@ def test_a_write_that_fails_in_the_copy_cancels_the_compaction(filled: Path, tmp
     assert versions(tmp_path) == ["1"]
 
 
-def _fail(_points: object) -> None:
-    raise OSError("the disk is full")
+class FullDisk:
+    """Stands in for the engine of the copy."""
+
+    def update(self, _operation: object) -> None:
+        raise OSError("the disk is full")
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 def test_versions_replace_each_other_in_one_step(tmp_path: Path) -> None:

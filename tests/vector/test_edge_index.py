@@ -23,7 +23,7 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.processes.ipc_protocol import Call as WorkerCall
 from nomemory.server.processes.worker_errors import WorkerUnavailableError
-from nomemory.server.vector.edge import point_store
+from nomemory.server.vector.edge import engine
 from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.edge.messages import NearestQuery, ShardCall
 from nomemory.server.vector.edge.worker import EdgeWorker
@@ -65,21 +65,20 @@ def kill(index: EdgeIndex) -> int:
 
 
 def test_missing_payload_indexes_are_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    indexes = point_store._PAYLOAD_INDEXES
+    indexes = engine._PAYLOAD_INDEXES
     with monkeypatch.context() as before:
-        before.setattr(point_store, "_PAYLOAD_INDEXES", {k: v for k, v in indexes.items() if k != METADATA})
-        store = point_store.PointStore(tmp_path / "1", DIMENSION, 100)
-        assert METADATA not in store.engine.info().payload_schema
-        store.close()
+        before.setattr(engine, "_PAYLOAD_INDEXES", {k: v for k, v in indexes.items() if k != METADATA})
+        opened = engine.open_engine(tmp_path / "1", DIMENSION)
+        assert METADATA not in opened.info().payload_schema
+        opened.close()
     for _ in range(2):
-        store = point_store.PointStore(tmp_path / "1", DIMENSION, 100)
-        assert set(store.engine.info().payload_schema) == set(indexes)
-        store.close()
+        opened = engine.open_engine(tmp_path / "1", DIMENSION)
+        assert set(opened.info().payload_schema) == set(indexes)
+        opened.close()
 
 
-@pytest.mark.parametrize("packed_points", [20_000, 16], ids=["unpacked", "packed"])
-async def test_nothing_acknowledged_is_lost_when_the_worker_is_killed(tmp_path: Path, packed_points: int) -> None:
-    index = EdgeIndex(tmp_path / "edge", DIMENSION, timeout_s=20, packed_points=packed_points)
+async def test_nothing_acknowledged_is_lost_when_the_worker_is_killed(tmp_path: Path) -> None:
+    index = EdgeIndex(tmp_path / "edge", DIMENSION, timeout_s=20)
     acknowledged: list[int] = []
 
     async def write(first: int, underway: asyncio.Event) -> None:

@@ -47,11 +47,6 @@ def edge(directory: Path) -> VectorIndex:
     return EdgeIndex(directory / "edge", DIMENSION, timeout_s=20)
 
 
-def packed_edge(directory: Path) -> VectorIndex:
-    """Return an index with many packed segments."""
-    return EdgeIndex(directory / "edge", DIMENSION, timeout_s=20, packed_points=20)
-
-
 def memory(_: Path) -> VectorIndex:
     return QdrantIndex(connect(":memory:", None, 20), "test", DIMENSION)
 
@@ -65,7 +60,7 @@ def server(_: Path) -> VectorIndex:
 Open = Callable[[Path], VectorIndex]
 
 
-@pytest.fixture(params=[edge, packed_edge, memory, server])
+@pytest.fixture(params=[edge, memory, server])
 async def index(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[VectorIndex]:
     async with opened(request.param, tmp_path) as index:
         yield index

@@ -10,30 +10,29 @@ from pathlib import Path
 
 import qdrant_edge as qdrant
 
-from nomemory.server.vector.edge.point_store import PointId, PointStore
+from nomemory.server.vector.edge.engine import PointId, open_engine, upsert
 from nomemory.server.vector.edge.stored_point import has_version, unit_vector
 from nomemory.server.vector.points import USER
 
 
 class Compaction:
-    """Fill new files from a store.
+    """Fill new files from an engine.
 
     Args:
-        source: the store in use.
+        source: the engine with the files in use.
         directory: the directory of the new files. It must not exist.
         dimension: length of a vector.
-        packed_points: number of new points that are packed together.
 
     Attributes:
-        target: the new store. Writes have to be applied to it, too.
+        target: the engine with the new files. Writes have to be applied to it, too.
     """
 
-    def __init__(self, source: PointStore, directory: Path, dimension: int, packed_points: int) -> None:
+    def __init__(self, source: qdrant.EdgeShard, directory: Path, dimension: int) -> None:
         self._source = source
         self._dimension = dimension
         self._offset: PointId | None = None
         self.directory = directory
-        self.target = PointStore(directory, dimension, packed_points)
+        self.target = open_engine(directory, dimension)
 
     def copy_page(self, limit: int) -> bool:
         """Copy the next points, in the order of their identifiers; return whether there are more.
@@ -41,10 +40,10 @@ class Compaction:
         Damaged points are left out: the comparison with the message log finds out that they are missing.
         """
         page = qdrant.ScrollRequest(limit=limit, offset=self._offset, with_payload=True, with_vector=True)
-        records, self._offset = self._source.engine.scroll(page)
+        records, self._offset = self._source.scroll(page)
         points = [point for record in records if (point := self._copy_of(record)) is not None]
         if points:
-            self.target.upsert(points)
+            upsert(self.target, points)
         return self._offset is not None
 
     def _copy_of(self, record: qdrant.Record) -> qdrant.Point | None:

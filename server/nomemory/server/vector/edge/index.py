@@ -21,7 +21,6 @@ from nomemory.server.standing_faults import VECTOR_ENGINE
 from nomemory.server.vector.edge.disk_space import require_space_for_copy, require_space_for_points
 from nomemory.server.vector.edge.messages import NearestQuery, ScoredPoint, ShardCall
 from nomemory.server.vector.edge.open_attempts import clear_attempts, mark_corrupt
-from nomemory.server.vector.edge.point_store import PACKED_POINTS
 from nomemory.server.vector.edge.shard import Shard
 from nomemory.server.vector.filter_conditions import conditions
 from nomemory.server.vector.message_hits import GROWTH, first_window, rank_messages
@@ -48,7 +47,6 @@ class EdgeIndex:
         timeout_s: how long the engine may be silent before it is killed and restarted.
         policy: how the worker is watched.
         min_free_bytes: disk space that `erase_deleted` leaves free.
-        packed_points: number of new points that are packed together.
     """
 
     def __init__(
@@ -59,14 +57,13 @@ class EdgeIndex:
         policy: WatchPolicy | None = None,
         *,
         min_free_bytes: int = 0,
-        packed_points: int = PACKED_POINTS,
     ) -> None:
         self.suspect = asyncio.Event()
         self._directory = directory
         self._dimension = dimension
         self._min_free_bytes = min_free_bytes
         policy = policy or WatchPolicy()
-        arguments = (directory, dimension, policy.processes.memory_bytes, packed_points)
+        arguments = (directory, dimension, policy.processes.memory_bytes)
         launch = Launch("nomemory.server.vector.edge.worker", tuple(map(str, arguments)))
         self._worker = Worker(launch, timeout_s, VECTOR_ENGINE, policy)
 

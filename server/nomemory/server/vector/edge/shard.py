@@ -15,8 +15,8 @@ import qdrant_edge as qdrant
 
 from nomemory.server.embedding.vector import Vector, numbers_of, vector_of
 from nomemory.server.vector.edge.compaction import Compaction
+from nomemory.server.vector.edge.engine import PointId, delete, open_engine, upsert
 from nomemory.server.vector.edge.messages import NearestQuery, ScoredPoint, UserPoints
-from nomemory.server.vector.edge.point_store import PACKED_POINTS, PointId, PointStore
 from nomemory.server.vector.edge.shard_directory import ShardDirectory
 from nomemory.server.vector.edge.stored_point import has_version, is_sound, sequence_of, unit_vector
 from nomemory.server.vector.filter_conditions import Condition, Match
@@ -41,36 +41,36 @@ class Shard:
     Args:
         root: the directory of the shard.
         dimension: length of a vector.
-        packed_points: number of new points that are packed together.
     """
 
-    def __init__(self, root: Path, dimension: int, packed_points: int = PACKED_POINTS) -> None:
+    def __init__(self, root: Path, dimension: int) -> None:
         self._directory = ShardDirectory(root)
         self._dimension = dimension
-        self._packed_points = packed_points
         self._compaction: Compaction | None = None
         self._versions: dict[PointId, tuple[int, int]] = {}
         self._directory.remove_unused()
         current = self._directory.current()
         if current is None:
             current = self._directory.new()
-            PointStore(current, dimension, packed_points).close()
+            self._engine = open_engine(current, dimension)
+            self._engine.flush()
             self._directory.switch_to(current)
-        self._store = PointStore(current, dimension, packed_points)
+        else:
+            self._engine = open_engine(current, dimension)
 
     def upsert(self, points: Sequence[VectorPoint]) -> None:
         """Store points. A point with the same user, message and part is overwritten."""
         stored = [_engine_point(point) for point in points]
         self._forget(point.id for point in stored)
-        self._store.upsert(stored)
+        upsert(self._engine, stored)
         if self._compaction is not None:
             with self._cancelling_compaction_on_failure():
-                self._compaction.target.upsert(stored)
+                upsert(self._compaction.target, stored)
 
     def remove(self, user_id: str, message_id: str, from_part: int) -> None:
         """Delete the points of a message from a part on."""
         for block in part_blocks(user_id, message_id, from_part):
-            records = self._store.engine.retrieve(list(block), with_payload=False, with_vector=False)
+            records = self._engine.retrieve(list(block), with_payload=False, with_vector=False)
             if not records:
                 return
             self._delete(records)
@@ -79,22 +79,20 @@ class Shard:
         """Delete a page of the points of versions of a user's messages; return whether there may be more."""
         versions = qdrant.FieldCondition(SEQUENCE, match=qdrant.MatchAny(list(sequences)))
         only = qdrant.Filter(must=[_of_user(user_id), versions])
-        records, _ = self._store.engine.scroll(
-            qdrant.ScrollRequest(limit=_PAGE_POINTS, filter=only, with_payload=False)
-        )
+        records, _ = self._engine.scroll(qdrant.ScrollRequest(limit=_PAGE_POINTS, filter=only, with_payload=False))
         self._delete(records)
         return len(records) == _PAGE_POINTS
 
     def search(self, queries: Sequence[NearestQuery]) -> list[list[ScoredPoint]]:
         """Answer several searches in one pass over the segments."""
         batch = qdrant.QueryBatchRequest([_query_request(query) for query in queries])
-        return [self._scored(points) for points in self._store.engine.query_batch(batch)]
+        return [self._scored(points) for points in self._engine.query_batch(batch)]
 
     def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the vectors of a version of a message, part by part from the first one."""
         vectors: list[Vector] = []
         for block in part_blocks(user_id, message_id, 0):
-            records = self._store.engine.retrieve(list(block), with_payload=[SEQUENCE], with_vector=True)
+            records = self._engine.retrieve(list(block), with_payload=[SEQUENCE], with_vector=True)
             by_id = {record.id: record for record in records}
             for part in block:
                 record = by_id.get(part)
@@ -107,7 +105,7 @@ class Shard:
     def first_vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the vectors of the first parts of messages. Messages without one are left out."""
         by_point: dict[PointId, str] = {point_id(user_id, message_id, 0): message_id for message_id in message_ids}
-        records = self._store.engine.retrieve(list(by_point), with_payload=False, with_vector=True)
+        records = self._engine.retrieve(list(by_point), with_payload=False, with_vector=True)
         stored = ((record.id, unit_vector(record, self._dimension)) for record in records)
         return {by_point[point]: vector_of(numbers) for point, numbers in stored if numbers is not None}
 
@@ -126,7 +124,7 @@ class Shard:
             with_payload=[TIME, SEQUENCE],
             with_vector=with_vectors,
         )
-        records, following = self._store.engine.scroll(page)
+        records, following = self._engine.scroll(page)
         sound = [
             sequence_of(record)
             for record in records
@@ -136,21 +134,21 @@ class Shard:
 
     def users(self) -> set[str]:
         """Return the users who have points, and perhaps some who had."""
-        facet = self._store.engine.facet(qdrant.FacetRequest(USER, limit=_MAX_USERS))
+        facet = self._engine.facet(qdrant.FacetRequest(USER, limit=_MAX_USERS))
         return {str(hit.value) for hit in facet.hits}
 
     def count(self) -> int:
         """Count the points."""
-        return self._store.engine.count(qdrant.CountRequest(exact=True))
+        return self._engine.count(qdrant.CountRequest(exact=True))
 
     def flush(self) -> None:
         """Write everything to disk."""
-        self._store.flush()
+        self._engine.flush()
 
     def start_compaction(self) -> None:
         """Start to copy the points to new files. A compaction that is under way is cancelled."""
         self.cancel_compaction()
-        self._compaction = Compaction(self._store, self._directory.new(), self._dimension, self._packed_points)
+        self._compaction = Compaction(self._engine, self._directory.new(), self._dimension)
 
     def compact(self, limit: int) -> bool:
         """Copy the next points; return whether there are more. After the last ones, switch to the new files.
@@ -170,19 +168,20 @@ class Shard:
         """Delete the new files, if a compaction is under way."""
         cancelled, self._compaction = self._compaction, None
         if cancelled is not None:
-            cancelled.target.engine.close()
+            cancelled.target.close()
             self._directory.remove_unused()
 
     def close(self) -> None:
         """Write everything to disk and close the files."""
         self.cancel_compaction()
-        self._store.close()
+        self._engine.flush()
+        self._engine.close()
 
     def _switch_to_copy(self, compaction: Compaction) -> None:
         compaction.target.flush()
         self._directory.switch_to(compaction.directory)
-        former, self._store, self._compaction = self._store, compaction.target, None
-        former.engine.close()
+        former, self._engine, self._compaction = self._engine, compaction.target, None
+        former.close()
         self._directory.remove_unused()
 
     @contextmanager
@@ -201,17 +200,17 @@ class Shard:
             self._versions.clear()
             unknown = [point.id for point in points]
         if unknown:
-            records = self._store.engine.retrieve(unknown, with_payload=[TIME, SEQUENCE], with_vector=False)
+            records = self._engine.retrieve(unknown, with_payload=[TIME, SEQUENCE], with_vector=False)
             self._versions.update((record.id, _version(record)) for record in records)
         return [(point.score, *self._versions[point.id]) for point in points]
 
     def _delete(self, records: Sequence[qdrant.Record]) -> None:
         point_ids = [record.id for record in records]
         self._forget(point_ids)
-        self._store.delete(point_ids)
+        delete(self._engine, point_ids)
         if self._compaction is not None:
             with self._cancelling_compaction_on_failure():
-                self._compaction.target.delete(point_ids)
+                delete(self._compaction.target, point_ids)
 
     def _forget(self, point_ids: Iterable[PointId]) -> None:
         for identifier in point_ids:

@@ -1,4 +1,4 @@
-"""The process of the embedded engine: `python -m … DESCRIPTOR DIRECTORY DIMENSION MEMORY_MAX PACKED_POINTS`."""
+"""The process of the embedded engine: `python -m … DESCRIPTOR DIRECTORY DIMENSION MEMORY_MAX`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class EdgeWorker:
             self._pipe.reply(call.call_id, answer)
 
 
-def main(descriptor: int, directory: Path, dimension: int, max_memory_bytes: int, packed_points: int) -> None:
+def main(descriptor: int, directory: Path, dimension: int, max_memory_bytes: int) -> None:
     """Open the shard, report that it is ready, and work.
 
     The size of files is limited to that of the memory: a damaged file can make the engine write without end.
@@ -65,7 +65,7 @@ def main(descriptor: int, directory: Path, dimension: int, max_memory_bytes: int
     try:
         ShardDirectory(directory).lock()
         with attempt(directory):
-            shard = Shard(directory, dimension, packed_points)
+            shard = Shard(directory, dimension)
     except Exception as error:  # noqa: BLE001 - as above; the text names the directory and the cause
         pipe.not_ready(str(error))
         return

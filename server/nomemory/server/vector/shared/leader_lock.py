@@ -26,7 +26,7 @@ QUERIED_CHANNEL: Final = "nomemory_queried"
 """The leader is notified here of users who are being queried. The payload: collection, line feed, user."""
 LOCK_KEY: Final = "hashtextextended('nomemory index ' || current_schema() || ' ' || ?, 0)"
 """The number of a collection's lock."""
-DEAD_LETTERS: Final = "SELECT bucket, user_id, message_id, latest, reason FROM index_aside WHERE collection = ?"
+_SELECT_DEAD_LETTERS: Final = "SELECT bucket, user_id, message_id, latest, reason FROM index_aside WHERE collection = ?"
 
 _NAME_BYTES: Final = 8
 _LOCK: Final = f"SELECT pg_try_advisory_lock({LOCK_KEY})"
@@ -133,7 +133,7 @@ class PostgresLeaderLock:
     async def checkpoint(self) -> IndexCheckpoint:
         """Return how far the index is."""
         with faults("read"):
-            rows = await self._connection.fetch(numbered(DEAD_LETTERS), self._collection)
+            rows = await self._connection.fetch(numbered(_SELECT_DEAD_LETTERS), self._collection)
             dead_letters = [DeadLetter(*row) for row in rows]
             return IndexCheckpoint(await checkpoint_of(self._connection, self._collection), dead_letters)
 

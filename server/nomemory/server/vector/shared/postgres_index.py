@@ -1,9 +1,4 @@
-"""The lock of the server that fills a shared index, and what it writes down.
-
-The lock is an advisory one of a connection. The database ends a connection that says nothing for the time of the lock,
-so that another server gets it also where the one before hangs, or is cut off. What is written down goes through the
-same connection: who has lost the lock writes nothing down.
-"""
+"""The state of an index that several servers share, as each of them sees it."""
 
 from __future__ import annotations
 
