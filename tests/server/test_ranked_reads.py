@@ -26,9 +26,9 @@ from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
 from nomemory.server.reads.nearest_messages import NearestMessages, NearestQuery
 from nomemory.server.reads.speakers import Speakers
 from nomemory.server.token_cipher import TokenCipher
-from nomemory.server.vector.active_index import VectorSpace
 from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.protocol import VectorHit, VectorPoint
+from nomemory.server.vector.vector_space import VectorSpace
 
 HEAP_BYTES = 15_000_000
 BUDGET = 3_000_000

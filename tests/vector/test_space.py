@@ -16,7 +16,7 @@ from nomemory.server.log.feed import Touched
 from nomemory.server.log.position import FeedPosition
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.settings import Settings
-from nomemory.server.vector.active_index import ServingSpace, VectorSpace
+from nomemory.server.vector.active_index import ActiveSpace
 from nomemory.server.vector.collection import collection_named, other_collections
 from nomemory.server.vector.collection_cleanup import CollectionCleanup
 from nomemory.server.vector.hot_users import HotUsers
@@ -24,6 +24,7 @@ from nomemory.server.vector.indexed_spaces import IndexedSpaces
 from nomemory.server.vector.indexing.backlog import Backlog
 from nomemory.server.vector.protocol import VectorPoint
 from nomemory.server.vector.qdrant.index import QdrantIndex, connect
+from nomemory.server.vector.vector_space import VectorSpace
 
 EAST = b"\0\0\x80?" + b"\0" * 12
 
@@ -34,7 +35,7 @@ def space(name: str) -> VectorSpace:
 
 
 async def test_what_is_replaced_is_given_back_when_its_last_read_has_ended() -> None:
-    serving = ServingSpace(space("former"))
+    serving = ActiveSpace(space("former"))
     with serving.used() as first:
         replacing = asyncio.create_task(serving.replace(space("new"), 60))
         await asyncio.sleep(0)
@@ -46,7 +47,7 @@ async def test_what_is_replaced_is_given_back_when_its_last_read_has_ended() -> 
 
 
 async def test_a_read_that_takes_too_long_is_not_waited_for() -> None:
-    serving = ServingSpace(space("former"))
+    serving = ActiveSpace(space("former"))
     with serving.used():
         assert (await serving.replace(space("new"), 0.01)).name == "former"
     assert (await serving.replace(space("newer"), 60)).name == "new"

@@ -15,7 +15,7 @@ from nomemory.server.metrics.meters import Meters
 from nomemory.server.rpc.recall_agent import Metadata, RecallHost
 from nomemory.server.rpc.recall_service import RecallService
 from nomemory.server.settings import Settings
-from nomemory.server.vector.active_index import ServingSpace
+from nomemory.server.vector.active_index import ActiveSpace
 
 _HERE = Path(skill_loader.__file__)
 _SHIPPED_SKILLS = (_HERE.parents[2] / "skills", _HERE.parents[4] / "skills")
@@ -27,7 +27,7 @@ def recall_service(
     stub: QueryStub,
     metadata: Metadata,
     stack: AsyncExitStack,
-    spaces: ServingSpace | None = None,
+    spaces: ActiveSpace | None = None,
     meters: Meters | None = None,
 ) -> RecallService:
     """Construct the service.

@@ -14,7 +14,7 @@ from nomemory.server.identity.factory import checks_credentials
 from nomemory.server.rpc.decode_recall import TURNS_MAX
 from nomemory.server.rpc.server_service import ServerService
 from nomemory.server.settings import Settings
-from nomemory.server.vector.active_index import ServingSpace
+from nomemory.server.vector.active_index import ActiveSpace
 from nomemory.v1 import server_service_pb2 as pb
 
 _QUERY, _INGEST, _RECALL = "query", "ingest", "recall"
@@ -30,7 +30,7 @@ _FEATURES: Final = {
 def server_service(
     settings: Settings,
     served: Sequence[Service],
-    spaces: ServingSpace | None = None,
+    spaces: ActiveSpace | None = None,
     reads: ReadAdmission | None = None,
 ) -> ServerService:
     """Make the service that describes a server.

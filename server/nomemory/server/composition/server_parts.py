@@ -8,7 +8,7 @@ from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.protocol import LogReader, LogWriter
 from nomemory.server.rpc.index_status import Report
-from nomemory.server.vector.active_index import ServingSpace
+from nomemory.server.vector.active_index import ActiveSpace
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,6 @@ class ServerParts:
     log: LogReader
     writer: LogWriter
     lexical: LexicalIndex
-    spaces: ServingSpace
+    spaces: ActiveSpace
     report: Report
     threads: ReadThreads

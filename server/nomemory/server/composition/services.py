@@ -37,7 +37,7 @@ from nomemory.server.server_key import FileTokenCipher
 from nomemory.server.settings import Settings
 from nomemory.server.token_cipher import WriteTokens
 from nomemory.server.tracing.traced import traced_log, traced_search, traced_words
-from nomemory.server.vector.active_index import ServingSpace
+from nomemory.server.vector.active_index import ActiveSpace
 
 
 async def make_services(
@@ -129,7 +129,7 @@ def _hybrid_search(
     )
 
 
-def _sample_reads(admission: ReadAdmission, spaces: ServingSpace, samples: Samples) -> None:
+def _sample_reads(admission: ReadAdmission, spaces: ActiveSpace, samples: Samples) -> None:
     load = admission.load()
     samples.put(catalog.READS_RUNNING, load.running)
     samples.put(catalog.READS_WAITING, load.waiting)

@@ -17,16 +17,17 @@ from nomemory.server.processes.watchdog import WatchPolicy
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import QDRANT, VECTOR_ENGINE, VECTOR_INDEX, StandingFaults
 from nomemory.server.tracing.traced import traced_vectors
-from nomemory.server.vector.active_index import LimitedVectorSearch, VectorSpace, query_limit
 from nomemory.server.vector.collection import (
     qdrant_collection_of,
 )
 from nomemory.server.vector.factory import choose_vector_index
 from nomemory.server.vector.indexed_spaces import IndexedSpace
 from nomemory.server.vector.indexing.indexer import VectorIndexer
+from nomemory.server.vector.limited_search import LimitedVectorSearch
 from nomemory.server.vector.model_record import ModelRecord, write_model_record
 from nomemory.server.vector.protocol import VectorIndex
 from nomemory.server.vector.qdrant.reachability import Reachability
+from nomemory.server.vector.vector_space import VectorSpace, query_limit
 
 VECTOR_JOB = "vector-indexer"
 """The name of an indexer's job in its supervisor."""

@@ -32,7 +32,7 @@ from nomemory.server.rpc.index_status import LEXICAL_JOB, StatusReport
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.tracing.traced import traced_changes, traced_embedder
-from nomemory.server.vector.active_index import ServingSpace
+from nomemory.server.vector.active_index import ActiveSpace
 from nomemory.server.vector.collection_cleanup import CollectionCleanup
 from nomemory.server.vector.model_migration import ModelMigration
 
@@ -82,7 +82,7 @@ async def build_parts(
     builder = VectorSpaces(directory, store, committed, meters.processes, position.identity.log_id)
     spaces = await open_spaces(settings, builder, embedder, position, faults, meters, stack)
     cleanup = CollectionCleanup(settings, directory.vectors, spaces, store.shared_index)
-    serving = ServingSpace(spaces.active.space)
+    serving = ActiveSpace(spaces.active.space)
     if spaces.active.space.embedder.kind != NoEmbedder.kind:  # without a model for a while, the indexes are kept
         migration = ModelMigration(
             spaces,

@@ -37,8 +37,8 @@ from nomemory.server.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter, LoggedMessage, Role
 from nomemory.server.reads.reply_budget import fitting, nothing_beside
-from nomemory.server.vector.active_index import VectorSpace
 from nomemory.server.vector.protocol import VectorHit
+from nomemory.server.vector.vector_space import VectorSpace
 from nomemory.text.question_reading import QuestionReading
 
 _WITHOUT_MEANING: Final = frozenset(

@@ -19,7 +19,7 @@ from nomemory.server.message import Filter
 from nomemory.server.reads.ranked import Ranked
 from nomemory.server.reads.reply_budget import fitting
 from nomemory.server.reads.speakers import Speakers
-from nomemory.server.vector.active_index import VectorSpace
+from nomemory.server.vector.vector_space import VectorSpace
 from nomemory.spans.span import span
 from nomemory.text.names import without_speakers
 

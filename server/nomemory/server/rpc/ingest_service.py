@@ -34,7 +34,7 @@ from nomemory.server.rpc.index_status import Report
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import ERASURE
 from nomemory.server.token_cipher import WriteTokens
-from nomemory.server.vector.active_index import ServingSpace
+from nomemory.server.vector.active_index import ActiveSpace
 from nomemory.v1 import ingest_service_pb2 as pb
 
 _REJECTIONS_MAX: Final = 1000
@@ -159,7 +159,7 @@ class IngestService:
     writer: LogWriter
     report: Report
     tokens: WriteTokens
-    spaces: ServingSpace
+    spaces: ActiveSpace
     settings: Settings
     full_name: str = "nomemory.v1.IngestService"
 

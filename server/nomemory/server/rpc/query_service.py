@@ -47,7 +47,8 @@ from nomemory.server.rpc.reply import (
 )
 from nomemory.server.settings import Settings
 from nomemory.server.token_cipher import WriteTokens
-from nomemory.server.vector.active_index import ServingSpace, VectorSpace
+from nomemory.server.vector.active_index import ActiveSpace
+from nomemory.server.vector.vector_space import VectorSpace
 from nomemory.v1 import query_service_pb2 as pb
 
 _ANSWERING_S = 0.05
@@ -81,7 +82,7 @@ class QueryService:
     by_meaning: NearestMessages
     hybrid: HybridMessages
     tokens: WriteTokens
-    spaces: ServingSpace
+    spaces: ActiveSpace
     settings: Settings
     full_name: str = "nomemory.v1.QueryService"
 

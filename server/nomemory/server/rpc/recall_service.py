@@ -41,7 +41,7 @@ from nomemory.server.metrics.meters import Meters
 from nomemory.server.rpc.audit import Audit
 from nomemory.server.rpc.decode_recall import RecallQuery, decode_recall
 from nomemory.server.settings import Settings
-from nomemory.server.vector.active_index import ServingSpace
+from nomemory.server.vector.active_index import ActiveSpace
 from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 
@@ -182,7 +182,7 @@ class RecallService:
     skills: SkillLibrary
     budget: Budget
     settings: Settings
-    spaces: ServingSpace | None = None
+    spaces: ActiveSpace | None = None
     meters: Meters = field(default_factory=Meters)
     full_name: str = "nomemory.v1.RecallService"
 

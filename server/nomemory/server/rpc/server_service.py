@@ -10,7 +10,7 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.api.service import ServedMethod
 from nomemory.server.identity.access import PUBLIC
 from nomemory.server.identity.caller import Scope
-from nomemory.server.vector.active_index import ServingSpace
+from nomemory.server.vector.active_index import ActiveSpace
 from nomemory.v1 import server_service_pb2 as pb
 
 
@@ -27,7 +27,7 @@ class ServerService:
 
     info: pb.GetServerInfoResponse
     reads: ReadAdmission | None = None
-    spaces: ServingSpace | None = None
+    spaces: ActiveSpace | None = None
     skills: Callable[[], Iterable[str]] = tuple
     full_name: str = "nomemory.v1.ServerService"
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from nomemory.server.faults import Fault
 from nomemory.server.processes.supervisor import JobFault
-from nomemory.server.vector.active_index import VectorSpace
 from nomemory.server.vector.indexing.indexer import VectorIndexer
 from nomemory.server.vector.protocol import VectorIndex
 from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
+from nomemory.server.vector.vector_space import VectorSpace
 
 
 @dataclass(frozen=True, slots=True)

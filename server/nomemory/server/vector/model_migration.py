@@ -8,7 +8,7 @@ from typing import Final
 
 from nomemory.server.log.position import FeedPosition
 from nomemory.server.structured_logs import get_logger
-from nomemory.server.vector.active_index import ServingSpace
+from nomemory.server.vector.active_index import ActiveSpace
 from nomemory.server.vector.collection_cleanup import CollectionCleanup
 from nomemory.server.vector.indexed_spaces import IndexedSpace, IndexedSpaces
 
@@ -45,7 +45,7 @@ class ModelMigration:
     """
 
     spaces: IndexedSpaces
-    serving: ServingSpace
+    serving: ActiveSpace
     cleanup: CollectionCleanup
     log_end: FeedPosition
     max_failing_s: float

@@ -151,7 +151,7 @@ class IndexingLeader:
             self._published = progress
 
 
-async def _wait(event: asyncio.Event, longest_s: float) -> None:
+async def _wait(event: asyncio.Event, timeout_s: float) -> None:
     with suppress(TimeoutError):
-        async with asyncio.timeout(longest_s):
+        async with asyncio.timeout(timeout_s):
             await event.wait()
