@@ -20,6 +20,7 @@ import child_process
 import grpc
 import uvloop
 
+from nomemory.server.admission.round_robin_limit import RoundRobinLimit
 from nomemory.server.cursor import Cursors, Listing
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.log.sqlite.reader import SqliteLogReader
@@ -49,7 +50,7 @@ def reads(path: Path) -> dict[str, Read]:
     def listing() -> TimeListing:
         if of_thread.listing is None:
             of_thread.listing = TimeListing(
-                SqliteLogReader(path), Cursors(TokenCipher(bytes(32), "bench"), 60.0), 3_000_000
+                SqliteLogReader(path), Cursors(TokenCipher(bytes(32), "bench"), 60.0), 3_000_000, RoundRobinLimit(1)
             )
         return of_thread.listing
 

@@ -10,7 +10,7 @@ from contract_comments import ROOT, comments, contract
 from generated_page import keep
 from usage import show_help
 
-COMMENTS: Final = ROOT / "server" / "nomemory" / "server" / "web" / "comments.json"
+COMMENTS: Final = ROOT / "server" / "nomemory" / "server" / "api" / "http" / "comments.json"
 
 if __name__ == "__main__":
     show_help(__doc__)

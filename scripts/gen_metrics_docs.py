@@ -48,12 +48,11 @@ token never scrapes. Whoever is refused gets no figures, and is counted in `nome
 No user, no content, no query and no name that a caller has chosen is ever a label or a value. Labels are methods, codes
 and reasons of the contract, and names of the server's own parts. The [audit](operating.md#the-audit) has who did what.
 
-## Several processes
+## Restarts and replicas
 
-Any process answers a scrape for all of them. It waits for the others at most a second. Counts of
-calls are sums over the processes. What a process has in hand has the label `process`. When a reader is replaced, the
-sums keep its counts of the last scrape. When the server starts again, all counts begin at 0, which `rate()` and
-`increase()` know.
+When the server starts again, all counts begin at 0, which `rate()` and `increase()` know. Scrape each replica: the
+label `instance` tells them apart, and `sum()` adds them up. `process` names the server or one of its
+[workers](operating.md#processes).
 
 Health and reflection are not counted. [Performance](performance.md#metrics-and-traces) says what counting costs.
 

@@ -10,7 +10,7 @@ from generated_page import keep
 from usage import show_help
 
 from nomemory.mcp.tools import TOOLS, Tool
-from nomemory.recall.tools.arguments import object_schema
+from nomemory.recall.tools.argument_schema import object_schema
 
 FILE = Path(__file__).parent.parent / "clients/python/nomemory/frameworks/tools.json"
 

@@ -15,7 +15,7 @@ from hypothesis import settings
 from postgres import NOT_INSTALLED, PrivatePostgres, fresh_schema, programs, shared_postgres
 from server.fleet import fleet
 
-from nomemory.server.composition.serving import freeze_heap, loading
+from nomemory.server.composition.garbage_collection import freeze_heap, loading
 from nomemory.server.logs import configure_logs
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
@@ -29,12 +29,11 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 LONGEST = (
-    "tests/vector/test_edge_shards.py",
-    "tests/server/test_model_change.py",
+    "tests/vector/test_compaction.py",
+    "tests/server/test_model_migration.py",
     "tests/vector/test_vector_index.py",
     "tests/server/test_damaged_vectors.py",
     "tests/cli/test_doctor_data.py",
-    "tests/server/test_worker_lives.py",
     "tests/proofs/test_torture.py",
     "tests/recall/llm/test_small_model.py",
     "tests/vector/test_indexer.py",
@@ -43,7 +42,7 @@ LONGEST = (
     "tests/isolation/test_foreign_requests.py",
     "tests/server/test_erased_bytes.py",
     "tests/server/test_durability.py",
-    "tests/server/test_bounds.py",
+    "tests/server/test_limits.py",
     "tests/server/test_postgres.py",
     "tests/server/test_process.py",
     "tests/cli/test_migrate_killed.py",
@@ -95,7 +94,7 @@ def two_replicas(settings: Settings, url: str, data: Path) -> Iterator[Server]:
         data.mkdir()
         shutil.copy(settings.server.data / "server.key", data)  # what one has sealed, the other opens
         with (
-            fleet(data, 1, NOMEMORY_LOG=url, NOMEMORY_DRAIN_S="0") as second,
+            fleet(data, NOMEMORY_LOG=url, NOMEMORY_DRAIN_S="0") as second,
             RoundRobinChannel([grpc.insecure_channel(target) for target in (first.target, second.target)]) as channel,
         ):
             yield Server(

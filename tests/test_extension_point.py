@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.importing.draft import Given
 from nomemory.importing.formats import IMPORTERS, named_format
+from nomemory.importing.record import Given
 from nomemory.server.embedding.factory import EMBEDDERS, choose_embedder
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.settings import Settings

@@ -42,37 +42,30 @@ def test_variables_have_distinct_names_and_are_documented() -> None:
 def test_each_variable_reaches_its_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOMEMORY_RECALL_DEADLINE_S", "2.5")
     monkeypatch.setenv("NOMEMORY_EMBEDDER", "none")
-    monkeypatch.setenv("nomemory_workers", "3")
+    monkeypatch.setenv("nomemory_page_size_max", "300")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     settings = Settings.from_environment(listen="127.0.0.1:1")
-    assert (settings.recall.deadline_s, settings.embedder.kind, settings.workers.count) == (2.5, "none", 3)
+    assert (settings.recall.deadline_s, settings.embedder.kind, settings.limits.page_size_max) == (2.5, "none", 300)
     assert (settings.openai.base_url, settings.server.listen) == ("http://127.0.0.1:9/v1", "127.0.0.1:1")
 
 
 def test_the_environment_does_not_set_what_is_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOMEMORY_ID_MAX_CHARS", "7")
     assert Settings.from_environment().limits.id_max_chars == 128
-    assert Settings.from_environment(id_max_chars=9).with_changes(workers=2).limits.id_max_chars == 9
+    assert Settings.from_environment(id_max_chars=9).with_changes(drain_s=1.0).limits.id_max_chars == 9
 
 
 def test_an_override_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NOMEMORY_WORKERS", "3")
-    settings = Settings.from_environment(workers=2)
-    assert settings.workers.count == 2
-    assert settings.with_changes(drain_s=1.0).workers.count == 2
+    monkeypatch.setenv("NOMEMORY_PAGE_SIZE_MAX", "300")
+    settings = Settings.from_environment(page_size_max=200)
+    assert settings.limits.page_size_max == 200
+    assert settings.with_changes(drain_s=1.0).limits.page_size_max == 200
 
 
 def test_all_invalid_values_are_named_at_once() -> None:
     with pytest.raises(ValidationError) as refused:
-        Settings.from_environment(workers=0, recall_read_messages=0)
+        Settings.from_environment(page_size_max=0, recall_read_messages=0)
     assert [fault["loc"][-1] for fault in refused.value.errors()] == [
-        "NOMEMORY_WORKERS",
+        "NOMEMORY_PAGE_SIZE_MAX",
         "NOMEMORY_RECALL_READ_MESSAGES",
     ]
-
-
-def test_shards_of_few_vectors_each_are_refused() -> None:
-    """Each is a process, and there are 1,024 at most."""
-    assert Settings.from_environment(vector_shard_points=1000).vector.shard_points == 1000
-    with pytest.raises(ValidationError, match="NOMEMORY_VECTOR_SHARD_POINTS"):
-        Settings.from_environment(vector_shard_points=999)

@@ -11,11 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from nomemory.importing.draft import Accepted, Given, Record, Refused
 from nomemory.importing.fields import Fields
 from nomemory.importing.files import Source
 from nomemory.importing.json_stream import records
 from nomemory.importing.jsonl import MessageLines
+from nomemory.importing.record import Accepted, Given, Record, Refused
 
 ADVERSARIAL: Final = "adversarial"
 """The category of questions that sound as if the log answered them."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from evaluation.labelled_file import LabelledDataError, Question, fault, read_messages, read_questions
 from nomemory.client.sync import Client
-from nomemory.importing.draft import Accepted
+from nomemory.importing.record import Accepted
 from nomemory.importing.upload import Upload, wait_until_indexed
 from nomemory.v1 import message_pb2
 

@@ -74,11 +74,10 @@ class Bench:
         self._loader, self._beside = (
             stack.enter_context(ProcessPoolExecutor(1, get_context("spawn"))) for _ in range(2)
         )
-        self._server = ServerProcess(root / "data", arguments.workers)
+        self._server = ServerProcess(root / "data")
         stack.callback(self._server.stop)
         self.result: Figures = {
             "size": {name: getattr(self._size, name) for name in ("messages", "users", "heavy", "vectors")},
-            "workers": arguments.workers,
             "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
             "cases": {},
             "errors": {},
@@ -307,7 +306,6 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--users", type=int, default=10_000)
     parser.add_argument("--heavy", type=int, default=100_000, help="messages of the heavy user")
     parser.add_argument("--vectors", type=int, default=100_000, help="messages that bring a vector")
-    parser.add_argument("--workers", type=int, default=1, help="`--workers` of `nomemory serve`")
     parser.add_argument("--seconds", type=float, default=2.0, help="how long each case is called")
     parser.add_argument("--cases", nargs="*", default=[], help="names of reads, or how they begin; default: all")
     parser.add_argument("--keep", type=Path, help="directory of the data; a second run finds it loaded")
@@ -317,7 +315,6 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--flood", action="store_true", help="only: what one user's flood does to another user")
     parser.add_argument("--vector-index", action="store_true", help="only: the vector index, with random vectors")
-    parser.add_argument("--shards", type=int, default=1, help="shards of that index")
     parser.add_argument(
         "--profile",
         choices=("embedded", "postgres"),
@@ -363,7 +360,7 @@ def main() -> None:
 def _measure_on_postgres(arguments: argparse.Namespace) -> None:
     size = Size(arguments.messages, arguments.users, arguments.heavy, arguments.vectors)
     with ExitStack() as stack:
-        profile = PostgresProfile(size, arguments.seconds, arguments.workers, arguments.cases, stack)
+        profile = PostgresProfile(size, arguments.seconds, arguments.cases, stack)
         profile.run()
     if arguments.json:
         arguments.json.write_text(json.dumps(profile.result, indent=1, ensure_ascii=False), encoding="utf-8")
@@ -371,7 +368,7 @@ def _measure_on_postgres(arguments: argparse.Namespace) -> None:
 
 
 def _measure_vector_index(arguments: argparse.Namespace) -> None:
-    size = IndexSize(arguments.vectors, min(arguments.heavy, arguments.vectors // 2), arguments.shards)
+    size = IndexSize(arguments.vectors, min(arguments.heavy, arguments.vectors // 2))
     with ExitStack() as stack:
         root = arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         figures = vector_index_figures(root, size, arguments.seconds)

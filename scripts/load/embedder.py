@@ -54,7 +54,7 @@ def embedder_figures(data: Path) -> dict[str, float]:
     Raises:
         TimeoutError: the backlog does not shrink.
     """
-    server = ServerProcess(data, workers=1, embedder="local")
+    server = ServerProcess(data, embedder="local")
     server.start()
     try:
         with grpc.insecure_channel(server.target) as channel:

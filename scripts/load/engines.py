@@ -16,14 +16,15 @@ from load.usage import cpu_s
 from load.vector_index import opened_index
 
 from evaluation.temporary_server import process_tree
+from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.protocol import LexicalIndex, WordSearch
+from nomemory.server.lexical.protocol import LexicalIndex, LexicalSearch
 from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.sqlite.reader import SqliteLogReader
 from nomemory.server.rpc.decode_query import decode_lexical, decode_list, decode_semantic
 from nomemory.server.settings import Settings
-from nomemory.server.vector.edge.shards import EdgeShards
+from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.v1 import query_service_pb2 as pb
 
 Call = Callable[[bytes], Awaitable[object]]
@@ -31,6 +32,7 @@ Call = Callable[[bytes], Awaitable[object]]
 _LIMIT = 51
 """What the server asks its engines for when a page of 50 is wanted: one more, to know whether there is a next page."""
 _NEAREST = 28
+_THREADS = 2
 
 
 def engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> dict[str, dict[str, float]]:
@@ -42,7 +44,9 @@ async def _engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> di
     settings = Settings.from_environment(data=data, embedder="none", embedding_dimension=DIMENSION)
     directory = DataDirectory(data)
     async with AsyncExitStack() as stack:
-        log, words = SqliteLogReader(directory.log), TantivyLexicalIndex(directory.lexical)
+        threads = ReadThreads(_THREADS)
+        stack.push_async_callback(threads.close)
+        log, words = SqliteLogReader(directory.log), TantivyLexicalIndex(directory.lexical, threads)
         stack.push_async_callback(log.close)
         stack.push_async_callback(words.close)
         figures = {
@@ -79,13 +83,13 @@ def _lexical(words: LexicalIndex, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         asked = decode_lexical(pb.LexicalSearchRequest.FromString(raw), settings)
         user_id, narrowed = asked.listing.user_id, asked.listing.narrowed
-        pinned, weights = await words.weigh(user_id, asked.query)
-        return await words.search(WordSearch(user_id, asked.query, weights, narrowed, pinned, None, _LIMIT))
+        ranking = await words.freeze(user_id, asked.query, narrowed)
+        return await words.search(LexicalSearch(user_id, asked.query, ranking, narrowed, None, _LIMIT))
 
     return call
 
 
-def _nearest(edge: EdgeShards, settings: Settings) -> Call:
+def _nearest(edge: EdgeIndex, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         asked, _ = decode_semantic(pb.SemanticSearchRequest.FromString(raw), settings, DIMENSION)
         return await edge.search(asked.user_id, asked.vector or b"", asked.narrowed, _NEAREST)
@@ -94,9 +98,9 @@ def _nearest(edge: EdgeShards, settings: Settings) -> Call:
 
 
 @asynccontextmanager
-async def _edge(directory: DataDirectory) -> AsyncIterator[EdgeShards]:
+async def _edge(directory: DataDirectory) -> AsyncIterator[EdgeIndex]:
     (backlog,) = directory.vectors.glob("*/vectors.db")
-    edge = opened_index(backlog.with_name("shard"))
+    edge = opened_index(backlog.with_name("edge"))
     try:
         yield edge
     finally:

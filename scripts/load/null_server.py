@@ -2,9 +2,9 @@
 
 It serves three times, and prints three addresses:
 
-1. the server as it is, with its interceptor (admission, deadline, log);
+1. the server as it is, with its interceptor and its pipeline;
 2. nothing but gRPC;
-3. the same guard as in 1, wrapped around the handler once and not by gRPC's interceptors on each call.
+3. the handler of 1, without gRPC's interceptors.
 
 ListMessages of `page_size` N answers N bytes.
 """
@@ -21,16 +21,16 @@ from functools import cache
 import grpc
 import uvloop
 
+from nomemory.server.api.call import CallContext
+from nomemory.server.api.grpc.adapter import MethodAdapter, RpcHandler
+from nomemory.server.api.pipeline import Pipeline
+from nomemory.server.api.service import ServedMethod
 from nomemory.server.composition.serving import serving
-from nomemory.server.identity.access import Access, Need
+from nomemory.server.identity.access import Access, RequiredScopes
 from nomemory.server.identity.caller import Scope
 from nomemory.server.identity.factory import choose_authenticator
 from nomemory.server.listen_address import Addresses, parse_listen_address
 from nomemory.server.logs import configure_logs
-from nomemory.server.overload.bounds import Bounds
-from nomemory.server.rpc.call import Call, Handler, ServedMethod
-from nomemory.server.rpc.call_lifecycle import CallLifecycle, Method
-from nomemory.server.rpc.interceptor import NoMemoryInterceptor
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as pb
 
@@ -46,7 +46,7 @@ class NullService:
 
     def methods(self) -> Mapping[str, ServedMethod]:
         """Return all methods, of which each needs what one of QueryService needs."""
-        need = Need(frozenset({Scope.QUERY}))
+        need = RequiredScopes(frozenset({Scope.QUERY}))
         return {one.name: ServedMethod(need, _answers if one.server_streaming else _answer) for one in _METHODS}
 
 
@@ -56,16 +56,12 @@ def prebuilt(size: int) -> bytes:
     return bytes(size)
 
 
-async def _answer(request: pb.ListMessagesRequest, _call: Call) -> bytes:
+async def _answer(request: pb.ListMessagesRequest, _context: CallContext) -> bytes:
     return prebuilt(request.page_size)
 
 
-async def _answers(_request: pb.ExportMessagesRequest, _call: Call) -> AsyncIterator[bytes]:
+async def _answers(_request: pb.ExportMessagesRequest, _context: CallContext) -> AsyncIterator[bytes]:
     yield prebuilt(1)
-
-
-async def _wrapped(request: pb.ListMessagesRequest, _context: object) -> bytes:
-    return prebuilt(request.page_size)
 
 
 async def _bare(raw: bytes, _context: object) -> bytes:
@@ -75,24 +71,18 @@ async def _bare(raw: bytes, _context: object) -> bytes:
 class OneHandler(grpc.GenericRpcHandler):
     """Serves every method with one handler."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: RpcHandler) -> None:
         self._handler = handler
 
-    def service(self, _handler_call_details: grpc.HandlerCallDetails) -> Handler:
+    def service(self, _handler_call_details: grpc.HandlerCallDetails) -> RpcHandler:
         """Return the handler."""
         return self._handler
 
 
-def wrapped_once(settings: Settings, access: Access) -> OneHandler:
-    """Wrap the null handler in what the interceptor does."""
-    lifecycle = CallLifecycle(access, settings.timing.deadline_default_s, settings.timing.deadline_import_s)
-    handler: Handler = grpc.unary_unary_rpc_method_handler(
-        _wrapped, pb.ListMessagesRequest.FromString, lambda reply: reply
-    )
-    method = Method("/nomemory.v1.QueryService/ListMessages", Need(frozenset({Scope.QUERY})))
-    return OneHandler(
-        NoMemoryInterceptor(lifecycle, {}, frozenset(), Bounds(settings.connections)).guarded(handler, method)
-    )
+def without_interceptor(settings: Settings, access: Access) -> OneHandler:
+    """Return the handler of the pipeline for the null service."""
+    pipeline = Pipeline([NullService()], access, settings.timing.deadline_default_s)
+    return OneHandler(MethodAdapter(pipeline, pipeline.methods[f"/{SERVICE}/ListMessages"]).handler())
 
 
 @asynccontextmanager
@@ -118,7 +108,7 @@ async def main() -> None:
             [NullService()], Addresses(parse_listen_address(settings.server.listen)), settings, access
         ) as intercepted,
         plain_server(OneHandler(grpc.unary_unary_rpc_method_handler(_bare))) as bare,
-        plain_server(wrapped_once(settings, access)) as wrapped,
+        plain_server(without_interceptor(settings, access)) as wrapped,
     ):
         print(intercepted, bare, wrapped, flush=True)
         await stop.wait()

@@ -89,19 +89,18 @@ class Place:
 class PostgresProfile:
     """One run."""
 
-    def __init__(self, size: Size, seconds: float, workers: int, wanted: Sequence[str], stack: ExitStack) -> None:
+    def __init__(self, size: Size, seconds: float, wanted: Sequence[str], stack: ExitStack) -> None:
         self._size = size
         self._seconds = seconds
         self._wanted = wanted
         self._loader = stack.enter_context(ProcessPoolExecutor(1, get_context("spawn")))
         self._database = stack.enter_context(private_postgres(_TUNING))
-        self._embedded, self._one, self._other = _servers(workers, self._database, stack)
+        self._embedded, self._one, self._other = _servers(self._database, stack)
         process = self._database.process_id
         self._alone = (Place(EMBEDDED, [self._embedded]), Place(POSTGRES, [self._one], process))
         self._together = Place(REPLICAS, [self._one, self._other], process)
         self.result: Figures = {
             "size": {name: getattr(size, name) for name in ("messages", "users", "heavy", "vectors")},
-            "workers": workers,
             "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
             "ingest": {EMBEDDED: {}, POSTGRES: {}, REPLICAS: {}},
             "growth": {},
@@ -202,14 +201,14 @@ def common_words() -> Iterator[Case]:
         yield Case(name, _SEARCH, [one.SerializeToString() for one in requests], [()])
 
 
-def _servers(workers: int, database: PrivatePostgres, stack: ExitStack) -> Sequence[ServerProcess]:
+def _servers(database: PrivatePostgres, stack: ExitStack) -> Sequence[ServerProcess]:
     """Return an embedded server and two of the database. They do not run yet."""
     root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     log = {"NOMEMORY_LOG": database.url}
     servers = [
-        ServerProcess(root / "embedded", workers),
-        ServerProcess(root / "one", workers, variables=log),
-        ServerProcess(root / "other", workers, variables=log),
+        ServerProcess(root / "embedded"),
+        ServerProcess(root / "one", variables=log),
+        ServerProcess(root / "other", variables=log),
     ]
     for server in servers:
         stack.callback(server.stop)

@@ -17,7 +17,7 @@ _COMMON = ("lexical_common_heavy", "lexical_two_common_heavy", "lexical_common_p
 
 def print_postgres_report(result: Figures) -> None:
     """Print everything."""
-    print(f"\n{result['size']}, workers {result['workers']}, {result['machine']}\n")
+    print(f"\n{result['size']}, {result['machine']}\n")
     print(
         "| case | callers | embedded: CPU ms | p50 | p99 | PostgreSQL: server CPU ms | database CPU ms | p50 | p99"
         " | calls/s: embedded | one server | two replicas |"

@@ -12,7 +12,7 @@ Figures = dict[str, Any]
 
 def print_report(result: Figures) -> None:
     """Print everything."""
-    print(f"\n{result['size']}, workers {result['workers']}, {result['machine']}\n")
+    print(f"\n{result['size']}, {result['machine']}\n")
     _print_cases(result)
     _print_pairs("ingest", result["ingest"])
     _print_pairs("memory (MB)", result["memory"])
@@ -26,7 +26,7 @@ def print_report(result: Figures) -> None:
 def print_flood(result: Figures) -> None:
     """Print what one user's flood does to another user and to health."""
     idle, floods = result["flood"]["idle"], result["flood"]["floods"]
-    print(f"\n{result['size']}, workers {result['workers']}, {result['machine']}\n")
+    print(f"\n{result['size']}, {result['machine']}\n")
     print("| flooding callers | list p50 ms | list p99 ms | health p50 ms | health p99 ms | answered | shed, failed |")
     print("|---|---|---|---|---|---|---|")
     for callers, one in {0: idle, **floods}.items():

@@ -30,7 +30,6 @@ class ServerProcess:
     """Runs `nomemory serve` with its default settings, or those of some variables, over a data directory."""
 
     data: Path
-    workers: int
     embedder: str = "none"
     variables: Mapping[str, str] = field(default_factory=dict)
     target: str = ""
@@ -41,8 +40,6 @@ class ServerProcess:
     def start(self) -> None:
         """Start, and note how long it takes until a health check is answered and a read works."""
         command = ["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
-        if self.workers > 1:
-            command += ["--workers", str(self.workers)]
         environment = {
             **os.environ,
             "NOMEMORY_DATA": str(self.data),

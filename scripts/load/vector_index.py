@@ -20,8 +20,6 @@ from load.usage import cpu_s, memory_mb, pss_mb, run_ns
 
 from nomemory.server.message import EVERYTHING, Filter, Role
 from nomemory.server.vector.edge.index import EdgeIndex
-from nomemory.server.vector.edge.layout import ShardLayout, shard_of
-from nomemory.server.vector.edge.shards import EdgeShards
 from nomemory.server.vector.protocol import VectorPoint
 
 Figures = dict[str, Any]
@@ -47,11 +45,10 @@ _REMOVED = 100
 
 @dataclass(frozen=True, slots=True)
 class IndexSize:
-    """How many vectors there are, how many of them the heavy user has, and over how many shards they are spread."""
+    """The number of vectors, and how many of them the heavy user has."""
 
     vectors: int
     heavy: int
-    shards: int
 
     @property
     def typical_users(self) -> int:
@@ -65,11 +62,11 @@ def vector_index_figures(root: Path, size: IndexSize, seconds: float) -> Figures
 
 
 async def _figures(root: Path, size: IndexSize, seconds: float) -> Figures:
-    first = root / "shard"
+    directory = root / "edge"
     figures: Figures = {}
-    if not any(path.exists() for path in ShardLayout(first).used()):
-        figures["fill"] = await _filled(first, size)
-    async with _opened(first) as index:
+    if not directory.exists():
+        figures["fill"] = await _filled(directory, size)
+    async with _opened(directory) as index:
         figures["start"] = await _start(index)
         typical = [user_name(n) for n in range(1, size.typical_users + 1)]
         figures["typical_first"] = await _search(index, typical, EVERYTHING, 1, seconds, is_first=True)
@@ -79,35 +76,27 @@ async def _figures(root: Path, size: IndexSize, seconds: float) -> Figures:
         figures["memory_after_searches_mb"] = _memory(index)
         figures["flush"] = await _flushes(index)
         if "fill" in figures:
-            figures["wipe_of_one_shard"] = await _wipe(index, seconds)
+            figures["erase_deleted"] = await _erase_deleted(index, seconds)
         figures["disk_mb"] = _disk_mb(root)
     return figures
 
 
-def opened_index(first: Path) -> EdgeShards:
-    """Open an index by the directory of its first shard."""
-
-    def open_shard(directory: Path, *, part: str) -> EdgeIndex:
-        return EdgeIndex(directory, DIMENSION, _TIMEOUT_S, part=part)
-
-    return EdgeShards(first, DIMENSION, open_shard)
+def opened_index(directory: Path) -> EdgeIndex:
+    """Open the index in a directory."""
+    return EdgeIndex(directory, DIMENSION, _TIMEOUT_S)
 
 
 @asynccontextmanager
-async def _opened(first: Path) -> AsyncIterator[EdgeShards]:
-    index = opened_index(first)
+async def _opened(directory: Path) -> AsyncIterator[EdgeIndex]:
+    index = opened_index(directory)
     try:
         yield index
     finally:
         await index.close()
 
 
-async def _filled(first: Path, size: IndexSize) -> Figures:
-    if size.shards > 1:
-        layout = ShardLayout(first)
-        layout.begin(size.shards)
-        layout.complete(size.shards)
-    async with _opened(first) as index:
+async def _filled(directory: Path, size: IndexSize) -> Figures:
+    async with _opened(directory) as index:
         began_at, stored = time.monotonic(), 0
         for points in _batches(size):
             await index.upsert(points)
@@ -118,7 +107,7 @@ async def _filled(first: Path, size: IndexSize) -> Figures:
         return {
             "vectors": stored,
             "wall_s": round(time.monotonic() - began_at, 1),
-            "engine_cpu_us_a_vector": round(1e6 * cpu_s(index.process_ids) / stored, 1),
+            "engine_cpu_us_a_vector": round(1e6 * cpu_s(_pids(index)) / stored, 1),
             "memory_mb": _memory(index),
         }
 
@@ -155,20 +144,18 @@ def _unit(vectors: Floats) -> Floats:
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype="<f4")
 
 
-async def _start(index: EdgeShards) -> Figures:
+async def _start(index: EdgeIndex) -> Figures:
     began_at = time.perf_counter()
-    await index.size()
     points = await index.count()
     return {
         "wall_s": round(time.perf_counter() - began_at, 2),
-        "cpu_s": round(cpu_s(index.process_ids), 2),
-        "processes": len(index.process_ids),
+        "cpu_s": round(cpu_s(_pids(index)), 2),
         "vectors": points,
         "memory_mb": _memory(index),
     }
 
 
-async def _searches(index: EdgeShards, name: str, users: list[str], size: IndexSize, seconds: float) -> Figures:
+async def _searches(index: EdgeIndex, name: str, users: list[str], size: IndexSize, seconds: float) -> Figures:
     lately = Filter(since_us=_BEGIN_US + size.vectors * _STEP_US * 3 // 4)
     return {
         name: await _search(index, users, EVERYTHING, 1, seconds),
@@ -178,7 +165,7 @@ async def _searches(index: EdgeShards, name: str, users: list[str], size: IndexS
 
 
 async def _search(
-    index: EdgeShards, users: list[str], narrowed: Filter, callers: int, seconds: float, *, is_first: bool = False
+    index: EdgeIndex, users: list[str], narrowed: Filter, callers: int, seconds: float, *, is_first: bool = False
 ) -> Figures:
     """Search until the time is over; each user once where it is the first time."""
     random = np.random.default_rng(_SEED + 2)
@@ -190,11 +177,10 @@ async def _search(
         at = caller
         while time.perf_counter() < end and not (is_first and at >= len(users)):
             user_id = users[at % len(users)]
-            shard = [index.process_ids[shard_of(user_id, index.shards)]] if callers == 1 else []
-            before, began_at = run_ns(shard), time.perf_counter()
+            before, began_at = run_ns(pids), time.perf_counter()
             hits = await index.search(user_id, queries[at % len(queries)], narrowed, _NEAREST)
             waits.append(1000 * (time.perf_counter() - began_at))
-            alone_ms.append((run_ns(shard) - before) / 1e6)
+            alone_ms.append((run_ns(pids) - before) / 1e6)
             if len(hits) < _NEAREST:
                 raise ValueError(f"{len(hits)} hits")
             at += callers
@@ -202,7 +188,7 @@ async def _search(
     if not is_first:
         for user_id in users:
             await index.search(user_id, queries[0], narrowed, _NEAREST)
-    pids, end = index.process_ids, time.perf_counter() + seconds
+    pids, end = _pids(index), time.perf_counter() + seconds
     before = run_ns(pids)
     await asyncio.gather(*map(call, range(callers)))
     of_all_ms = (run_ns(pids) - before) / 1e6 / len(waits)
@@ -215,39 +201,43 @@ async def _search(
     }
 
 
-async def _flushes(index: EdgeShards) -> Figures:
+async def _flushes(index: EdgeIndex) -> Figures:
     """Store a batch and flush, as the server does every few seconds."""
-    size = IndexSize(_BATCH * _FLUSHES, 0, 1)
-    waits, before = [], cpu_s(index.process_ids)
+    size = IndexSize(_BATCH * _FLUSHES, 0)
+    waits, before = [], cpu_s(_pids(index))
     for points in _batches(size):
         await index.upsert(points)
         began_at = time.perf_counter()
         await index.flush()
         waits.append(1000 * (time.perf_counter() - began_at))
-    cpu_ms = 1000 * (cpu_s(index.process_ids) - before) / len(waits)
+    cpu_ms = 1000 * (cpu_s(_pids(index)) - before) / len(waits)
     return {"max_ms": round(max(waits), 1), "cpu_ms_with_256_stored": round(cpu_ms, 1)}
 
 
-async def _wipe(index: EdgeShards, seconds: float) -> Figures:
-    """Wipe removed points out of the files, while a typical user searches."""
+async def _erase_deleted(index: EdgeIndex, seconds: float) -> Figures:
+    """Erase removed points from the files, while a typical user searches."""
     user = user_name(1)
     for number in range(_REMOVED):
         await index.remove(user, f"m{number}")
-    before, began_at = cpu_s(index.process_ids), time.perf_counter()
-    wiping = asyncio.create_task(index.wipe_removed())
+    before, began_at = cpu_s(_pids(index)), time.perf_counter()
+    erasing = asyncio.create_task(index.erase_deleted())
     beside = await _search(index, [user], EVERYTHING, 1, seconds)
-    await wiping
+    await erasing
     return {
         "vectors": await index.count(),
         "wall_s": round(time.perf_counter() - began_at, 1),
-        "cpu_s": round(cpu_s(index.process_ids) - before, 1),
+        "cpu_s": round(cpu_s(_pids(index)) - before, 1),
         "search_beside_p50_ms": beside["p50_ms"],
         "search_beside_p99_ms": beside["p99_ms"],
     }
 
 
-def _memory(index: EdgeShards) -> Figures:
-    pids = index.process_ids
+def _pids(index: EdgeIndex) -> list[int]:
+    return [] if index.process_id is None else [index.process_id]
+
+
+def _memory(index: EdgeIndex) -> Figures:
+    pids = _pids(index)
     return {"rss": round(memory_mb(pids, "Rss"), 1), **{name: round(mb, 1) for name, mb in pss_mb(pids).items()}}
 
 

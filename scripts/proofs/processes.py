@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 WRITER = "writer"
 ROLES = {
-    "reader": "composition.reader",
     "vector worker": "vector.edge.worker",
     "lexical indexer": "tantivy.indexer_worker",
     "embedder worker": "embedding.local_worker",

@@ -20,7 +20,7 @@ from proofs.processes import by_role, running
 _READY_S = 120.0
 _EXIT_S = 30.0
 _ALONE_S = 15.0
-"""How long workers may outlive their writer."""
+"""How long workers may outlive the server."""
 
 
 @dataclass(slots=True)

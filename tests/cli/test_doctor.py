@@ -21,9 +21,10 @@ from nomemory.cli.doctor.server import check_version
 from nomemory.cli.human import Human
 from nomemory.cli.output import Check, Diagnosis
 from nomemory.server import __version__
+from nomemory.server.admission.read_admission import ReadAdmission
+from nomemory.server.api.service import Service
 from nomemory.server.composition.services import make_services
 from nomemory.server.embedding.local_model import local_is_available
-from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.server_service import ServerService
 from nomemory.server.settings import Settings
 from served import Server
@@ -89,8 +90,9 @@ def test_a_server_that_tells_no_version_is_a_failure(
     own_settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def as_before(*arguments: Any) -> list[Service]:  # noqa: ANN401 - handed on
-        return [service for service in await make_services(*arguments) if not isinstance(service, ServerService)]
+    async def as_before(*arguments: Any) -> tuple[list[Service], ReadAdmission]:  # noqa: ANN401 - handed on
+        services, reads = await make_services(*arguments)
+        return [service for service in services if not isinstance(service, ServerService)], reads
 
     monkeypatch.setattr("nomemory.server.app.make_services", as_before)
     with start(own_settings) as server:

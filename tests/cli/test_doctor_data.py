@@ -126,7 +126,7 @@ def test_vectors_that_are_gone_are_told(start: Start, own_settings: Settings, ru
         return found(run("doctor", "--data", str(data), "--target", NOBODY, "--json"))["Vectors on disk"]
 
     assert vectors()["state"] == "ok"
-    for shard in (data / "vectors").glob("*/shard"):
+    for shard in (data / "vectors").glob("*/edge"):
         shutil.rmtree(shard)
     assert (vectors()["state"], "3 of 3 messages" in vectors()["finding"]) == ("fail", True)
 

@@ -18,8 +18,8 @@ from nomemory.cli.json_lines import message_record
 from nomemory.cli.terminal import utf8_line
 from nomemory.client.messages import chat_message, timestamp
 from nomemory.client.sync import Client
-from nomemory.importing.draft import Accepted, Given, Place, Record
 from nomemory.importing.jsonl import MessageLines
+from nomemory.importing.record import Accepted, Given, Place, Record
 from nomemory.server.settings import Settings
 from nomemory.v1 import message_pb2, query_service_pb2
 from served import Server

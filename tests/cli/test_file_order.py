@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from nomemory.client.messages import chat_message
 from nomemory.client.sync import Client
-from nomemory.importing.draft import Accepted, Place, Refused
-from nomemory.importing.files import FileOrder
+from nomemory.importing.file_order import FileOrder
+from nomemory.importing.record import Accepted, Place, Refused
 from served import Server
 
 BEGAN = 1_714_552_200

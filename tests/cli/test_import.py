@@ -16,10 +16,10 @@ from client.scripted import Scripted
 from rich.console import Console
 
 from nomemory.client.sync import Client
-from nomemory.importing.draft import Place, Record, Refused
 from nomemory.importing.files import Source
 from nomemory.importing.json_stream import records
 from nomemory.importing.progress import catching_up
+from nomemory.importing.record import Place, Record, Refused
 from nomemory.importing.upload import OTHER_REASONS, Upload, wait_until_indexed
 from nomemory.server.faults import Fault, Reason
 from nomemory.v1 import ingest_service_pb2, message_pb2

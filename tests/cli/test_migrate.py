@@ -1,28 +1,41 @@
-"""A log that is moved to PostgreSQL and back is the same log: nothing of it is lost, and nothing is embedded again."""
+"""A log that is migrated to PostgreSQL is the same log: nothing of it is lost, and nothing is embedded again."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
-import grpc
 import pytest
 from cli.command_line import Run
-from cli.moves import Move, Start, by_meaning, by_words, embedded, everything, fill_some, listed, rows_of, write
+from cli.message_logs import (
+    Start,
+    everything,
+    fill_some,
+    lexical_search,
+    listed_ids,
+    rows_of_database,
+    rows_of_directory,
+    semantic_search,
+    texts_embedded,
+    write,
+)
 from postgres import PrivatePostgres, execute, fresh_schema
 from server.models import DIMENSION, Models, models
 
 from nomemory.cli.doctor.data import check_data
-from nomemory.cli.migrate import shown
 from nomemory.server.data_directory import DataDirectory
+from nomemory.server.log.postgres.connections import Database
+from nomemory.server.log.postgres.schema import bring_forward
 from nomemory.server.log.protocol import LogUnusableError
+from nomemory.server.maintenance.migration import display_url
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from proofs.qdrant_stand_in import qdrant_stand_in
 from served import Server
-from talk import ids, refusal, said
+from talk import ids, said
 
 VECTOR = (1.0, *(0.0,) * (DIMENSION - 1))
 
@@ -51,216 +64,178 @@ def settings(tmp_path: Path, endpoint: Models, monkeypatch: pytest.MonkeyPatch) 
 def fill(server: Server) -> str:
     """Write messages of every kind; return the token of the last write."""
     first = said("ann", "m1", "我不吃辣，喜欢 hotpot", ts=1, name="Ann", conversation_id="c1", metadata={"lang": "zh"})
-    own = said("ann", "m2", "a vector of my own", ts=2, role=m.ROLE_ASSISTANT, embedding=VECTOR)
-    stays = said("ann", "m3", "gone in a thousand years", ts=3)
-    stays.expire_ts.FromSeconds(40_000_000_000)
-    write(server, first, own, stays, said("ann", "m4", "to be replaced", ts=4), said("ann", "m5", "deleted", ts=5))
+    with_vector = said("ann", "m2", "a vector of my own", ts=2, role=m.ROLE_ASSISTANT, embedding=VECTOR)
+    expiring = said("ann", "m3", "gone in a thousand years", ts=3)
+    expiring.expire_ts.FromSeconds(40_000_000_000)
+    to_replace, to_delete = said("ann", "m4", "to be replaced", ts=4), said("ann", "m5", "deleted", ts=5)
+    write(server, first, with_vector, expiring, to_replace, to_delete)
     write(server, *(said("bob", f"b{n}", f"message number {n}", ts=n) for n in range(30)), said("eve", "e", "x", ts=1))
-    replaced = said("ann", "m4", "takes its place", ts=6, metadata={"lang": "en", "kind": "note"})
-    server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[replaced], replace=True))
+    replacement = said("ann", "m4", "takes its place", ts=6, metadata={"lang": "en", "kind": "note"})
+    server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[replacement], replace=True))
     server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="ann", message_ids=["m5"]))
     server.ingest.EraseUser(i.EraseUserRequest(user_id="eve"))
     return write(server, said("ann", "", "named by the log", ts=7), request_id="r1").write_token
 
 
-def is_remembered(server: Server) -> bool:
+def request_is_remembered(server: Server) -> bool:
     """Return whether the request with which `fill` ended is known."""
-    again = write(server, said("ann", "", "named by the log", ts=7), request_id="r1")
-    return [one.outcome for one in again.results] == [i.WRITE_OUTCOME_UNCHANGED]
+    repeated = write(server, said("ann", "", "named by the log", ts=7), request_id="r1")
+    return [result.outcome for result in repeated.results] == [i.WRITE_OUTCOME_UNCHANGED]
 
 
 def answers(server: Server, token: str) -> list[object]:
-    """Return what a server says to questions of every kind."""
+    """Return a server's answers to queries of every kind."""
     english = q.ListMessagesRequest(user_id="ann", filter=m.Filter(metadata={"lang": "en"}))
     return [
         everything(server),
         ids(server.query.ListMessages(english).items),
         server.query.ListConversations(q.ListConversationsRequest(user_id="ann")).conversations,
-        by_words(server, "ann", "不吃辣 OR place", token),
-        by_words(server, "ann", "replaced OR deleted", token),
-        by_meaning(server, "ann", "hotpot", token),
+        lexical_search(server, "ann", "不吃辣 OR place", token),
+        lexical_search(server, "ann", "replaced OR deleted", token),
+        semantic_search(server, "ann", "hotpot", token),
     ]
 
 
-def stop_using(data: Path) -> None:
-    """Delete the log that was moved."""
-    for path in data.glob("log.db*"):
-        path.unlink()
+def migrate(run: Run, data: Path, url: str) -> None:
+    migrated = run("migrate", str(data), url)
+    assert (migrated.exit_code, "migrated and verified" in migrated.output) == (0, True), migrated.output
 
 
-def refuses(start: Start, settings: Settings, said_so: str) -> None:
-    """Expect that no server starts."""
-    with pytest.raises(LogUnusableError, match=said_so), start(settings):
-        pass
-
-
-def test_there_and_back_it_is_the_same_log(run: Run, start: Start, settings: Settings, postgres_url: str) -> None:
-    data, there = settings.server.data, settings.with_changes(log=postgres_url)
-    out, back = Move(str(data), postgres_url, settings, there), Move(postgres_url, str(data), there, settings)
+def test_migrated_log_is_the_same_log(run: Run, start: Start, settings: Settings, postgres_url: str) -> None:
+    data, migrated = settings.server.data, settings.with_changes(log=postgres_url)
     with start(settings) as server:
         token = fill(server)
         page = server.query.ListMessages(q.ListMessagesRequest(user_id="bob", page_size=10))
-        refused = out.run(run)
+        refused = run("migrate", str(data), postgres_url)
         assert (refused.exit_code, "another server uses" in refused.output) == (1, True)
         before = answers(server, token)
-        assert embedded(server) > 30
+        assert texts_embedded(server) > 30
 
-    rows = rows_of(str(data))
-    out.complete(run)
-    assert rows_of(postgres_url) == rows
-    refuses(start, settings, "Set NOMEMORY_LOG")
-    *_, looked = check_data(DataDirectory(data))
-    assert (looked.state, "were moved to PostgreSQL" in looked.advice) == ("fail", True)
-    with start(there) as server:
+    rows = rows_of_directory(data)
+    assert rows["removals"]
+    migrate(run, data, postgres_url)
+    assert rows_of_database(postgres_url) == rows
+    destination = display_url(postgres_url)
+    with pytest.raises(LogUnusableError) as error, start(settings):
+        pass
+    assert f"was migrated to {destination}. Set NOMEMORY_LOG" in str(error.value)
+    *_, check = check_data(DataDirectory(data))
+    assert (check.state, destination in check.advice) == ("fail", True)
+    with start(migrated) as server:
         assert answers(server, token) == before
         rest = server.query.ListMessages(q.ListMessagesRequest(user_id="bob", page_size=10, cursor=page.next_cursor))
         assert ids(rest.items) == [f"b{n}" for n in range(19, 9, -1)]
-        assert is_remembered(server)
-        assert embedded(server) == 0
+        assert request_is_remembered(server)
+        assert texts_embedded(server) == 0
         server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="ann", message_ids=["m3"]))
         token = write(server, said("ann", "m9", "written in the database 辣", ts=9)).write_token
-        before = answers(server, token)
-        assert embedded(server) == 1
-        busy = back.run(run)
-        assert (busy.exit_code, "another server uses" in busy.output) == (1, True)
-    away = back.run(run)
-    assert (away.exit_code, "was moved from here once" in away.output) == (1, True)
-    stop_using(data)
+        assert lexical_search(server, "ann", "database", token) == ["m9"]
+        assert texts_embedded(server) == 1
 
-    rows = rows_of(postgres_url)
-    back.complete(run)
-    assert rows_of(str(data)) == rows
-    refuses(start, there, "Start without NOMEMORY_LOG")
+
+def test_removals_wait_for_the_indexes_of_the_directory(
+    run: Run, start: Start, settings: Settings, postgres: PrivatePostgres
+) -> None:
+    url = fresh_schema(postgres)
     with start(settings) as server:
-        assert answers(server, token) == before
-        assert is_remembered(server)
-        assert embedded(server) == 0
+        fill(server)
+    migrate(run, settings.server.data, url)
+    schema, follower = url.partition("search_path=")[2], (settings.server.data / "follower").read_text()
+    followers = f'SELECT name, is_lasting FROM "{schema}".followers'  # noqa: S608 - ours
+    assert execute(postgres, followers).split() == [f"{follower}|t"]
 
 
-def test_an_index_on_a_qdrant_server_goes_on(run: Run, start: Start, settings: Settings, postgres_url: str) -> None:
-    data = settings.server.data
+def test_vector_index_on_a_qdrant_server_continues(
+    run: Run, start: Start, settings: Settings, postgres_url: str
+) -> None:
     with qdrant_stand_in() as qdrant:
-        here = settings.with_changes(qdrant_url=f"grpc://127.0.0.1:{qdrant.port}", qdrant_buckets=4)
-        there = here.with_changes(log=postgres_url)
-        with start(here) as server:
+        settings = settings.with_changes(qdrant_url=f"grpc://127.0.0.1:{qdrant.port}", qdrant_buckets=4)
+        with start(settings) as server:
             token = fill(server)
             before = answers(server, token)
-            assert embedded(server) > 30
-        Move(str(data), postgres_url, here, there).complete(run)
-        with start(there) as server:
+            assert texts_embedded(server) > 30
+        migrate(run, settings.server.data, postgres_url)
+        with start(settings.with_changes(log=postgres_url)) as server:
             assert answers(server, token) == before
-            assert embedded(server) == 0
-            token = write(server, said("ann", "m9", "written in the database", ts=9)).write_token
-            before = answers(server, token)
-            assert embedded(server) == 1
-        stop_using(data)
-        Move(postgres_url, str(data), there, here).complete(run)
-        with start(here) as server:
-            assert answers(server, token) == before
-            assert embedded(server) == 0
+            assert texts_embedded(server) == 0
+            write(server, said("ann", "m9", "written in the database", ts=9))
+            assert texts_embedded(server) == 1
 
 
-def test_a_server_that_still_runs_on_a_moved_database_takes_no_writes(
-    run: Run, start: Start, own_settings: Settings, postgres_url: str
+def test_database_with_a_log_is_refused(
+    run: Run, start: Start, own_settings: Settings, postgres: PrivatePostgres, tmp_path: Path
 ) -> None:
-    move = Move.of(own_settings, postgres_url, to_database=False)
-    with start(move.former) as server:
-        fill_some(server)
-        move.complete(run)
-        with pytest.raises(grpc.RpcError) as error:
-            write(server, said("bob", "new", "too late", ts=1))
-    refused = refusal(error.value)
-    assert (refused.reason, "was moved elsewhere" in refused.text) == ("STORAGE_UNAVAILABLE", True)
-    with start(move.later) as server:
-        assert listed(server, "bob") == ["b4", "b3", "b2", "b1", "b0"]
-
-
-def test_what_is_not_empty_is_no_target(
-    run: Run,
-    start: Start,
-    own_settings: Settings,
-    postgres: PrivatePostgres,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    one, other = own_settings, own_settings.with_changes(data=tmp_path / "other")
-    url, taken = fresh_schema(postgres), fresh_schema(postgres)
-    for settings in (one, other, other.with_changes(log=taken, data=tmp_path / "third")):
+    other = own_settings.with_changes(data=tmp_path / "other")
+    url, used = fresh_schema(postgres), fresh_schema(postgres)
+    for settings in (own_settings, other, other.with_changes(log=used, data=tmp_path / "third")):
         with start(settings) as server:
             fill_some(server)
-    Move.of(one, url, to_database=True).interrupt(run, monkeypatch, "prepare")
-    for source, target, said_so in (
-        (other.server.data, url, "the unfinished copy of another log"),
-        (other.server.data, taken, "a message log in the database already"),
-        (taken, other.server.data, "belongs to another message log"),
-        (tmp_path / "nothing", url, "no messages to move"),
-        (fresh_schema(postgres), tmp_path / "new", "no messages to move"),
-        (url, tmp_path / "new", "unfinished copy itself"),
+    migrate(run, own_settings.server.data, url)
+    for data, target, message in (
+        (other.server.data, url, "already has a message log"),
+        (other.server.data, used, "already has a message log"),
+        (own_settings.server.data, used, f"was migrated to {display_url(url)} and cannot be migrated again"),
+        (tmp_path / "nothing", url, "no messages to migrate"),
     ):
-        refused = run("migrate", "--from", str(source), "--to", str(target))
-        assert (refused.exit_code, said_so in refused.output) == (1, True), refused.output
+        refused = run("migrate", str(data), target)
+        assert (refused.exit_code, message in refused.output) == (1, True), refused.output
+    with start(other) as server:
+        assert len(listed_ids(server, "bob")) == 5
 
 
-def test_indexes_that_may_have_missed_removals_are_not_taken_over(
+def test_log_with_damaged_messages_is_not_migrated(
     run: Run, start: Start, own_settings: Settings, postgres_url: str
 ) -> None:
-    data, there = own_settings.server.data, own_settings.with_changes(log=postgres_url)
-    with start(there) as server:
-        fill_some(server)
-    (data / "follower").unlink()
-    refused = run("migrate", "--from", postgres_url, "--to", str(data))
-    assert (refused.exit_code, "may have missed removals" in refused.output) == (1, True), refused.output
-    with start(there.with_changes(data=data.with_name("other"))) as server:
-        assert len(listed(server, "bob")) == 5
-
-
-def test_damaged_messages_are_named_and_the_log_stays(
-    run: Run, start: Start, own_settings: Settings, postgres_url: str
-) -> None:
-    move, data = Move.of(own_settings, postgres_url, to_database=True), own_settings.server.data
-    with start(move.former) as server:
+    data = own_settings.server.data
+    with start(own_settings) as server:
         fill_some(server)
     log = data / "log.db"
     log.write_bytes(log.read_bytes().replace(b"message number 3", b"message number 8"))
-    for _ in range(2):
-        refused = move.run(run)
-        assert refused.exit_code == 1
-        assert "Damaged: message b3 of user bob, change 4" in refused.output
-        assert "--delete-damaged" in refused.output
-        assert "message number" not in refused.output
+    refused = run("migrate", str(data), postgres_url)
+    assert refused.exit_code == 1
+    assert "messages with a wrong checksum: 1." in refused.output
+    assert "message number" not in refused.output
     run("doctor", "--data", str(data), "--delete-damaged")
-    move.complete(run)
-    with start(move.later) as server:
-        assert listed(server, "bob") == ["b4", "b2", "b1", "b0"]
+    migrate(run, data, postgres_url)
+    with start(own_settings.with_changes(log=postgres_url)) as server:
+        assert listed_ids(server, "bob") == ["b4", "b2", "b1", "b0"]
 
 
-def test_a_difference_keeps_the_log_where_it_is(
-    run: Run, start: Start, own_settings: Settings, postgres: PrivatePostgres, monkeypatch: pytest.MonkeyPatch
+def test_copy_that_differs_is_discarded(
+    run: Run, start: Start, own_settings: Settings, postgres: PrivatePostgres
 ) -> None:
-    url = fresh_schema(postgres)
-    move, schema = Move.of(own_settings, url, to_database=True), url.partition("search_path=")[2]
-    with start(move.former) as server:
+    data, url = own_settings.server.data, fresh_schema(postgres)
+    schema = url.partition("search_path=")[2]
+    with start(own_settings) as server:
         fill_some(server)
-    move.interrupt(run, monkeypatch, "prepare")
-    execute(postgres, f"UPDATE \"{schema}\".messages SET role = 2 WHERE message_id = 'b3'")  # noqa: S608 - ours
-    refused = move.run(run)
-    assert (refused.exit_code, "Differs: messages: as many in both" in refused.output) == (1, True), refused.output
-    with start(move.former) as server:
-        assert len(listed(server, "bob")) == 5
-    move.complete(run)
+    asyncio.run(bring_forward(Database(url)))
+    execute(
+        postgres,
+        f"""
+        CREATE FUNCTION "{schema}".damage() RETURNS trigger LANGUAGE plpgsql AS
+          $$ BEGIN NEW.role := 2; RETURN NEW; END $$;
+        CREATE TRIGGER damage BEFORE INSERT ON "{schema}".messages FOR EACH ROW EXECUTE FUNCTION "{schema}".damage()
+        """,
+    )
+    refused = run("migrate", str(data), url)
+    assert refused.exit_code == 1
+    assert "table messages: 5 rows were read and 5 stored, and their digests differ" in refused.output
+    with start(own_settings) as server:
+        assert len(listed_ids(server, "bob")) == 5
+    execute(postgres, f'DROP TRIGGER damage ON "{schema}".messages')
+    migrate(run, data, url)
 
 
-def test_the_tables_are_as_a_server_makes_them(
+def test_tables_have_the_indexes_that_a_server_makes(
     run: Run, start: Start, own_settings: Settings, postgres: PrivatePostgres, tmp_path: Path
 ) -> None:
-    made, moved = fresh_schema(postgres), fresh_schema(postgres)
+    made, migrated = fresh_schema(postgres), fresh_schema(postgres)
     with start(own_settings.with_changes(log=made, data=tmp_path / "other")):
         pass
-    move = Move.of(own_settings, moved, to_database=True)
-    with start(move.former) as server:
+    with start(own_settings) as server:
         fill_some(server)
-    move.complete(run)
-    assert indexes(postgres, made) == indexes(postgres, moved)
+    migrate(run, own_settings.server.data, migrated)
+    assert indexes(postgres, made) == indexes(postgres, migrated)
 
 
 def indexes(postgres: PrivatePostgres, url: str) -> str:
@@ -269,26 +244,27 @@ def indexes(postgres: PrivatePostgres, url: str) -> str:
     return execute(postgres, statement).replace(schema, "schema")
 
 
-def test_the_database_may_be_named_by_the_environment_and_its_password_is_not_shown(
+def test_url_may_come_from_the_environment_and_its_password_is_not_shown(
     run: Run, start: Start, own_settings: Settings, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = str(own_settings.server.data)
     with start(own_settings) as server:
         fill_some(server)
-    monkeypatch.setenv("NOMEMORY_LOG", postgres_url.replace("nomemory@", "nomemory:secret@"))
-    copied = run("migrate", "--from", data)
-    assert (copied.exit_code, "secret" in copied.output) == (0, False)
     monkeypatch.setenv("NOMEMORY_LOG", "postgresql://nomemory:secret@127.0.0.1:1/none")
-    away = run("migrate", "--from", data)
-    assert (away.exit_code, "secret" in away.output) == (1, False)
+    unreachable = run("migrate", data)
+    assert (unreachable.exit_code, "secret" in unreachable.output) == (1, False)
+    monkeypatch.setenv("NOMEMORY_LOG", postgres_url.replace("nomemory@", "nomemory:secret@"))
+    migrated = run("migrate", data)
+    assert (migrated.exit_code, "secret" in migrated.output) == (0, False)
+    assert b"secret" not in (own_settings.server.data / "log.db").read_bytes()
     monkeypatch.delenv("NOMEMORY_LOG")
-    for arguments in (("--from", data), ("--from", data, "--to", data), ()):
+    for arguments in ((data,), (data, data), ()):
         assert run("migrate", *arguments).exit_code == 2
 
 
-def test_no_piece_of_a_password_is_shown() -> None:
+def test_displayed_url_has_no_password() -> None:
     for url in ("postgresql://u:se@cret@db:5432/name?sslmode=off", "postgres://u:cret@db:5432/name?password=cret"):
-        assert shown(url) == "postgresql://db:5432/name"
-    assert shown("postgresql://u:cret@db/name?search_path=memory") == "postgresql://db/name (memory)"
+        assert display_url(url) == "postgresql://db:5432/name"
+    assert display_url("postgresql://u:cret@db/name?search_path=memory") == "postgresql://db/name (memory)"
     for url in ("postgresql://u:se/cret@db/name", "postgresql://u:se?cret@db/name", "postgresql://u:se#cret@db/name"):
-        assert shown(url) == "the database"
+        assert display_url(url) == "the database"

@@ -7,7 +7,7 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from nomemory.client.sync import Client
-from nomemory.server.readers.readers import reader_numbers
 from nomemory.server.settings import Settings
 from served import Server
 from talk import address_in
@@ -25,17 +24,9 @@ SERVE = [sys.executable, "-c", "from nomemory.cli.main import main; main()", "se
 Start = Callable[[Settings], AbstractContextManager[Server]]
 
 
-UNABLE_TO_START_READERS = [sys.executable, "-c", """
-from nomemory.cli import serve
-from nomemory.cli.main import main
-del serve.start_readers
-main()
-""", "serve"]  # fmt: skip
-
-
-def refusal(*arguments: str, serve: Sequence[str] = SERVE) -> str:
+def refusal(*arguments: str) -> str:
     """Return what is said by a server that does not start."""
-    done = subprocess.run([*serve, *arguments], capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run([*SERVE, *arguments], capture_output=True, text=True, check=False, timeout=30)
     assert (done.returncode, done.stdout) == (1, "")
     return done.stderr
 
@@ -108,15 +99,6 @@ def test_a_port_that_is_taken_is_refused_in_a_line(server: Server, tmp_path: Pat
     assert said.splitlines()[-1] == f"Error: cannot listen on {server.target}: is the port taken?"
 
 
-def test_what_is_taken_is_said_before_further_processes_are_started(server: Server, tmp_path: Path) -> None:
-    for data, listen, reason in (
-        (server.settings.server.data, "127.0.0.1:0", f"another server uses {server.settings.server.data}"),
-        (tmp_path, server.target, f"cannot listen on {server.target}: is the port taken?"),
-    ):
-        taken = ("--workers", "3", "--data", str(data), "--listen", listen)
-        assert refusal(*taken, serve=UNABLE_TO_START_READERS) == f"Error: {reason}\n"
-
-
 @pytest.mark.parametrize(
     ("file", "content", "reason"),
     [
@@ -146,12 +128,3 @@ def test_a_log_that_was_cut_short_is_refused_in_a_line(own_settings: Settings, s
     said = refusal("--data", str(own_settings.server.data), "--listen", "127.0.0.1:0")
     assert said.startswith(f"Error: the message log {log} cannot be used: ")
     assert "Traceback" not in said
-
-
-def test_a_server_that_only_recalls_starts_no_further_processes() -> None:
-    asked = [*SERVE, "--recall-only", "--query", "127.0.0.1:1", "--workers", "3"]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=30)
-    assert done.returncode == 2
-    assert "is one process" in done.stderr
-    for_all = Settings.from_environment(recall_query_target="127.0.0.1:1", workers=3)
-    assert list(reader_numbers(for_all)) == []

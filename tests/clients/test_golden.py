@@ -13,7 +13,7 @@ from google.protobuf.json_format import ParseDict
 
 from nomemory.mcp.results import Messages
 from nomemory.mcp.tools import TOOLS
-from nomemory.recall.tools.arguments import unknown_arguments
+from nomemory.recall.tools.argument_parsing import unknown_arguments
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 from proofs.conformance.client_runners import CLIENT_RUNNERS, SCENARIO
 from proofs.conformance.expectation import disagreements, faults

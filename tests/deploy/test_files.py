@@ -268,7 +268,6 @@ def test_the_values_of_the_page_fit_the_schema() -> None:
     [
         {"keys": {"secret": "x"}},
         {"settings": {"nomemory_data": "x"}},
-        {"workers": 0},
         {"replicas": 2},
         {"replicas": 2, "log": {"existingSecret": "memory-postgres"}},
         {"replicas": 2, "log": {"existingSecret": ""}, "serverKey": {"existingSecret": "memory-server-key"}},

@@ -25,6 +25,7 @@ CONFIGURATION = Path(__file__).parent.parent.parent / "deploy" / "haproxy" / "ha
 STRANGER = "127.0.0.2"
 """Attackers have an address of their own, as they have outside."""
 MOST_OF_AN_ADDRESS = 100
+ATTEMPTS = 400
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 """What every client of gRPC says first."""
 
@@ -126,14 +127,14 @@ def test_the_configuration_is_valid() -> None:
 def test_strangers_that_were_refused_and_stay_keep_nobody_out(front: Front) -> None:
     request = b"GET /v1/users/lin/messages HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
     with ExitStack() as hold:
-        held = strangers(hold, front.http, MOST_OF_AN_ADDRESS + 30, request)
+        held = strangers(hold, front.http, ATTEMPTS, request)
         assert 0 < len(held) <= MOST_OF_AN_ADDRESS
         front.lists()
 
 
 def test_connections_of_grpc_that_say_nothing_keep_nobody_out(front: Front) -> None:
     with ExitStack() as hold:
-        held = strangers(hold, front.grpc, MOST_OF_AN_ADDRESS + 30, GREETING)
+        held = strangers(hold, front.grpc, ATTEMPTS, GREETING)
         assert 0 < len(held) <= MOST_OF_AN_ADDRESS
         front.lists()
 

@@ -13,7 +13,7 @@ from documentation.blocks import of_page
 
 from nomemory.client import Client
 from nomemory.server import app
-from nomemory.server.rpc.host_interceptors import HostInterceptors
+from nomemory.server.api.host_interceptors import HostInterceptors
 from nomemory.server.settings import Settings
 from served import started
 
@@ -45,15 +45,16 @@ def test_its_interceptors_fit() -> None:
     (program,) = (block.text for block in of_page(PAGE, "python"))
     given: list[object] = []
 
-    class Mine(grpc.aio.ServerInterceptor):
+    class Tracing(grpc.aio.ServerInterceptor):
         async def intercept_service(self, continuation: object, details: object) -> None:
-            """Stand where a host's interceptor stands."""
+            """Stand where an interceptor of the page stands."""
 
     def serve(settings: Settings, *, interceptors: object) -> None:
         given.extend((settings, interceptors))
 
     program = program.replace(f"from {app.__name__} import serve\n", "")
-    names: dict[str, Any] = {"Tracing": Mine, "Quota": Mine, "serve": serve}
+    names: dict[str, Any] = {"Tracing": Tracing, "is_over_quota": lambda _caller: False, "serve": serve}
     exec(program, names)  # noqa: S102 - the page's own program
-    assert isinstance(names["interceptors"](), HostInterceptors)
-    assert given[1] is names["interceptors"]
+    (passed,) = given[1:]
+    assert isinstance(passed, HostInterceptors)
+    assert [len(passed.grpc), len(passed.before_handler)] == [1, 1]

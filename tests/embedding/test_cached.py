@@ -11,7 +11,7 @@ from nomemory.server.embedding.protocol import TextRefusedError, unavailable
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.wrappers import CachedEmbedder
 from nomemory.server.faults import Fault
-from nomemory.server.vector.indexing.applier import DocumentVectors
+from nomemory.server.vector.indexing.document_vectors import DocumentVectors
 
 
 class CountingEmbedder:
@@ -61,7 +61,7 @@ async def test_a_query_is_embedded_once_until_it_is_the_one_not_asked_for_longes
     assert embedder.asked == ["a", "b", "c", "b"]
 
 
-async def test_a_failure_is_not_kept() -> None:
+async def test_a_failure_is_not_cache() -> None:
     embedder = CountingEmbedder()
     embedder.is_down = True
     cached = CachedEmbedder(embedder, 10)
@@ -72,7 +72,7 @@ async def test_a_failure_is_not_kept() -> None:
     assert embedder.asked == ["a", "a"]
 
 
-async def test_nothing_is_kept_where_there_is_no_room() -> None:
+async def test_nothing_is_cache_where_there_is_no_room() -> None:
     embedder = CountingEmbedder()
     cached = CachedEmbedder(embedder, 0)
     assert await cached.embed_query("a") == await cached.embed_query("a") == b"a"
@@ -110,7 +110,7 @@ async def test_a_refused_text_is_remembered_and_the_others_are_embedded() -> Non
     assert embedder.calls[-1] == ["a", "d"]
 
 
-async def test_what_was_embedded_before_an_interruption_or_a_fault_is_kept() -> None:
+async def test_what_was_embedded_before_an_interruption_or_a_fault_is_cache() -> None:
     embedder = CountingEmbedder()
     vectors = DocumentVectors(embedder, 1, 10)
     assert not await vectors.embed(["a", "b"], lambda: True)
@@ -122,11 +122,11 @@ async def test_what_was_embedded_before_an_interruption_or_a_fault_is_kept() -> 
     assert embedder.calls == [["a"], ["b"], ["b"]]
 
 
-async def test_only_the_latest_document_vectors_are_kept() -> None:
+async def test_only_the_latest_document_vectors_are_cache() -> None:
     embedder = CountingEmbedder()
     vectors = DocumentVectors(embedder, 10_000, 10)
     await vectors.embed([str(number) for number in range(3000)], never)
-    assert len(vectors._kept) == 1024
+    assert len(vectors._cache) == 1024
 
 
 async def test_a_query_that_nobody_waits_for_any_more_is_withdrawn() -> None:

@@ -19,7 +19,6 @@ def result() -> dict[str, Any]:
     ratios = {"cpu": 1.1, "p50": 1.3}
     return {
         "size": {"messages": 20},
-        "workers": 1,
         "machine": {},
         "cases": {name: {"16": places} for name in ("list_typical", "lexical_common_heavy", "recall_heavy")},
         "ingest": {name: {"write_per_s": 4000, "import_per_s": 2000} for name in (EMBEDDED, POSTGRES)},

@@ -12,7 +12,8 @@ pytest.importorskip("langgraph.store.base", reason="scripts/check_frameworks ins
 
 from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp
 
-from nomemory.frameworks.langgraph_store import MemoryStore, NotAMessageError
+from nomemory.frameworks.langgraph_items import NotAMessageError
+from nomemory.frameworks.langgraph_store import MemoryStore
 
 ROOT, TRIP = ("memories",), ("memories", "trip")
 

@@ -16,7 +16,8 @@ from openai.types.chat import ChatCompletionFunctionToolParam
 from pydantic import TypeAdapter
 
 from nomemory.client import Client
-from nomemory.frameworks.tools import MemoryTools, ToolCallError
+from nomemory.frameworks.tool_arguments import ToolCallError
+from nomemory.frameworks.tools import MemoryTools
 from nomemory.mcp.tools import TOOLS
 from nomemory.server.faults import Fault, Reason
 from nomemory.v1 import ingest_service_pb2 as ingest

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from lexical.shelf import message, shelved
 
 from nomemory.server.hybrid import timeline as timelines
 from nomemory.server.hybrid.timeline import Timeline, timeline
-from nomemory.server.hybrid.word_scores import Found, found_in, read_in
+from nomemory.server.hybrid.word_scores import found_in, read_in
 from nomemory.server.message import EVERYTHING, LoggedMessage
 from nomemory.server.wire import encode
 from nomemory.text.analysis import streams
@@ -45,10 +44,6 @@ def texts(count: int, seed: int) -> list[str]:
     return [*(" ".join(rng.choices(WORDS, k=rng.randrange(6))) for _ in range(count)), LONG]
 
 
-def read_now(line: Timeline, terms: Sequence[str]) -> Mapping[str, Found]:
-    return asyncio.run(read_in(line, terms))
-
-
 def line_of(some: list[str], known: Timeline | None = None) -> Timeline:
     made = (message("u", text, ts_us=at) for at, text in enumerate(some, 1))
     return timeline([LoggedMessage("u", f"m{at}", at, at, encode(one)) for at, one in enumerate(made, 1)], known)
@@ -63,12 +58,12 @@ def test_what_is_read_is_what_the_index_says(tmp_path: Path, seed: int) -> None:
         shelf.put(*(message("u", text) for text in some))
         shelf.put(message("another", " ".join(WORDS)))
         looked_up = found_in(line, dict(zip(terms, shelf.postings("u", terms, EVERYTHING, 1000), strict=True)))
-    read = read_now(line, terms)
+    read = read_in(line, terms)
     assert {term: (one.count, sorted(one.places)) for term, one in looked_up.items()} == {
         term: (one.count, one.places.tolist()) for term, one in read.items()
     }
     assert read["coda"].places.tolist() == [len(some) - 1]
-    assert read_now(line, []) == {}
+    assert read_in(line, []) == {}
 
 
 def test_what_is_long_is_looked_up() -> None:
@@ -81,10 +76,10 @@ def test_a_message_is_analysed_once_though_the_talk_goes_on(monkeypatch: pytest.
     some, analysed = texts(20, 1), list[str]()
     monkeypatch.setattr(timelines, "streams", _noting(analysed))
     before = line_of(some)
-    read_now(before, ["tea"])
-    read_now(before, ["coda"])
+    read_in(before, ["tea"])
+    read_in(before, ["coda"])
     after = line_of([*some, "tea at last"], before)
-    assert read_now(after, ["tea"])["tea"].places[-1] == len(some)
+    assert read_in(after, ["tea"])["tea"].places[-1] == len(some)
     assert sorted(analysed) == sorted([*some, "tea at last"])
 
 

@@ -20,8 +20,8 @@ CANARY = "zanzibarcanary"
 
 
 def test_nothing_that_was_said_or_asked_is_logged(tmp_path: Path) -> None:
-    with fleet(tmp_path / "data", 1) as alone:
-        channel = alone.open.enter_context(grpc.insecure_channel(alone.target))
+    with fleet(tmp_path / "data") as alone:
+        channel = alone.channel()
         message = said("u", "m", f"{CANARY} said so", name=f"{CANARY}-name", embedding=EAST)
         written = IngestServiceStub(channel).WriteMessages(i.WriteMessagesRequest(messages=[message]))
         query = QueryServiceStub(channel)

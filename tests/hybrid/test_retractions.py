@@ -11,7 +11,7 @@ from hybrid.asking import DAY, ask, chat, delete, found, until, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nomemory.recall.model.evidence import EnoughRule
+from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.server.settings import Settings
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from identity.calls import Metadata, bearer, recall, refused
 
+from nomemory.server.api.call import CallContext
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.access import UNADMITTED, BoundUser, bind_user, is_usable_id
 from nomemory.server.identity.caller import LOCAL, Caller, Scope
-from nomemory.server.rpc.call import Call
+from nomemory.server.identity.user_binding import BoundUser, bind_user, is_valid_user_id
 
 if TYPE_CHECKING:
     from identity.guarded import Guarded
@@ -64,7 +64,7 @@ def test_who_vouches_for_the_user() -> None:
 def test_a_name_is_taken_as_it_is_or_not_at_all(name: str) -> None:
     raw = name.encode()
     metadata = (("x-user-id-bin", raw),)
-    if is_usable_id(name, 128):
+    if is_valid_user_id(name, 128):
         assert bind_user(SERVICE, metadata, 128).user_id == name
         assert 0 < len(name.strip()) <= len(name) <= 128
     else:
@@ -86,5 +86,5 @@ def test_a_users_token_binds_its_own_user_whatever_is_said(metadata: list[tuple[
 
 def test_a_call_that_was_not_bound_has_no_user() -> None:
     with pytest.raises(Fault) as error:
-        Call("id", time.monotonic(), UNADMITTED).bound_user()
+        CallContext("id", time.monotonic()).bound_user()
     assert error.value.reason == Reason.ERROR_REASON_USER_NOT_BOUND

@@ -10,19 +10,19 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf import descriptor_pool
-from identity.calls import READS, Metadata, bearer, listing, recall, refused, status, write
+from identity.calls import READS, Metadata, bearer, listing, recall, refused, write
 from identity.guarded import Guarded, small
 from identity.issuer import AUDIENCE, ISSUER, SECRET, token
 from identity.keyring import Keyring
 from identity.logged import logging_to
-from server.fleet import fleet
 
+from nomemory.server.api.call import CallContext
+from nomemory.server.api.service import ServedMethod
 from nomemory.server.composition.serving import serving
-from nomemory.server.identity.access import Access, Need
+from nomemory.server.identity.access import Access, RequiredScopes
 from nomemory.server.identity.caller import Caller, Scope
 from nomemory.server.identity.namespace import Namespace
 from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
@@ -124,18 +124,6 @@ def test_fields_that_a_mask_leaves_out_stay_out(confined: Guarded, user: str) ->
     assert (message.user_id, message.message_id, message.content) == ("", "m1", "tea")
 
 
-def test_readers_in_processes_of_their_own_count_the_namespace_only(tmp_path: Path, user: str) -> None:
-    keyring = Keyring(tmp_path / "keys.json")
-    own, other = (bearer(keyring.key("ingest", "query", namespace=name)) for name in ("acme", "other"))
-    with fleet(tmp_path / "data", 2, NOMEMORY_API_KEYS=str(keyring.path)) as processes:
-        for channel in processes.channels().values():
-            write(channel, user, own)
-            write(channel, user, other)
-            write(channel, f"{user}-second", other)
-            assert [status(channel, "", each).log.users for each in (own, other)] == [1, 2]
-            assert ids(listing(channel, user, own).items) == ["m1"]
-
-
 def test_the_log_beside_its_audit_does_not_name_the_namespace(tmp_path: Path, user: str) -> None:
     keyring = Keyring(tmp_path / "keys.json")
     metadata = bearer(keyring.key("query", "ingest", "recall", "act-as", name="chat", namespace="zephyrquill"))
@@ -159,16 +147,16 @@ class Leaking:
 
     def methods(self) -> Mapping[str, ServedMethod]:
         need, methods = (
-            Need(frozenset({Scope.QUERY})),
+            RequiredScopes(frozenset({Scope.QUERY})),
             descriptor_pool.Default().FindServiceByName(self.full_name).methods,
         )
         return {one.name: ServedMethod(need, self.stream if one.server_streaming else self.once) for one in methods}
 
-    async def once(self, _request: object, _call: Call) -> bytes:
+    async def once(self, _request: object, _context: CallContext) -> bytes:
         reply: bytes = self.reply.SerializeToString()
         return reply
 
-    async def stream(self, _request: object, _call: Call) -> AsyncIterator[r.StreamRecallResponse]:
+    async def stream(self, _request: object, _context: CallContext) -> AsyncIterator[r.StreamRecallResponse]:
         yield r.StreamRecallResponse(step=r.RecallStep(iteration=1))
         yield r.StreamRecallResponse(result=self.reply)
 

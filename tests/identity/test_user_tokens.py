@@ -11,13 +11,14 @@ import pytest
 from identity.calls import ADMINISTERS, EVERY, READS, RECALLS, Metadata, bearer, listing, recall, refused, status, write
 from identity.issuer import token
 
+from nomemory.server.api.call import CallContext
+from nomemory.server.api.service import ServedMethod
 from nomemory.server.composition.serving import serving
 from nomemory.server.faults import Fault
-from nomemory.server.identity.access import Access, Admission, Need, confine
+from nomemory.server.identity.access import Access, RequiredScopes, confine
 from nomemory.server.identity.caller import Caller, Scope
 from nomemory.server.identity.user_fields import users_in
 from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -122,20 +123,23 @@ def test_who_else_is_there_is_not_for_users(guarded: Guarded, user: str) -> None
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.PERMISSION_DENIED, "SCOPE_MISSING")
 
 
-OWN = Admission(Caller("user-token", frozenset({Scope.QUERY}), "me"))
+def confine_own(request: i.WriteMessagesRequest) -> None:
+    """Confine a request that came with the token of the user `me`."""
+    caller = Caller("user-token", frozenset({Scope.QUERY}), "me")
+    confine(request, caller, None, RequiredScopes(frozenset({Scope.QUERY})))
 
 
 def test_every_user_in_a_request_is_found_however_deep() -> None:
     request = i.WriteMessagesRequest(messages=[said("me", "a", "x"), said("", "b", "x"), said("them", "c", "x")])
     assert list(users_in(request)) == ["me", "", "them"]
     with pytest.raises(Fault):
-        confine(OWN, request)
-    confine(OWN, i.WriteMessagesRequest(messages=[said("me", "a", "x")]))
+        confine_own(request)
+    confine_own(i.WriteMessagesRequest(messages=[said("me", "a", "x")]))
 
 
 def test_a_request_that_names_nobody_is_not_for_a_users_token() -> None:
     with pytest.raises(Fault):
-        confine(OWN, i.WriteMessagesRequest())
+        confine_own(i.WriteMessagesRequest())
 
 
 def test_a_users_token_cannot_even_be_made_with_more_than_reads() -> None:
@@ -154,7 +158,7 @@ class Imports:
 
     def methods(self) -> Mapping[str, ServedMethod]:
         need, others = (
-            Need(frozenset({Scope.QUERY})),
+            RequiredScopes(frozenset({Scope.QUERY})),
             ("WriteMessages", "DeleteMessages", "EraseUser", "GetIndexStatus"),
         )
         return {
@@ -162,10 +166,10 @@ class Imports:
             "ImportMessages": ServedMethod(need, self.take),
         }
 
-    async def nothing(self, _request: object, _call: Call) -> bytes:
+    async def nothing(self, _request: object, _context: CallContext) -> bytes:
         return b""
 
-    async def take(self, requests: AsyncIterator[i.ImportMessagesRequest], _call: Call) -> bytes:
+    async def take(self, requests: AsyncIterator[i.ImportMessagesRequest], _context: CallContext) -> bytes:
         async for request in requests:
             self.seen.extend(message.user_id for message in request.messages)
         return b""

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from nomemory.cli.json_lines import message_record
 from nomemory.client.messages import chat_message
-from nomemory.importing.draft import Accepted, Given, Parsed, Place, Record, Refused, Skipped
 from nomemory.importing.files import Source
 from nomemory.importing.formats import FORMATS, detect, records
+from nomemory.importing.record import Accepted, Given, Parsed, Place, Record, Refused, Skipped
 
 IMPORTS = Path(__file__).parent / "files"
 NOBODY = Given()

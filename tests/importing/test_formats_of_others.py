@@ -13,10 +13,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from importing.test_formats import ANN, NOBODY, accepted, parsed, refusals
 
-from nomemory.importing.draft import Given, Place, Record, Skipped
 from nomemory.importing.files import Source
 from nomemory.importing.formats import detect, records
 from nomemory.importing.letta import Letta
+from nomemory.importing.record import Given, Place, Record, Skipped
 
 SHANGHAI = Given(user="ann", zone=ZoneInfo("Asia/Shanghai"))
 

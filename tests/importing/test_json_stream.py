@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nomemory.importing.draft import Record, Refused
 from nomemory.importing.files import HEAD_BYTES, Source
 from nomemory.importing.json_stream import records
+from nomemory.importing.record import Record, Refused
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_categories=["Cs"])),

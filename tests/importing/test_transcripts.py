@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from importing.test_formats import ANN, START, accepted, ids, parsed, refusals
 
-from nomemory.importing.draft import Given, Skipped
 from nomemory.importing.files import Source
 from nomemory.importing.formats import detect, records
+from nomemory.importing.record import Given, Skipped
 from nomemory.importing.secret_shapes import LEFT_OUT, without_secrets
 from nomemory.importing.transcripts import kept
 

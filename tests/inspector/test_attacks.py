@@ -133,9 +133,9 @@ def test_a_page_of_another_origin_cannot_call(inspected: Inspected, browser: Bro
     blank.write_text("<title>evil</title>", encoding="utf-8")
     with serving_page(blank) as pages:
         page = browser.page(pages.origin("127.0.0.1"))
-        for method in ("QueryService/ListUsers", "RecallService/Recall", "IngestService/EraseUser"):
+        for path in ("messages/lexical_search", "recall", "users/ann/messages:delete"):
             for kind in ("application/json", "text/plain"):
-                address = f"{inspected.server.http}/nomemory.v1.{method}"
+                address = f"{inspected.server.http}/v1/{path}"
                 asked = f"{{method: 'POST', body: '{{}}', headers: {{'content-type': '{kind}'}}}}"
                 assert page.value(f"fetch('{address}', {asked}).then(() => 1, error => error.name)") == "TypeError"
 

@@ -11,27 +11,24 @@ import pytest
 from web.raw_http import answered, request
 from web.served import settings_of
 
+from nomemory.inspector.gateway import READ_METHODS
+from nomemory.server.api.http import static_pages
+from nomemory.server.api.http.http_rules import http_rule, methods_at
 from nomemory.server.listen_address import ListenAddressError, http_address
 from nomemory.server.settings import Settings
-from nomemory.server.web import pages
 from served import started
 
 if TYPE_CHECKING:
     from inspector.inspected import Inspected
 
-FOLDER = Path(pages.__file__).with_name("inspector")
-LOOK = FOLDER.with_name("look")
-FILES = sorted(file.relative_to(one).as_posix() for one in (FOLDER, LOOK) for file in one.rglob("*") if file.is_file())
+FOLDER = Path(static_pages.__file__).parent / "static" / "inspector"
+THEME = FOLDER.with_name("theme")
+FILES = sorted(file.relative_to(one).as_posix() for one in (FOLDER, THEME) for file in one.rglob("*") if file.is_file())
 SCRIPTS = [file for file in FILES if file.endswith(".js")]
-READING = {
-    "QueryService/ListUsers", "QueryService/ListMessages", "QueryService/CountMessages", "QueryService/LexicalSearch",
-    "QueryService/HybridSearch", "QueryService/BatchGetMessages", "ServerService/GetServerInfo",
-    "IngestService/GetIndexStatus", "RecallService/StreamRecall",
-}  # fmt: skip
 
 
 def text(name: str) -> str:
-    return ((LOOK if (LOOK / name).exists() else FOLDER) / name).read_text("utf-8")
+    return ((THEME if (THEME / name).exists() else FOLDER) / name).read_text("utf-8")
 
 
 def test_it_is_off_by_default() -> None:
@@ -112,8 +109,10 @@ def test_nothing_comes_from_elsewhere(name: str) -> None:
 
 
 def test_it_calls_what_reads_and_nothing_else() -> None:
-    contract = text("contract.js").replace("${QUERY}", "nomemory.v1.QueryService/")
-    assert set(re.findall(r"nomemory\.v1\.(\w+/\w+)", contract)) == READING
+    called = set(re.findall(r'(get|send\("POST"|post)(?:\(|, )"(v1/[^"]+)"', text("contract.js")))
+    rules = [http_rule(method) for method in methods_at(READ_METHODS)]
+    reading = {("get" if rule.verb == "GET" else "post", rule.template.replace("user_id", "userId")) for rule in rules}
+    assert {("get" if verb == "get" else "post", f"/{path}") for verb, path in called} == reading
     others = [name for name in SCRIPTS if name != "contract.js"]
     assert not [name for name in others if re.search(r"\bfetch\(|XMLHttpRequest|sendBeacon|WebSocket", text(name))]
 

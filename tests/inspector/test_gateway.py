@@ -23,15 +23,21 @@ from web.raw_http import answered, request
 from web.served import settings_of
 
 from nomemory.cli.main import nomemory
-from nomemory.inspector.gateway import READING
-from nomemory.server.web.bindings import methods_of
+from nomemory.inspector.gateway import READ_METHODS
+from nomemory.server.api.http.http_rules import methods_at
 from served import started
 
 if TYPE_CHECKING:
     from web.devtools import Browser
 
-LIST = "/nomemory.v1.QueryService/ListUsers"
-WRITING = ("IngestService/WriteMessages", "IngestService/DeleteMessages", "IngestService/EraseUser")
+LIST = "/v1/users"
+WRITING = (
+    ("POST", "/v1/messages"),
+    ("POST", "/v1/users/lin/messages:delete"),
+    ("POST", "/v1/messages:import"),
+    ("GET", "/v1/users/lin/messages:export"),
+    ("DELETE", "/v1/users/lin"),
+)
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
 
 
 def test_the_page_reads_over_it(opened: Opened) -> None:
-    listed = opened.client.post(LIST, json={"pageSize": 2})
+    listed = opened.client.get(LIST, params={"pageSize": 2})
     assert [one["userId"] for one in listed.json()["users"]] == ["lin", "mei"]
     assert listed.headers["cache-control"] == "no-store"
     assert opened.client.get("/inspect/").headers["content-security-policy"].startswith("default-src 'none'")
@@ -81,31 +87,29 @@ def test_the_page_reads_over_it(opened: Opened) -> None:
 
 
 def test_errors_come_through_as_they_are(opened: Opened) -> None:
-    refused = opened.client.post("/nomemory.v1.QueryService/ListMessages", json={"userId": "lin", "pageSize": -1})
-    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_argument")
-    assert refused.json()["details"][0]["debug"]["reason"] == "ERROR_REASON_INVALID_FIELD"
-    unnamed = opened.client.post("/nomemory.v1.QueryService/ListMessages", json={"userId": "lin", "colour": "red"})
-    assert unnamed.status_code == 400
+    refused = opened.client.get("/v1/users/lin/messages", params={"pageSize": -1})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_ARGUMENT")
+    assert refused.json()["error"]["details"][0]["reason"] == "ERROR_REASON_INVALID_FIELD"
+    assert opened.client.get("/v1/users/lin/messages", params={"colour": "red"}).status_code == 400
 
 
 def test_it_calls_what_reads_and_nothing_else(opened: Opened) -> None:
-    for name in (*WRITING, "QueryService/ExportMessages", "IngestService/ImportMessages"):
-        assert opened.client.post(f"/nomemory.v1.{name}", json={"userId": "lin"}).status_code == 404
-    for path in ("/v1/users", "/metrics", "/openapi.json", "/healthz", "/inspect/../guard.py"):
+    for verb, path in WRITING:
+        assert opened.client.request(verb, path).status_code == 404
+    for path in ("/metrics", "/openapi.json", "/healthz", "/inspect/../guard.py"):
         assert opened.client.get(path).status_code == 404
-    assert opened.client.get(LIST).status_code == 405
-    assert opened.client.request("DELETE", "/v1/users/lin").status_code == 404
+    assert opened.client.post(LIST, json={}).status_code == 405
 
 
 def test_every_method_that_it_calls_is_of_the_contract() -> None:
-    services = {path.split("/")[1] for path in READING}
+    services = {path.split("/")[1] for path in READ_METHODS}
     assert services == {f"nomemory.v1.{name}Service" for name in ("Query", "Recall", "Server", "Ingest")}
-    assert {method.name for method in methods_of(READING)} == {path.split("/")[2] for path in READING}
+    assert {method.name for method in methods_at(READ_METHODS)} == {path.split("/")[2] for path in READ_METHODS}
 
 
 def test_nobody_calls_without_the_token(opened: Opened) -> None:
     for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {opened.token}"}):
-        refused = httpx.post(opened.url + LIST, json={}, headers=headers)
+        refused = httpx.get(opened.url + LIST, headers=headers)
         assert refused.status_code == 401, headers
 
 
@@ -125,13 +129,13 @@ def test_pages_of_others_are_not_let_in_whatever_they_know(opened: Opened) -> No
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
     ):
-        assert opened.client.post(LIST, json={}, headers=headers).status_code == 403, headers
+        assert opened.client.get(LIST, headers=headers).status_code == 403, headers
     asked = {"origin": "https://evil.example", "access-control-request-method": "POST"}
     assert "access-control-allow-origin" not in opened.client.options(LIST, headers=asked).headers
 
 
 def test_a_requests_credentials_do_not_reach_the_server(opened: Opened) -> None:
-    assert opened.client.post(LIST, json={}, headers={"x-api-key": "nm_of_somebody"}).status_code == 200
+    assert opened.client.get(LIST, headers={"x-api-key": "nm_of_somebody"}).status_code == 200
 
 
 def test_it_serves_this_machine_only(opened: Opened) -> None:
@@ -152,8 +156,8 @@ def test_a_server_that_goes_away_is_told(tmp_path: Path) -> None:
         leaving = inspecting(server.target)
         opened = leaving.__enter__()
     try:
-        answer = opened.client.post(LIST, json={})
-        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+        answer = opened.client.get(LIST)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "UNAVAILABLE")
     finally:
         leaving.__exit__(None, None, None)
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
+from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.lexical.tantivy.indexer import TantivyLexicalWriter
 from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
@@ -41,7 +42,8 @@ class OpenTantivyIndex:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.writer = TantivyLexicalWriter(directory, HEAP_BYTES)
-        self.reader = TantivyLexicalIndex(directory)
+        self.threads = ReadThreads(2)
+        self.reader = TantivyLexicalIndex(directory, self.threads)
 
     async def apply(self, added: Mapping[int, Message], removed: Collection[int], applied: int) -> None:
         """Add and remove versions in one commit."""
@@ -53,11 +55,12 @@ class OpenTantivyIndex:
 
     async def another_reader(self) -> TantivyLexicalIndex:
         """Open a further reader."""
-        return TantivyLexicalIndex(self.directory)
+        return TantivyLexicalIndex(self.directory, self.threads)
 
     async def close(self) -> None:
         """Let go of both sides."""
         await self.reader.close()
+        await self.threads.close()
         self.writer.close()
 
 

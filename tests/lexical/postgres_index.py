@@ -9,7 +9,7 @@ from lexical.engine import Engine, OpenIndex
 from postgres import PrivatePostgres, fresh_schema
 
 from nomemory.server.lexical.postgres.reader import PostgresLexicalIndex
-from nomemory.server.lexical.postgres.words import words_of
+from nomemory.server.lexical.postgres.token_columns import token_columns
 from nomemory.server.log.damage import checksum
 from nomemory.server.log.position import bucket_of
 from nomemory.server.log.postgres.connections import Database
@@ -69,7 +69,7 @@ def engine_of(server: PrivatePostgres) -> Engine:
 
 
 def _row(sequence: int, message: Message) -> tuple[object, ...]:
-    keys, tokens = words_of(message)
+    keys, tokens = token_columns(message)
     place = (bucket_of(message.user_id), message.user_id, message.ts_us, f"m{sequence}", sequence, message.expire_us)
     return (*place, checksum(message.user_id, sequence, b""), message.role.value, message.conversation_id, keys, tokens)
 

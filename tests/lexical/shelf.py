@@ -12,7 +12,14 @@ from typing import TypeVar
 
 from lexical.engine import Engine
 
-from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition, WordSearch
+from nomemory.server.lexical.protocol import (
+    FrozenRanking,
+    LexicalHit,
+    LexicalIndex,
+    LexicalSearch,
+    Posting,
+    RankPosition,
+)
 from nomemory.server.lexical.query.grammar import Limits, parse
 from nomemory.server.lexical.query.tree import Query
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
@@ -49,7 +56,7 @@ class Shelf:
 
     def __init__(self, engine: Engine, directory: Path) -> None:
         self._loop = asyncio.new_event_loop()
-        self._index = self._now(engine(directory))
+        self._index = self.now(engine(directory))
         self._reader = self._index.reader
         self.messages: dict[int, Message] = {}
         self.sequence = 0
@@ -76,48 +83,57 @@ class Shelf:
 
     def hits(self, user: str, asked: Query, narrowed: Filter = EVERYTHING) -> list[LexicalHit]:
         """Return all hits, best first."""
-        return self.page(user, asked, self.weigh(user, asked), narrowed, None, 10_000)
+        return self.page(user, asked, self.freeze(user, asked, narrowed), narrowed, None, 10_000)
 
     def page(
         self,
         user: str,
         asked: Query,
-        weights: tuple[float, ...],
+        ranking: FrozenRanking,
         narrowed: Filter = EVERYTHING,
-        after: RankPosition | None = None,
+        start: RankPosition | None = None,
         limit: int = 10,
-        pinned: int = LATEST,
     ) -> list[LexicalHit]:
         """Return one page."""
-        return self._now(self._reader.search(WordSearch(user, asked, weights, narrowed, pinned, after, limit)))
+        return self.now(self._reader.search(LexicalSearch(user, asked, ranking, narrowed, start, limit)))
+
+    def freeze(self, user: str, asked: Query, narrowed: Filter = EVERYTHING) -> FrozenRanking:
+        """Return the ranking of a query as of now."""
+        return self.now(self._reader.freeze(user, asked, narrowed))
 
     def weigh(self, user: str, asked: Query) -> tuple[float, ...]:
         """Return the weights of a query."""
-        return self._now(self._reader.weigh(user, asked)).weights
+        return self.freeze(user, asked).weights
+
+    @property
+    def reader_index(self) -> LexicalIndex:
+        """The index itself, for whoever awaits it."""
+        return self._reader
 
     def postings(self, user: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
         """Return where terms stand."""
-        return self._now(self._reader.postings(user, terms, narrowed, most))
+        return self.now(self._reader.postings(user, terms, narrowed, most))
 
     @contextmanager
     def another_reader(self) -> Iterator[Shelf]:
         """Look at the same index through a reader that is opened for it."""
         other = copy(self)
-        other._reader = self._now(self._index.another_reader())
+        other._reader = self.now(self._index.another_reader())
         yield other
-        self._now(other._reader.close())
+        self.now(other._reader.close())
 
     def close(self) -> None:
         """Let go of the index."""
-        self._now(self._index.close())
+        self.now(self._index.close())
         self._loop.close()
 
     def _apply(self, added: Mapping[int, Message], removed: Collection[int]) -> None:
         self.sequence += len(added) + len(removed)
-        self._now(self._index.apply(added, removed, self.sequence))
-        self._now(self._reader.refresh())
+        self.now(self._index.apply(added, removed, self.sequence))
+        self.now(self._reader.refresh())
 
-    def _now(self, answer: Awaitable[T]) -> T:
+    def now(self, answer: Awaitable[T]) -> T:
+        """Await something on the shelf's event loop."""
         return self._loop.run_until_complete(answer)
 
 

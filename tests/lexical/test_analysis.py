@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from nomemory.text.analysis import WORD_MAX_CHARS, streams, terms, tokenise
 from nomemory.text.normalisation import normalise
+from nomemory.text.stems import BASES
 from nomemory.text.stop_words import STOP_WORDS
-from nomemory.text.terms import BASES
 
 ANYTHING = st.text(st.characters(), max_size=60)
 EVERY_CHARACTER = [chr(code) for code in range(sys.maxunicode + 1)]

@@ -131,7 +131,7 @@ def test_any_string_is_answered_with_the_users_own_messages(shelf: Shelf, *, is_
     finding, count = 0, REMOTE_STRINGS if is_remote else STRINGS
     for text in islice(strings(seed=7), count):
         asked = parse(text, LIMITS)
-        hits = shelf.page("u1", asked, shelf.weigh("u1", asked), limit=3)
+        hits = shelf.page("u1", asked, shelf.freeze("u1", asked), limit=3)
         assert {shelf.messages[hit.sequence].user_id for hit in hits} <= {"u1"}
         for hit in hits[:1]:
             assert_highlighted(shelf.messages[hit.sequence].content, asked, hit.score)

@@ -16,8 +16,9 @@ import tantivy
 from lexical.engine import HEAP_BYTES, OpenTantivyIndex, open_tantivy_index
 from lexical.shelf import LATEST, Shelf, message, query
 
+from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.lexical.protocol import IndexUnusableError, LexicalHit, WordSearch
+from nomemory.server.lexical.protocol import FrozenRanking, IndexUnusableError, LexicalHit, LexicalSearch
 from nomemory.server.lexical.query.tree import Query
 from nomemory.server.lexical.tantivy.indexer import TantivyLexicalWriter
 from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
@@ -43,11 +44,11 @@ class Reader:
     def applied(self) -> int:
         return asyncio.run(self._index.applied("u"))
 
-    def weigh(self, user: str, asked: Query) -> tuple[float, ...]:
-        return asyncio.run(self._index.weigh(user, asked)).weights
+    def freeze(self, user: str, asked: Query) -> FrozenRanking:
+        return asyncio.run(self._index.freeze(user, asked, EVERYTHING))
 
-    def search(self, user: str, asked: Query, weights: tuple[float, ...]) -> list[LexicalHit]:
-        return asyncio.run(self._index.search(WordSearch(user, asked, weights, EVERYTHING, LATEST, None, 100)))
+    def search(self, user: str, asked: Query, ranking: FrozenRanking) -> list[LexicalHit]:
+        return asyncio.run(self._index.search(LexicalSearch(user, asked, ranking, EVERYTHING, None, 100)))
 
     def refresh(self) -> None:
         asyncio.run(self._index.refresh())
@@ -75,22 +76,22 @@ def shelved(directory: Path, texts: Iterable[str] = ()) -> Iterator[OnDisk]:
 
 def opened(directory: Path) -> Reader:
     """Open a reader."""
-    return Reader(TantivyLexicalIndex(directory))
+    return Reader(TantivyLexicalIndex(directory, ReadThreads(1)))
 
 
 def found(reader: Reader, text: str = "火锅", user: str = "u") -> list[int]:
     """Return the sequences of what is found."""
     asked = query(text)
-    return [hit.sequence for hit in reader.search(user, asked, reader.weigh(user, asked))]
+    return [hit.sequence for hit in reader.search(user, asked, reader.freeze(user, asked))]
 
 
 def test_what_was_removed_is_gone_at_once_and_does_not_weigh(tmp_path: Path) -> None:
     with shelved(tmp_path, ["火锅 1", "火锅 2", "面条"]) as shelf:
-        weights = shelf.reader.weigh("u", query("火锅"))
+        weights = shelf.reader.freeze("u", query("火锅")).weights
         shelf.remove(1)
         assert found(shelf.reader) == [2]
         assert found(shelf.reader, "") == [3, 2]
-        assert shelf.reader.weigh("u", query("火锅")) > weights
+        assert shelf.reader.freeze("u", query("火锅")).weights > weights
         shelf.writer.remove(1)  # once more, and never known: nothing to do
         shelf.writer.remove(999)
         shelf.writer.commit(5)
@@ -149,8 +150,9 @@ def test_a_reader_in_another_process_follows(tmp_path: Path) -> None:
     script = f"""
 import asyncio, sys
 from pathlib import Path
+from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
-reader = TantivyLexicalIndex(Path({str(tmp_path)!r}))
+reader = TantivyLexicalIndex(Path({str(tmp_path)!r}), ReadThreads(1))
 for _ in sys.stdin:
     asyncio.run(reader.refresh())
     print(asyncio.run(reader.applied("u")), flush=True)
@@ -205,7 +207,7 @@ def test_a_damaged_index_is_refused_by_readers_and_begun_anew_by_the_writer(tmp_
         pass
     damage(tmp_path, how)
     with pytest.raises(IndexUnusableError):
-        TantivyLexicalIndex(tmp_path)
+        TantivyLexicalIndex(tmp_path, ReadThreads(1))
     with TantivyLexicalWriter(tmp_path, HEAP_BYTES) as writer, closing(opened(tmp_path)) as reader:
         assert (writer.applied, reader.applied(), found(reader)) == (0, 0, [])
         writer.add(1, message("u", "火锅"))
@@ -267,8 +269,8 @@ def test_a_panic_in_a_search_is_a_fault(tmp_path: Path) -> None:
     phrase = query('"b c"')
     with closing(opened(tmp_path)) as reader:
         for call in (
-            lambda: reader.weigh("u", phrase),
-            lambda: reader.search("u", phrase, (1.0,)),
+            lambda: reader.freeze("u", phrase),
+            lambda: reader.search("u", phrase, FrozenRanking(LATEST, (1.0,))),
         ):
             with pytest.raises(Fault) as raised:
                 call()

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import tantivy
 from lexical.engine import HEAP_BYTES
-from lexical.shelf import LATEST, message, query
+from lexical.shelf import message, query
 
-from nomemory.server.lexical.protocol import WordSearch
+from nomemory.server.admission.read_threads import ReadThreads
+from nomemory.server.lexical.protocol import LexicalSearch
 from nomemory.server.lexical.tantivy import indexer
 from nomemory.server.lexical.tantivy.indexer import LexicalIndexer, TantivyLexicalWriter
 from nomemory.server.lexical.tantivy.indexer_calls import Follow
@@ -83,13 +84,15 @@ class Following:
         return asyncio.run(self._found(text, user))
 
     async def _found(self, text: str, user: str) -> set[str]:
-        index, log = TantivyLexicalIndex(self.directory / DIRECTORY), SqliteLogReader(self.directory / "log.db")
+        threads, log = ReadThreads(1), SqliteLogReader(self.directory / "log.db")
+        index = TantivyLexicalIndex(self.directory / DIRECTORY, threads)
         asked = query(text)
-        weights = (await index.weigh(user, asked)).weights
-        hits = await index.search(WordSearch(user, asked, weights, EVERYTHING, LATEST, None, 10_000))
+        ranking = await index.freeze(user, asked, EVERYTHING)
+        hits = await index.search(LexicalSearch(user, asked, ranking, EVERYTHING, None, 10_000))
         versions = await log.by_sequences(user, [hit.sequence for hit in hits])
         assert len(versions) == len(hits), "each hit is a version that the log has"
         await log.close()
+        await threads.close()
         return {version.message_id for version in versions.values()}
 
     @contextmanager

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lexical.claims import Claim, claims
 from lexical.engine import Engine
-from lexical.oracle import FILTERS, at, expected, listed, random_messages
+from lexical.oracle import FILTERS, at, expected, let_through, listed, random_messages
 from lexical.shelf import Shelf, message, query, shelved
 
-from nomemory.server.lexical.postgres import essential as postgres_essential
-from nomemory.server.lexical.postgres import search as postgres_search
+from nomemory.server.lexical import window
+from nomemory.server.lexical.postgres import reader as postgres_reader
 from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition
 from nomemory.server.lexical.tantivy import reader as tantivy_reader
+from nomemory.server.lexical.window import window_terms
 from nomemory.server.message import EVERYTHING, Filter
 
 
@@ -41,13 +42,13 @@ def test_a_search_gives_what_matches_by_score_and_time(shelf: Shelf, claim: Clai
 @given(claims, st.lists(st.integers(1, 7), min_size=1))
 def test_pages_give_every_match_once_in_order(shelf: Shelf, claim: Claim, limits: list[int]) -> None:
     asked = query(claim.text)
-    weights = shelf.weigh("u", asked)
+    ranking = shelf.freeze("u", asked)
     walked: list[LexicalHit] = []
     delivered: set[LexicalHit] = set()
     while True:
         after = at(walked[-1]) if walked else None
         limit = limits[len(walked) % len(limits)] + len(delivered)
-        page = shelf.page("u", asked, weights, after=after, limit=limit)
+        page = shelf.page("u", asked, ranking, start=after, limit=limit)
         assert delivered <= set(page), "hits at the position are there again"
         fresh = [hit for hit in page if hit not in delivered]
         if not fresh:
@@ -61,7 +62,7 @@ def test_pages_give_every_match_once_in_order(shelf: Shelf, claim: Claim, limits
 @given(claims, st.integers(1, 30))
 def test_a_page_is_full_and_cuts_no_tie(shelf: Shelf, claim: Claim, limit: int) -> None:
     asked = query(claim.text)
-    page = listed(shelf.page("u", asked, shelf.weigh("u", asked), limit=limit))
+    page = listed(shelf.page("u", asked, shelf.freeze("u", asked), limit=limit))
     everything = expected(shelf, claim, EVERYTHING)
     assert page == [hit for hit in everything if hit[:2] >= everything[:limit][-1][:2]] if everything else page == []
 
@@ -73,8 +74,8 @@ def test_pages_beyond_the_first_pull(engine: Engine, tmp_path_factory: pytest.Te
     asked = query("火锅 辣椒 cat")
     everything = listed(shelf.hits("u", asked))
     assert len(everything) == 3000
-    weights, after, walked = shelf.weigh("u", asked), None, set[int]()
-    while page := [hit for hit in shelf.page("u", asked, weights, after=after, limit=43) if hit.sequence not in walked]:
+    ranking, after, walked = shelf.freeze("u", asked), None, set[int]()
+    while page := [hit for hit in shelf.page("u", asked, ranking, start=after, limit=43) if hit.sequence not in walked]:
         assert listed(page) == everything[len(walked) : len(walked) + len(page)]
         walked |= {hit.sequence for hit in page}
         after = at(page[-1])
@@ -82,41 +83,40 @@ def test_pages_beyond_the_first_pull(engine: Engine, tmp_path_factory: pytest.Te
     shelf.close()
 
 
-_TANTIVY = [(tantivy_reader, "_MANY", 1), (tantivy_reader, "_CROWDED", 0.001), (tantivy_reader, "_OF_LATELY", 0.4)]
-_POSTGRES = [(postgres_search, "FEW", 0), (postgres_search, "WORTHWHILE", 0), (postgres_search, "OF_LATELY", 0.001)]
-SHORT_CUTS = [
-    [*_TANTIVY, *_POSTGRES, (postgres_search, "READ", read), (postgres_search, "LATE", late), looks]
-    for read, late in ((1, 0), (9, 4), (60, 30))
-    for looks in ((postgres_essential, "_LOOKS", (10, 40)), (postgres_essential, "_LOOKS", (1_000, 2_000)))
-]
-"""How searches go where much was said; some look at so little that they fail."""
-
-
-@given(claims, st.just(EVERYTHING) | FILTERS, st.integers(1, 30), st.data())
-def test_short_cuts_give_the_same_page(
-    shelf: Shelf, claim: Claim, narrowed: Filter, limit: int, data: st.DataObject
+@given(claims, st.just(EVERYTHING) | FILTERS, st.integers(1, 60))
+def test_a_window_ranks_the_heaviest_terms_and_the_newest_messages(
+    shelf: Shelf, claim: Claim, narrowed: Filter, size: int
 ) -> None:
-    """What a search of very many messages looks at first, every search here does."""
     asked, everything = query(claim.text), expected(shelf, claim, narrowed)
-    begins = data.draw(st.none() | st.sampled_from(everything)) if everything else None
-    after = begins and RankPosition(*begins[:2])
-    weights = shelf.weigh("u", asked)
     with pytest.MonkeyPatch.context() as patch:
-        for module, name, value in data.draw(st.sampled_from(SHORT_CUTS)):
-            patch.setattr(module, name, value)
-        page = listed(shelf.page("u", asked, weights, narrowed, after, limit))
-    left = [hit for hit in everything if begins is None or hit[:2] <= begins[:2]]
-    assert page == [hit for hit in left if hit[:2] >= left[:limit][-1][:2]] if left else page == []
+        for module in (window, tantivy_reader, postgres_reader):
+            patch.setattr(module, "WINDOW", size)
+        with shelf.another_reader() as opened:  # readers keep windows
+            ranking = opened.freeze("u", asked, narrowed)
+    hits = listed(shelf.page("u", asked, ranking, narrowed, None, 10_000))
+    if ranking.window is None:
+        assert hits == everything
+        return
+    since_us, heaviest = ranking.window.since_us, window_terms(asked, ranking.weights, ranking.window.terms)
+    newest = [ts for _, ts, _ in everything if ts >= since_us]
+    assert hits == [
+        hit
+        for hit in everything
+        if hit[1] >= since_us or any("".join(leaf.tokens) in shelf.messages[hit[2]].content for leaf in heaviest)
+    ]
+    assert len(newest) <= len(hits) <= len(everything)
+    mine = [each for each in shelf.messages.values() if each.user_id == "u" and let_through(narrowed, each)]
+    assert sum(each.ts_us > since_us for each in mine) < size <= sum(each.ts_us >= since_us for each in mine)
 
 
 @pytest.mark.parametrize("text", ["面条", "火锅", "火锅 鲨鱼", "火锅 辣椒", "火锅 AND 辣椒", "-鲨鱼"])
 def test_pages_of_many_thousands(busy: Shelf, text: str) -> None:
     asked = query(text)
     everything = listed(busy.hits("u", asked))
-    weights, after, walked = busy.weigh("u", asked), None, 0
+    ranking, after, walked = busy.freeze("u", asked), None, 0
     while walked < min(len(everything), 400):
         page = [
-            hit for hit in listed(busy.page("u", asked, weights, after=after, limit=50)) if hit in everything[walked:]
+            hit for hit in listed(busy.page("u", asked, ranking, start=after, limit=50)) if hit in everything[walked:]
         ]
         assert page == everything[walked : walked + len(page)]
         assert len(page) >= min(40, len(everything) - walked)
@@ -136,12 +136,12 @@ def busy(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         yield filled
 
 
-@pytest.mark.parametrize("many", [1, 1000])
+@pytest.mark.parametrize("inline", [0, 10**6])
 def test_what_is_remembered_of_a_user_is_what_the_view_holds(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline: int
 ) -> None:
     """Whatever comes and goes, of this user and of others: a reader that has just been opened counts the same."""
-    monkeypatch.setattr(tantivy_reader, "_MANY", many)
+    monkeypatch.setattr(tantivy_reader, "_INLINE_POSTINGS", inline)
     chance = random.Random(5)  # noqa: S311 - the same changes each time
     asked, terms = query("火锅 辣椒 cat"), ["火锅", "辣椒", "cat"]
     with shelved(engine, tmp_path, ["火锅"] * 3) as shelf:
@@ -200,8 +200,8 @@ def phrases(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def test_ties_of_more_than_was_pulled_are_read_by_time(crowd: Shelf, text: str) -> None:
     asked = query(text)
     everything = listed(crowd.hits("u", asked))
-    weights, after, walked = crowd.weigh("u", asked), None, set[int]()
-    while page := [hit for hit in crowd.page("u", asked, weights, after=after, limit=61) if hit.sequence not in walked]:
+    ranking, after, walked = crowd.freeze("u", asked), None, set[int]()
+    while page := [hit for hit in crowd.page("u", asked, ranking, start=after, limit=61) if hit.sequence not in walked]:
         assert listed(page) == everything[len(walked) : len(walked) + len(page)]
         walked |= {hit.sequence for hit in page}
         after = at(page[-1])
@@ -230,10 +230,10 @@ def test_what_only_the_right_person_said_is_no_tie(engine: Engine, tmp_path: Pat
     with shelved(engine, tmp_path) as shelf:
         shelf.put(*(message("u", texts[n % 4], n // 3, name="Cat" if n % 16 < 4 else "") for n in range(4800)))
         asked = query("cat dog 火锅")
-        weights = shelf.weigh("u", asked)
-        assert weights[-1] == max(weights), "as much as a word"
+        ranking = shelf.freeze("u", asked)
+        assert ranking.weights[-1] == max(ranking.weights), "as much as a word"
         after, walked = None, set[int]()
-        while page := [h for h in shelf.page("u", asked, weights, after=after, limit=200) if h.sequence not in walked]:
+        while page := [h for h in shelf.page("u", asked, ranking, start=after, limit=200) if h.sequence not in walked]:
             walked |= {hit.sequence for hit in page}
             after = at(page[-1])
         assert walked == {number for number, each in shelf.messages.items() if each.content != "面条"}

@@ -16,16 +16,19 @@ from lexical.claims import Claim, claims
 from lexical.engine import open_tantivy_index
 from lexical.oracle import expected, listed, random_messages
 from lexical.postgres_index import engine_of
-from lexical.shelf import Shelf, message, query
+from lexical.shelf import LATEST, Shelf, message, query
 from postgres import PrivatePostgres, statements_of
 
 from nomemory.server.cursor import Cursors, Listing
-from nomemory.server.lexical.postgres import counts as postgres_counts
+from nomemory.server.lexical import window
+from nomemory.server.lexical.postgres import reader as postgres_reader
 from nomemory.server.lexical.postgres import search as postgres_search
-from nomemory.server.lexical.postgres import words as postgres_words
+from nomemory.server.lexical.postgres import term_counts as postgres_counts
+from nomemory.server.lexical.postgres import token_columns as postgres_columns
 from nomemory.server.lexical.postgres.reader import PostgresLexicalIndex
-from nomemory.server.lexical.postgres.words import words_of
+from nomemory.server.lexical.postgres.token_columns import token_columns
 from nomemory.server.lexical.protocol import RankPosition
+from nomemory.server.lexical.tantivy import reader as tantivy_reader
 from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.reader import PostgresLogReader
 from nomemory.server.log.postgres.schema import bring_forward
@@ -47,10 +50,12 @@ def postgres_shelf(postgres: PrivatePostgres) -> Iterator[Shelf]:
 @pytest.fixture(scope="module")
 def colliding(postgres: PrivatePostgres) -> Iterator[Shelf]:
     """Everybody's words have the same few keys."""
-    keys_of = postgres_words.keys_of
+    keys_of = postgres_columns.keys_of
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(postgres_search, "FEW", 0)  # so that keys lead to messages
-        patch.setattr(postgres_words, "keys_of", lambda user, texts: [key % _COLLIDING for key in keys_of(user, texts)])
+        patch.setattr(
+            postgres_columns, "keys_of", lambda user, texts: [key % _COLLIDING for key in keys_of(user, texts)]
+        )
         with closing(Shelf(engine_of(postgres), Path())) as shelf:
             shelf.put(*random_messages(120))
             yield shelf
@@ -120,28 +125,32 @@ def both(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @settings(max_examples=40, deadline=None)
-@given(_MESSAGES, st.lists(_ASKED, min_size=1, max_size=6), st.integers(1, 5), _FILTERS)
+@given(_MESSAGES, st.lists(_ASKED, min_size=1, max_size=6), st.integers(1, 5), st.sampled_from([2, 5, 100]), _FILTERS)
 def test_order_and_scores_are_those_of_tantivy(
     both: tuple[Shelf, Shelf],
     said: Sequence[tuple[str, int, Role, str]],
     texts: Sequence[str],
     limit: int,
+    size: int,
     narrowed: Filter,
 ) -> None:
     user = f"user-{next(_NAMES)}"
     for shelf in both:
         shelf.put(*(message(user, text, ts, role, name=name) for text, ts, role, name in said))
     for asked in map(query, texts):
-        weights, other = (shelf.weigh(user, asked) for shelf in both)
-        assert weights == other
-        after: RankPosition | None = None
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (window, tantivy_reader, postgres_reader):
+                patch.setattr(module, "WINDOW", size)
+            ranking, other = (shelf.freeze(user, asked, narrowed)._replace(applied=LATEST) for shelf in both)
+        assert ranking == other
+        start: RankPosition | None = None
         for _ in range(3):
-            page, own = (listed(shelf.page(user, asked, weights, narrowed, after, limit)) for shelf in both)
+            page, own = (listed(shelf.page(user, asked, ranking, narrowed, start, limit)) for shelf in both)
             assert page == own
-            after = RankPosition(*page[-1][:2]) if page else after
+            start = RankPosition(*page[-1][:2]) if page else start
 
 
-def test_frequent_words_of_whoever_said_much_are_weighed_by_the_latest_messages(postgres_shelf: Shelf) -> None:
+def test_frequent_token_columns_whoever_said_much_are_weighed_by_the_latest_messages(postgres_shelf: Shelf) -> None:
     """A few in a thousand apart from what all messages say, and the same whatever others say."""
     shelf, said_much = postgres_shelf, postgres_counts.SAMPLED_FROM + 1000
     chance = random.Random(6)  # noqa: S311 - the same texts each time
@@ -155,7 +164,7 @@ def test_frequent_words_of_whoever_said_much_are_weighed_by_the_latest_messages(
     assert weights[2] == round(math.log(1 + (said_much - 0.5) / 1.5) * 64) / 64
     shelf.put(*(message("v", "火锅 cat zebra", n) for n in range(50)))
     assert shelf.weigh("u", asked) == weights
-    best, *_ = shelf.page("u", asked, weights, limit=1)
+    best, *_ = shelf.page("u", asked, shelf.freeze("u", asked), limit=1)
     assert "zebra" in shelf.messages[best.sequence].content
     posting, rare = shelf.postings("u", ["火锅", "zebra"], EVERYTHING, 100)
     assert posting.count == pytest.approx(shares[0] * said_much, rel=0.1)
@@ -180,7 +189,7 @@ async def listing_over(url: str) -> AsyncIterator[LexicalListing]:
     async with AsyncExitStack() as stack:
         pool, log = database.pool(), PostgresLogReader(database)
         writer = PostgresLogWriter(
-            database, queue_max=100, queue_max_bytes=1_000_000, announce=lambda: None, read_words=words_of
+            database, queue_max=100, queue_max_bytes=1_000_000, announce=lambda: None, read_words=token_columns
         )
         for close in (pool.close, log.close, writer.close):
             stack.push_async_callback(close)

@@ -7,9 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lexical.shelf import message
 
-from nomemory.server.lexical.form import form_of
-from nomemory.server.lexical.postgres.words import Sought, Words, keys_of, sought_leaf, sought_names, words_of
-from nomemory.server.lexical.query.tree import Leaf, Sign, Stream
+from nomemory.server.lexical.message_class import message_class
+from nomemory.server.lexical.postgres.token_columns import (
+    TermPredicate,
+    TokenColumns,
+    boost_predicates,
+    keys_of,
+    leaf_predicate,
+    token_columns,
+)
+from nomemory.server.lexical.query.tree import Leaf, SpeakerBoost, Stream
 from nomemory.text.analysis import streams
 from nomemory.text.names import name_terms, naming_terms
 
@@ -19,11 +26,11 @@ TEXTS = ANYTHING | FEW
 USERS = st.text(min_size=1, max_size=8)
 
 
-def has(words: Words, sought: Sought) -> bool:
-    """Return whether a message has what is sought; where it has, the index leads to it."""
-    found = sought.needle in words.tokens
-    assert not found or set(sought.keys) <= set(words.keys)
-    return found
+def has(columns: TokenColumns, predicate: TermPredicate) -> bool:
+    """Return whether a message has a term; where it has, its keys find it."""
+    contains = predicate.needle in columns.tokens
+    assert not contains or set(predicate.keys) <= set(columns.keys)
+    return contains
 
 
 def stands_in(tokens: list[str], leaf: Leaf) -> bool:
@@ -33,43 +40,43 @@ def stands_in(tokens: list[str], leaf: Leaf) -> bool:
 
 @given(TEXTS, USERS, st.data())
 def test_every_phrase_and_every_term_of_a_message_is_found(text: str, user: str, data: st.DataObject) -> None:
-    words = words_of(message(user, text))
+    columns = token_columns(message(user, text))
     tokens, terms = streams(text)
     if tokens:
         start = data.draw(st.integers(0, len(tokens) - 1))
         phrase = tuple(tokens[start : start + data.draw(st.integers(1, 6))])
-        assert has(words, sought_leaf(user, Leaf(Stream.CHARS, phrase)))
-    assert all(has(words, sought_leaf(user, Leaf(Stream.TERMS, (term,)))) for term in terms)
+        assert has(columns, leaf_predicate(user, Leaf(Stream.CHARS, phrase)))
+    assert all(has(columns, leaf_predicate(user, Leaf(Stream.TERMS, (term,)))) for term in terms)
 
 
 @given(FEW, FEW)
 def test_what_does_not_stand_in_a_message_is_not_found(text: str, other: str) -> None:
-    words = words_of(message("u", text))
+    columns = token_columns(message("u", text))
     (tokens, terms), (phrase, others) = streams(text), streams(other)
     if phrase:
         leaf = Leaf(Stream.CHARS, tuple(phrase))
-        assert has(words, sought_leaf("u", leaf)) == stands_in(tokens, leaf)
+        assert has(columns, leaf_predicate("u", leaf)) == stands_in(tokens, leaf)
     for term in others:
-        assert has(words, sought_leaf("u", Leaf(Stream.TERMS, (term,)))) == (term in terms)
+        assert has(columns, leaf_predicate("u", Leaf(Stream.TERMS, (term,)))) == (term in terms)
 
 
 @given(ANYTHING, ANYTHING)
 def test_a_speaker_is_found_by_the_terms_of_the_name(name: str, text: str) -> None:
-    words = words_of(message("u", "hello", name=name))
+    columns = token_columns(message("u", "hello", name=name))
     names = tuple(naming_terms(text))
-    found = any(has(words, sought) for sought in sought_names("u", Sign(names)))
+    found = any(has(columns, predicate) for predicate in boost_predicates("u", SpeakerBoost(names)))
     assert found == bool(set(names) & set(name_terms(name)))
-    assert not has(words, sought_leaf("u", Leaf(Stream.TERMS, ("zebra",))))
+    assert not has(columns, leaf_predicate("u", Leaf(Stream.TERMS, ("zebra",))))
 
 
 @given(TEXTS)
 def test_keys_are_distinct_and_no_other_users(text: str) -> None:
-    mine, others = words_of(message("u", text)), words_of(message("v", text))
+    mine, others = token_columns(message("u", text)), token_columns(message("v", text))
     assert len(set(mine.keys)) == len(mine.keys)
     assert not set(mine.keys) & set(others.keys)
     assert all(-(1 << 63) <= key < 1 << 63 for key in mine.keys)
     assert mine.tokens == others.tokens
-    assert mine.tokens[0] == form_of(text, len(streams(text).terms))
+    assert mine.tokens[0] == message_class(text, len(streams(text).terms))
 
 
 @pytest.mark.parametrize(("user", "text"), [("u", "vw"), ("uv", "w"), ("uvw", "")])
@@ -78,13 +85,13 @@ def test_a_user_and_a_text_run_into_no_other(user: str, text: str) -> None:
 
 
 def test_a_query_may_have_half_a_character() -> None:
-    assert not has(words_of(message("u", "火锅")), sought_leaf("u", Leaf(Stream.CHARS, ("\ud800",))))
+    assert not has(token_columns(message("u", "火锅")), leaf_predicate("u", Leaf(Stream.CHARS, ("\ud800",))))
 
 
 def test_keys_do_not_change() -> None:
     """They are stored: another hash is another version."""
-    words = words_of(message("u", "不 吃辣 cats", name="Ann"))
-    assert words.tokens == b"".join(
+    columns = token_columns(message("u", "不 吃辣 cats", name="Ann"))
+    assert columns.tokens == b"".join(
         [
             b"\x00",
             b"\xff" + b"\xff".join(token.encode() for token in ["不", "吃", "辣", "cats"]) + b"\xff",
@@ -92,6 +99,6 @@ def test_keys_do_not_change() -> None:
             b"\xfd" + b"\xfd".join(name.encode() for name in ["ann", "ann…"]) + b"\xfd",
         ]
     )
-    assert words.keys[:2] == [-7902998286187698331, -6856921847859962813]
+    assert columns.keys[:2] == [-7902998286187698331, -6856921847859962813]
     texts, names = {"不", "吃", "辣", "不吃", "吃辣", "cats", "cat"}, {"ann", "ann…"}
-    assert len(words.keys) == len(texts) + len(names) + 1, "and one of its form"
+    assert len(columns.keys) == len(texts) + len(names)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lexical.engine import Engine
 from lexical.shelf import Shelf, message, query, shelved
 
-from nomemory.server.lexical.form import asks
+from nomemory.server.lexical.message_class import is_question
 from nomemory.server.lexical.query.tree import Leaf
 from nomemory.server.message import Role
 from nomemory.text.names import name_terms, naming_terms
@@ -26,7 +26,7 @@ def scores(shelf: Shelf, text: str, user: str = "u") -> dict[str, float]:
 
 def aside(text: str) -> set[str]:
     """Return what stands beside what is asked."""
-    return {" ".join(leaf.tokens) for leaf in query(text).aside}
+    return {" ".join(leaf.tokens) for leaf in query(text).downweighted}
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_what_a_question_is_taken_for_changes_nothing_of_what_it_matches(text: s
     asked, literally = query(text), query(text + " -zebra")
     wanted = {leaf for leaf in literally.leaves if leaf != Leaf(leaf.stream, ("zebra",))}
     assert set(asked.leaves) == wanted
-    assert asked.aside < set(asked.leaves) or not asked.aside
+    assert asked.downweighted < set(asked.leaves) or not asked.downweighted
 
 
 def test_a_short_statement_comes_before_a_long_one_and_before_a_question(engine: Engine, tmp_path: Path) -> None:
@@ -186,14 +186,13 @@ def test_time_orders_one_word_and_what_operators_find(engine: Engine, tmp_path: 
     ],
 )
 def test_a_question_is_recognised_by_its_end(content: str, *, expected: bool) -> None:
-    assert asks(content) is expected
+    assert is_question(content) is expected
 
 
 def test_scores_of_a_listing_stay_while_others_write_and_the_user_does(talk: Shelf) -> None:
     asked = query("Which hike did Caroline like, the long one?")
-    weights = talk.weigh("u", asked)
-    before = talk.page("u", asked, weights)
+    ranking = talk.freeze("u", asked)
+    before = talk.page("u", asked, ranking)
     talk.put(*(message("u", "what a long hike?", 0, name="Caroline") for _ in range(3)))
-    assert talk.weigh("u", asked) != weights
-    after = [hit for hit in talk.page("u", asked, weights) if hit.sequence <= len(talk.messages) - 3]
-    assert after == before
+    assert talk.freeze("u", asked) != ranking
+    assert talk.page("u", asked, ranking) == before

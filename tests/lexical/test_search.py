@@ -9,6 +9,7 @@ import pytest
 from lexical.engine import Engine
 from lexical.shelf import LATEST, Shelf, message, query, shelved
 
+from nomemory.server.lexical.protocol import FrozenRanking
 from nomemory.server.message import EVERYTHING, Filter, Role
 
 TEXTS = [
@@ -163,13 +164,13 @@ def test_versions_after_the_pinned_sequence_are_not_part_of_the_listing(engine: 
         shelf.put_texts("u", "火锅 3")
         for text in ("火锅", "火锅 面条", "", "-面条"):
             asked = query(text)
-            weights = shelf.weigh("u", asked)
+            ranking = shelf.freeze("u", asked)
             pinned = {
-                pin: [h.sequence for h in shelf.page("u", asked, weights, limit=9, pinned=pin)]
+                pin: [h.sequence for h in shelf.page("u", asked, ranking._replace(applied=pin), limit=9)]
                 for pin in (0, 1, 2, 3, LATEST)
             }
             assert pinned == {0: [], 1: [1], 2: [2, 1], 3: [3, 2, 1], LATEST: [3, 2, 1]}
 
 
 def test_a_limit_below_one_gives_nothing(shelf: Shelf) -> None:
-    assert shelf.page("u", query("火锅"), (1.0,), limit=0) == []
+    assert shelf.page("u", query("火锅"), FrozenRanking(LATEST, (1.0,)), limit=0) == []

@@ -9,9 +9,8 @@ import pytest
 from lexical.engine import open_tantivy_index
 from lexical.shelf import Shelf, message, shelved
 
-from nomemory.server.lexical.form import FORMS, form_of, worth
+from nomemory.server.lexical.message_class import CLASSES, class_weight, message_class
 from nomemory.server.lexical.tantivy import postings as tantivy_postings
-from nomemory.server.lexical.tantivy.query import score_of, worth_of
 from nomemory.server.message import EVERYTHING, Filter
 
 TERMS = [f"w{n:02}" for n in range(1, 61)]
@@ -66,9 +65,7 @@ def test_a_term_that_has_spread_since_is_found_everywhere(tmp_path: Path) -> Non
         assert ale.count == 88
 
 
-def test_forms_are_ordered_and_worth_what_the_engine_can_tell_exactly() -> None:
-    assert [form_of("a", terms) for terms in (0, 7, 8, 23, 24, 71, 72, 10**6)] == [0, 0, 1, 1, 2, 2, 3, 3]
-    assert [form_of("a?", terms) for terms in (0, 72)] == [2, 5]
-    assert [worth(form) * 16 for form in FORMS] == [16, 15, 14, 13, 12, 11]
-    assert all(worth_of(form) > 0 for form in FORMS)
-    assert score_of(2 * worth(3) * (1 + 1 / 64) * (1 + 1e-6)) == worth(3) * (1 + 1 / 64)
+def test_a_longer_message_and_a_question_are_of_a_class_that_counts_less() -> None:
+    assert [message_class("a", terms) for terms in (0, 7, 8, 23, 24, 71, 72, 10**6)] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert [message_class("a?", terms) for terms in (0, 72)] == [2, 5]
+    assert [class_weight(number) * 16 for number in CLASSES] == [16, 15, 14, 13, 12, 11]

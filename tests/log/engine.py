@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from postgres import PrivatePostgres, schema_url
 
 from nomemory.server import wire
-from nomemory.server.lexical.postgres.words import words_of
+from nomemory.server.lexical.postgres.token_columns import token_columns
 from nomemory.server.log.expiry import ExpiredMessages, Lifetimes
 from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.log.postgres.connections import Database
@@ -101,7 +101,7 @@ class PostgresEngine:
             database,
             queue_max=100,
             queue_max_bytes=10**9,
-            read_words=words_of,
+            read_words=token_columns,
             announce=lambda: None,
             lifetimes=lifetimes,
         )

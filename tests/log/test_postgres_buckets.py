@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.lexical.postgres.words import words_of
+from nomemory.server.lexical.postgres.token_columns import token_columns
 from nomemory.server.log.position import BUCKETS, bucket_of
 from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.schema import bring_forward
@@ -61,7 +61,7 @@ async def opened(database: Database, writers: int, connections: int = 4) -> Asyn
                 database,
                 queue_max=1000,
                 queue_max_bytes=10**9,
-                read_words=words_of,
+                read_words=token_columns,
                 announce=lambda: None,
                 connections=connections,
             )
@@ -143,7 +143,7 @@ async def test_what_the_database_always_turns_back_is_refused(database: Database
 
 async def test_the_bounds_of_what_waits_are_of_all_connections_together(database: Database) -> None:
     writer = PostgresLogWriter(
-        database, queue_max=4, queue_max_bytes=10**9, read_words=words_of, announce=lambda: None, connections=4
+        database, queue_max=4, queue_max_bytes=10**9, read_words=token_columns, announce=lambda: None, connections=4
     )
     calls = [asyncio.create_task(write(writer, said(user_of(bucket)))) for bucket in (0, 1, 2, 3, 4)]
     answers = await asyncio.gather(*calls, return_exceptions=True)

@@ -12,7 +12,7 @@ from postgres import PrivatePostgres, execute, fresh_schema, private_postgres, s
 
 from nomemory.server import wire
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.lexical.postgres.words import words_of
+from nomemory.server.lexical.postgres.token_columns import token_columns
 from nomemory.server.log.commit import CommitPlan
 from nomemory.server.log.postgres.connections import Database, faults
 from nomemory.server.log.postgres.reader import PostgresLogReader
@@ -30,7 +30,7 @@ def said(message_id: str, ts_us: int = 0) -> Message:
 
 def _writer(database: Database) -> PostgresLogWriter:
     return PostgresLogWriter(
-        database, queue_max=1000, queue_max_bytes=10**9, read_words=words_of, announce=lambda: None
+        database, queue_max=1000, queue_max_bytes=10**9, read_words=token_columns, announce=lambda: None
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from postgres import PrivatePostgres, execute
 
 from nomemory.server import wire
-from nomemory.server.lexical.postgres.words import words_of
+from nomemory.server.lexical.postgres.token_columns import token_columns
 from nomemory.server.log.damage import checksum
 from nomemory.server.log.position import BUCKETS, bucket_of
 from nomemory.server.log.postgres.connections import Database
@@ -131,7 +131,9 @@ async def test_what_is_there_is_found_and_sequences_and_ids_go_on(postgres_url: 
     await bring_forward(database)
     assert await _wiped(database) == [3] * BUCKETS
     reader, feed = PostgresLogReader(database), PostgresChangeFeed(database)
-    writer = PostgresLogWriter(database, queue_max=9, queue_max_bytes=10**9, read_words=words_of, announce=lambda: None)
+    writer = PostgresLogWriter(
+        database, queue_max=9, queue_max_bytes=10**9, read_words=token_columns, announce=lambda: None
+    )
     for user in "uv":
         assert wire.decode((await reader.by_ids(user, ["m"]))["m"].wire).content == f"of {user}"
     assert [change.sequence for change in feed.changes(0, 9)] == [1, 3, 4]
@@ -157,6 +159,8 @@ async def test_whoever_followed_the_log_up_to_its_end_has_followed_every_bucket(
 async def test_the_first_sequence_of_a_log_that_was_empty_is_one(postgres_url: str) -> None:
     database = Database(postgres_url)
     await bring_forward(database)
-    writer = PostgresLogWriter(database, queue_max=9, queue_max_bytes=10**9, read_words=words_of, announce=lambda: None)
+    writer = PostgresLogWriter(
+        database, queue_max=9, queue_max_bytes=10**9, read_words=token_columns, announce=lambda: None
+    )
     assert (await writer.write([Message("u", "", 1, Role.USER, "x")], on_conflict=OnConflict.REFUSE)).sequence == 1
     await writer.close()

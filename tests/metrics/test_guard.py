@@ -14,7 +14,7 @@ from metrics.scraping import scraped
 from pydantic import ValidationError
 from web.served import settings_of
 
-from nomemory.server.composition.serving import listen_addresses
+from nomemory.server.composition.endpoints import listen_addresses
 from nomemory.server.listen_address import ListenAddressError
 from nomemory.server.settings import Settings
 from served import Server, started

@@ -111,9 +111,9 @@ def _bases(name: str) -> list[str]:
 
 def test_each_process_is_told_with_its_memory(counted: Server) -> None:
     scrape = scraped(counted.http)
-    for process in ("writer", "lexical-indexer", "vector-engine"):
-        assert scrape.value("nomemory_process_memory_bytes", process=process, role=process) > 1_000_000
-        assert scrape.value("nomemory_process_cpu_seconds_total", process=process, role=process) > 0
+    for process in ("server", "lexical-indexer", "vector-engine"):
+        assert scrape.value("nomemory_process_memory_bytes", process=process) > 1_000_000
+        assert scrape.value("nomemory_process_cpu_seconds_total", process=process) > 0
 
 
 def test_the_lag_of_an_index_ends_when_it_has_everything(counted: Server, user: str) -> None:
@@ -164,7 +164,7 @@ def test_nothing_that_a_caller_sends_is_in_a_scrape(counted: Server) -> None:
 
 
 def test_a_post_is_no_scrape(counted: Server) -> None:
-    assert httpx.post(f"{counted.http}/metrics").status_code == 404
+    assert httpx.post(f"{counted.http}/metrics").status_code == 405
 
 
 def test_who_reads_no_scrape_holds_nobody(tmp_path_factory: pytest.TempPathFactory) -> None:

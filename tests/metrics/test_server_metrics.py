@@ -1,4 +1,4 @@
-"""What a scrape puts together: faults, processes that do not answer, a log that cannot be read, the embedder."""
+"""What a scrape puts together: faults, a log that cannot be read, the embedder."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from nomemory.server.embedding.protocol import unavailable
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.wrappers import CachedEmbedder, MeteredEmbedder
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.damage import Damage
 from nomemory.server.metrics import catalog
 from nomemory.server.metrics.meters import Meters
-from nomemory.server.readers.readers import Heard
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import QDRANT, UNREACHABLE, StandingFaults
 from nomemory.v1 import ingest_service_pb2 as pb
@@ -29,9 +27,6 @@ class Unreadable:
 
     async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:  # noqa: ARG002 - as a Report
         raise Fault(Reason.ERROR_REASON_STORAGE_UNAVAILABLE, "the log cannot be read")
-
-    def note_damage(self, met: Damage) -> None:
-        raise NotImplementedError
 
 
 class Model:
@@ -69,22 +64,6 @@ async def test_what_cannot_be_read_does_not_hide_the_rest() -> None:
     assert scrape.sum("nomemory_call_duration_seconds_count", code="UNAVAILABLE") == 1
 
 
-async def test_a_reader_that_does_not_answer_is_told_and_its_counts_stay() -> None:
-    reader = Meters("reader-1")
-    reader.observe(catalog.CALLS, 0.001, "ListMessages", "grpc", "OK")
-    heard = [Heard("reader-1", 7, reader.samples())]
-
-    async def ask() -> list[Heard]:
-        return heard
-
-    metrics = ServerMetrics(Meters(), StandingFaults(), ask)
-    assert read((await metrics.text()).decode()).value("nomemory_processes_unheard") == 0
-    heard[0] = Heard("reader-1", 7, None)
-    scrape = read((await metrics.text()).decode())
-    assert scrape.value("nomemory_processes_unheard") == 1
-    assert scrape.sum("nomemory_call_duration_seconds_count") == 1
-
-
 async def test_the_embedder_is_counted_beneath_its_cache() -> None:
     meters = Meters()
     cached = CachedEmbedder(MeteredEmbedder(Model(), meters), 10)
@@ -106,5 +85,5 @@ def test_a_server_that_only_recalls_has_metrics_too(
     changed = own_settings.with_changes(recall_query_target=vector_server.target, metrics="127.0.0.1:0")
     with start(changed) as server:
         scrape = scraped(server.metrics)
-    assert scrape.value("nomemory_process_memory_bytes", process="writer", role="writer") > 1_000_000
+    assert scrape.value("nomemory_process_memory_bytes", process="server") > 1_000_000
     assert scrape.sum("nomemory_log_readable") == 0

@@ -11,7 +11,7 @@ import pytest
 @pytest.mark.parametrize(
     ("module", "useless"),
     [
-        ("nomemory.cli.startup", {"rich", "pygments", "uvicorn", "nomemory.server.web"}),
+        ("nomemory.cli.startup", {"rich", "pygments", "uvicorn", "starlette", "nomemory.server.api.http"}),
         ("nomemory.server.lexical.tantivy.indexer_worker", {"rich", "pygments", "numpy", "grpc", "pydantic"}),
         ("nomemory.server.vector.edge.worker", {"rich", "pygments", "numpy", "grpc", "pydantic", "structlog"}),
     ],

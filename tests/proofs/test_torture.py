@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.timeout(300)
 def test_a_short_run_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    short = ["--rounds", "1", "--round-seconds", "0.5", "--seed", "3", "--workers", "1", "--writers", "1"]
+    short = ["--rounds", "1", "--round-seconds", "0.5", "--seed", "3", "--writers", "1"]
     code = main([*short, "--embedder", "endpoint", "--keep", str(tmp_path), "--only", "kill -9 of everything"])
     printed = capsys.readouterr().out
     assert code == 0, printed
@@ -39,7 +39,7 @@ def test_two_replicas_lose_nothing_whatever_becomes_of_them_and_of_postgresql(
 ) -> None:
     if programs() is None:
         pytest.skip(NOT_INSTALLED)
-    short = ["--rounds", "2", "--round-seconds", "0.5", "--seed", "4", "--workers", "1", "--writers", "2"]
+    short = ["--rounds", "2", "--round-seconds", "0.5", "--seed", "4", "--writers", "2"]
     faults = ["all connections cut", "PostgreSQL crashes, a replica is killed"]
     code = main([*short, "--log", "postgres", "--keep", str(tmp_path), "--only", *faults])
     printed = capsys.readouterr().out

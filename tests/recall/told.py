@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, Retrieved, Sufficiency
+from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, Retrieved
 from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement, Section
 from nomemory.recall.model.question import Question, Role
+from nomemory.recall.model.sufficiency import Sufficiency
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

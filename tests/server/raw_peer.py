@@ -53,11 +53,13 @@ class RawPeer:
         self.socket = socket.create_connection((host, int(port)), timeout=10)
         self.socket.settimeout(0)
         self._out = bytearray()
-        self._http2 = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
+        self._http2 = H2Connection(
+            H2Configuration(client_side=True, header_encoding="utf-8", validate_outbound_headers=False)
+        )
         self._http2.initiate_connection()
         self._http2.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: self.window})
 
-    def call(self, path: str, message: bytes, *, declared: int | None = None) -> Stream:
+    def call(self, path: str | bytes, message: bytes, *, declared: int | None = None) -> Stream:
         """Begin a call. With `declared` the message is said to have that many bytes, and never ends."""
         number = self._http2.get_next_available_stream_id()
         headers = [

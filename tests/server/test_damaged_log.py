@@ -85,18 +85,18 @@ def test_the_status_names_a_damaged_message_that_nobody_read(start: Start, own_s
         assert (log_status(server, "hurt").damaged, log_status(server, "sound").damaged) == (1, 0)
 
 
-def test_the_status_knows_of_damage_that_a_reader_meets_before_the_check_does(
+def test_the_status_knows_of_damage_that_a_read_meets_before_the_check_does(
     start: Start, own_settings: Settings
 ) -> None:
     data = own_settings.server.data
     with start(own_settings) as server:
         write(server, *(said("first", f"m{n}", "many others", ts=n) for n in range(500)))
     flip(filled(start, own_settings), b"cask number 77")
-    with fleet(data, 2, NOMEMORY_LOG_CHECK_PAUSE_S="600") as running:
-        channels = running.channels()
-        lists = QueryServiceStub(channels[1]).ListMessages
+    with fleet(data, NOMEMORY_LOG_CHECK_PAUSE_S="600") as running:
+        channel = running.channel()
+        lists = QueryServiceStub(channel).ListMessages
         assert refused(lambda: lists(q.ListMessagesRequest(user_id="hurt", page_size=500))) == "STORAGE_UNAVAILABLE"
-        ask = IngestServiceStub(channels[0]).GetIndexStatus
+        ask = IngestServiceStub(channel).GetIndexStatus
         assert until(lambda: list(ask(i.GetIndexStatusRequest()).log.damaged_sequences) == [578])
         assert not ask(i.GetIndexStatusRequest()).log.HasField("checked_ts")
 

@@ -8,22 +8,23 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
 import grpc
 import numpy as np
 import pytest
 
-from nomemory.cli.startup import run
 from nomemory.server.composition.vector_check import check_vector_index
 from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.message import Role
 from nomemory.server.settings import Settings
+from nomemory.server.vector import factory
+from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.factory import choose_vector_index
-from nomemory.server.vector.indexing import upkeep
-from nomemory.server.vector.indexing.comparison import Findings
+from nomemory.server.vector.indexing import maintenance
+from nomemory.server.vector.indexing.reconcile import ReconcileReport
 from nomemory.server.vector.protocol import VectorIndex, VectorPoint
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     Start = Callable[[Settings], AbstractContextManager[Server]]
 
 USERS, EACH, WAIT_S = 3, 40, 60
-STORE = "shard/segments/*/"
+STORE = "edge/1/segments/*/"
 
 
 def vector_of(number: int) -> list[float]:
@@ -119,9 +120,11 @@ def flip(at: int, bit: int) -> Callable[[Path], None]:
 
 
 DAMAGES = {
-    "the whole shard": ("shard", remove),
-    "all segments": ("shard/segments", remove),
-    "the write-ahead log": ("shard/wal", remove),
+    "the whole shard": ("edge", remove),
+    "all segments": ("edge/1/segments", remove),
+    "the write-ahead log": ("edge/1/wal", remove),
+    "the version in use": ("edge/current", remove),
+    "the version in use, zeroed": ("edge/current", zero),
     "a segment's state": (f"{STORE}segment.json", remove),
     "the ids": (f"{STORE}mutable_id_tracker.mappings", remove),
     "the payloads": (f"{STORE}payload_storage", remove),
@@ -145,59 +148,48 @@ def test_all_that_was_written_is_found_by_meaning_after_damage(
         until(lambda: is_whole(server))
 
 
-@pytest.fixture(scope="module")
-def spread(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same directory after a server has spread the one shard over two, one of which packs its points."""
-    data = tmp_path_factory.mktemp("spread") / "data"
-    shutil.copytree(written, data)
-    with started(few_points_a_shard(settings_of(data))) as server:
-        until(lambda: [path.name for path in (data / "vectors/none-4").glob("shard*")] == ["shards-1"])
-        assert is_whole(server)
-    return data
+@pytest.fixture
+def packing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have servers pack points when there are fewer of them than usual."""
+    monkeypatch.setattr(factory, "EdgeIndex", partial(EdgeIndex, packed_points=70))
 
 
-def few_points_a_shard(settings: Settings) -> Settings:
-    """Have shards spread and points packed when there are fewer of them than the settings' variables allow."""
-    few = settings.vector.model_copy(update={"shard_points": 119, "pack_points": 70})
-    return settings.model_copy(update={"vector": few})
-
-
-SPREAD_DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
-    "nothing": ("shards-1/layout.json", lambda _: None),
-    "the layout": ("shards-1/layout.json", zero),
-    "a shard": ("shards-1/*", remove),
-    "the vectors of a packed segment": ("shards-1/*/segments/*/vector_storage/matrix.dat", remove),
-    "the vectors of a packed segment, zeroed": ("shards-1/*/segments/*/vector_storage/matrix.dat", zero),
-    "the users of a packed segment": ("shards-1/*/segments/*/payload_index/*-user_id-map/values_to_points.bin", zero),
+PACKED_DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "nothing": ("edge/current", lambda _: None),
+    "the vectors": (f"{STORE}vector_storage/matrix.dat", remove),
+    "the vectors, zeroed": (f"{STORE}vector_storage/matrix.dat", zero),
+    "the users": (f"{STORE}payload_index/*-user_id-map/values_to_points.bin", zero),
 }
 
 
-@pytest.mark.parametrize("damage", SPREAD_DAMAGES)
-def test_all_that_was_written_is_found_after_damage_to_one_of_several_shards(
-    start: Start, spread: Path, tmp_path: Path, damage: str
+@pytest.mark.usefixtures("packing")
+@pytest.mark.parametrize("damage", PACKED_DAMAGES)
+def test_all_that_was_written_is_found_after_damage_to_a_packed_segment(
+    start: Start, tmp_path: Path, damage: str
 ) -> None:
     data = tmp_path / "data"
-    shutil.copytree(spread, data)
-    pattern, harm = SPREAD_DAMAGES[damage]
-    damaged = next(path for path in sorted((data / "vectors/none-4").glob(pattern)) if path.suffix != ".lock")
-    harm(damaged)
-    with start(few_points_a_shard(settings_of(data))) as server:
+    with start(settings_of(data)) as server:
+        write_all(server)
         until(lambda: is_whole(server))
-    assert asyncio.run(check_vector_index(settings_of(data))) == Findings(messages=USERS * EACH, points=USERS * EACH)
+    pattern, harm = PACKED_DAMAGES[damage]
+    harm(next((data / "vectors/none-4").glob(pattern)))
+    with start(settings_of(data)) as server:
+        until(lambda: is_whole(server))
+    assert asyncio.run(check_vector_index(settings_of(data))) == ReconcileReport(
+        messages=USERS * EACH, points=USERS * EACH
+    )
 
 
-def test_a_server_leaves_an_index_alone_whose_layout_cannot_be_read_now(spread: Path, tmp_path: Path) -> None:
+def test_an_index_of_an_earlier_layout_is_rebuilt(start: Start, written: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
-    shutil.copytree(spread, data)
-    layout = data / "vectors/none-4/shards-1/layout.json"
-    kept = layout.read_bytes()
-    layout.unlink()
-    layout.mkdir()  # the system refuses to read it, even for root
-    with pytest.raises(click.ClickException, match="layout of the vector index cannot be read: Is a directory"):
-        run(settings_of(data), {})
-    layout.rmdir()
-    layout.write_bytes(kept)
-    assert asyncio.run(check_vector_index(settings_of(data))) == Findings(messages=USERS * EACH, points=USERS * EACH)
+    shutil.copytree(written, data)
+    collection = data / "vectors/none-4"
+    (collection / "edge/1").rename(collection / "shard")
+    remove(collection / "edge")
+    with logged(factory) as logs, start(settings_of(data)) as server:
+        until(lambda: is_whole(server))
+    assert [line["event"] for line in logs] == ["the vector index has a former layout and is rebuilt"]
+    assert not (collection / "shard").exists()
 
 
 async def plant_orphans(settings: Settings) -> None:
@@ -241,8 +233,8 @@ def test_vectors_of_messages_that_are_gone_are_said_and_removed_by_a_server(
 ) -> None:
     found = asyncio.run(check_vector_index(with_orphans))
     assert found is not None
-    assert (found.orphans, found.mismatched, found.is_whole) == (3, 0, False)
-    with logged(upkeep) as logs, start(with_orphans) as server:
+    assert (found.orphans, found.mismatched, found.is_consistent) == (3, 0, False)
+    with logged(maintenance) as logs, start(with_orphans) as server:
         until(lambda: [line.get("orphans") for line in logs][:2] == [3, 0])
         until(lambda: is_whole(server))
     assert asyncio.run(versions_in(with_orphans, "u0", "nobody")) == list(range(1, EACH + 1))
@@ -252,11 +244,11 @@ def test_a_check_without_a_server_says_how_much_is_missing(written: Path, tmp_pa
     data = tmp_path / "data"
     shutil.copytree(written, data)
     found = asyncio.run(check_vector_index(settings_of(data)))
-    assert found == Findings(messages=USERS * EACH, points=USERS * EACH)
-    remove(next((data / "vectors").glob("none-4/shard/segments")))
+    assert found == ReconcileReport(messages=USERS * EACH, points=USERS * EACH)
+    remove(next((data / "vectors").glob("none-4/edge/1/segments")))
     found = asyncio.run(check_vector_index(settings_of(data)))
     assert found is not None
-    assert not found.is_whole
+    assert not found.is_consistent
     assert found.messages == USERS * EACH
     assert found.mismatched == USERS * EACH - found.points
     assert asyncio.run(check_vector_index(settings_of(tmp_path / "none"))) is None

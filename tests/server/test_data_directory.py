@@ -21,7 +21,7 @@ from talk import address_in, said
 
 def start(stack: ExitStack, data: Path, **more: str) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        command(), env=environment(data, 2, **more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        command(), env=environment(data, **more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         umask=0o022,
     )  # fmt: skip
     stack.callback(process.wait)
@@ -47,10 +47,10 @@ def test_nobody_else_can_read_what_a_server_writes(tmp_path: Path) -> None:
     assert readable_by_others(data) == []
 
 
-@pytest.mark.parametrize(("place", "workers"), [("/dev/null/data", "2"), ("/proc/nomemory", "1")])
-def test_a_directory_that_cannot_be_made_is_refused_in_words(place: str, workers: str) -> None:
+@pytest.mark.parametrize("place", ["/dev/null/data", "/proc/nomemory"])
+def test_a_directory_that_cannot_be_made_is_refused_in_words(place: str) -> None:
     with ExitStack() as stack:
-        process = start(stack, Path(place), NOMEMORY_WORKERS=workers)
+        process = start(stack, Path(place))
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert f"the data directory {place} cannot be written" in errors
@@ -59,7 +59,7 @@ def test_a_directory_that_cannot_be_made_is_refused_in_words(place: str, workers
 
 def test_a_disk_with_little_room_is_refused_in_words(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        process = start(stack, tmp_path / "data", NOMEMORY_FREE_BYTES_MIN=str(10**18), NOMEMORY_WORKERS="1")
+        process = start(stack, tmp_path / "data", NOMEMORY_FREE_BYTES_MIN=str(10**18))
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "Make room" in errors
@@ -79,7 +79,7 @@ def test_a_full_disk_is_refused_in_words(tmp_path: Path, free_bytes: int) -> Non
         stack.callback(subprocess.run, ["umount", "-l", str(disk)], check=True)
         (disk / "data").mkdir()
         (disk / "filler").write_bytes(bytes(2**20 - free_bytes - 4096 * 2))
-        process = start(stack, disk / "data", NOMEMORY_FREE_BYTES_MIN="0", NOMEMORY_WORKERS="1")
+        process = start(stack, disk / "data", NOMEMORY_FREE_BYTES_MIN="0")
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "Error: " in errors

@@ -5,20 +5,16 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-from server.fleet import fleet
 from server.test_expiry import count, found_by_every_read, tea, write
 
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
-from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from talk import ids, refusal, said
 
 if TYPE_CHECKING:
@@ -141,14 +137,3 @@ def test_nothing_of_an_erased_user_but_ids_can_be_queried_in_the_log(
             for table in ("messages", "embeddings", "requests")
         }
     assert rows == {"messages": 0, "embeddings": 0, "requests": 0}
-
-
-@pytest.mark.timeout(120)
-def test_any_process_of_a_server_deletes_and_erases(tmp_path: Path, user: str) -> None:
-    with fleet(tmp_path / "data", 2) as running:
-        for channel in running.channels().values():
-            ingest, query = IngestServiceStub(channel), QueryServiceStub(channel)
-            ingest.WriteMessages(i.WriteMessagesRequest(messages=[said(user, n, "x", ts=int(n)) for n in "123"]))
-            assert ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user, filter=span(3))).deleted == 1
-            assert ingest.EraseUser(i.EraseUserRequest(user_id=user)).deleted == 2
-            assert list(query.ListMessages(q.ListMessagesRequest(user_id=user)).items) == []

@@ -12,8 +12,8 @@ from grpc_status import rpc_status
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nomemory.server.api.grpc.status import grpc_status
 from nomemory.server.faults import Fault, Reason, Violation
-from nomemory.server.rpc.status import status_of
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
@@ -76,7 +76,9 @@ violations = st.lists(st.builds(Violation, st.text(max_size=60), st.text(max_siz
 
 @given(message=st.text(max_size=2_000), named=violations)
 def test_a_status_is_never_larger_than_headers_allow(message: str, named: list[Violation]) -> None:
-    ended = status_of(Fault(Reason.ERROR_REASON_INVALID_FIELD, message, violations=named, retry_after_s=1), LONGEST_ID)
+    ended = grpc_status(
+        Fault(Reason.ERROR_REASON_INVALID_FIELD, message, violations=named, retry_after_s=1), LONGEST_ID
+    )
     detailed = status_pb2.Status.FromString(dict(ended.trailing_metadata)["grpc-status-details-bin"])
     assert detailed.ByteSize() <= STATUS_MAX
     assert len(ended.details.encode()) <= 500

@@ -34,7 +34,7 @@ CALLERS = 24
 QUESTION = "When did I say anything about tea, coffee, the report, the river or my sister?"
 LONG = "我从小就不吃辣椒，因为胃不好。" * 40
 GENEROUS_S = 20.0
-"""What a quiet user's read may take on a slow machine that others use. Without the scheduler it takes longer still."""
+"""What a quiet user's read may take on a slow machine that others use."""
 
 
 def refusals(calls: Iterable[grpc.Future[Any]]) -> list[Refusal]:
@@ -44,8 +44,8 @@ def refusals(calls: Iterable[grpc.Future[Any]]) -> list[Refusal]:
 
 @pytest.fixture
 def small(start: Start, own_settings: Settings) -> Iterator[Server]:
-    """A server in which one user may have two dear reads in hand."""
-    with start(own_settings.with_changes(reads_user_max=2, reads_refusal_s=0.05)) as server:
+    """A server that takes in two expensive reads of one user at a time."""
+    with start(own_settings.with_changes(max_inflight_reads_per_user=2)) as server:
         messages = [said("loud", f"m{n}", f"tea and the report {n}", n) for n in range(400)]
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[*messages, said("quiet", "m", "hello", 1)]))
         yield server
@@ -86,14 +86,16 @@ def test_the_server_says_how_many_reads_it_has_in_hand_and_has_refused(small: Se
 
 
 def test_a_recall_over_another_server_that_has_no_room_says_so(start: Start, own_settings: Settings) -> None:
-    slow = own_settings.with_changes(reads_total_max=0, reads_refusal_s=0.0)
+    full = own_settings.with_changes(max_inflight_reads_per_user=1)
     with (
-        start(slow) as server,
+        start(full) as server,
         start(own_settings.with_changes(recall_query_target=server.target)) as recalls,
         grpc.insecure_channel(recalls.target) as channel,
     ):
+        messages = [said("loud", f"m{n}", f"tea and the report {n}", n) for n in range(400)]
+        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
         recall, asked = RecallServiceStub(channel).Recall, r.RecallRequest(question=QUESTION)
-        told = refusals(recall.future(asked, metadata=(("x-user-id", "loud"),), timeout=GENEROUS_S) for _ in range(3))
+        told = refusals([recall.future(asked, metadata=(("x-user-id", "loud"),), timeout=GENEROUS_S) for _ in range(8)])
     assert {one.reason for one in told} == {"OVERLOADED"}
 
 
@@ -112,7 +114,7 @@ async def test_what_a_search_of_a_recall_says_of_overload_is_what_its_caller_is_
 @pytest.mark.skipif(not local_is_available(), reason="the local embedder has no package for this platform")
 def test_abandoned_searches_by_meaning_block_neither_others_nor_the_end(start: Start, tmp_path: Path) -> None:
     settings = Settings.from_environment(
-        data=tmp_path / "data", listen="127.0.0.1:0", embedder="local", drain_s=0.0, reads_user_max=250
+        data=tmp_path / "data", listen="127.0.0.1:0", embedder="local", drain_s=0.0, max_inflight_reads_per_user=250
     )
     with start(settings) as server:
         meaning = server.query.SemanticSearch

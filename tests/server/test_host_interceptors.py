@@ -1,131 +1,91 @@
-"""A host's own interceptors beside NoMemory's: their order, and what they see of a call before and after admission."""
+"""Functions of a program that embeds the server: gRPC interceptors, and functions that run before each handler."""
 
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.message import Message as ProtoMessage
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from server.fleet import connected, environment
-from server.host import ANSWERED_BY
 
+from nomemory.server.api import call_record
+from nomemory.server.api.call import CallContext
+from nomemory.server.api.grpc.adapter import RpcHandler
+from nomemory.server.api.grpc.interceptor import Continuation
+from nomemory.server.api.host_interceptors import HostInterceptors
+from nomemory.server.api.service import ServedMethod
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.composition.serving import serving
-from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.access import Access, Need
+from nomemory.server.faults import Fault, Reason, overloaded
+from nomemory.server.identity.access import Access, RequiredScopes
 from nomemory.server.identity.caller import Caller, Metadata, Scope
 from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.rpc import call_lifecycle
-from nomemory.server.rpc.call import Call, Handler, ServedMethod, current_call
-from nomemory.server.rpc.host_interceptors import HostInterceptors
-from nomemory.server.rpc.interceptor import Continuation
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
-from talk import address_in, logged, refusal
+from talk import logged, refusal
 
-Context = grpc.aio.ServicerContext[Any, Any]
-Behaviour = Callable[[Any, Context], Awaitable[Any]]
+ServicerContext = grpc.aio.ServicerContext[Any, Any]
+Hook = Callable[[ProtoMessage, CallContext], Awaitable[None]]
 LIST = "/nomemory.v1.QueryService/ListMessages"
-BOBS = q.ListMessagesRequest(user_id="bob").SerializeToString()
+LIST_BOB = q.ListMessagesRequest(user_id="bob").SerializeToString()
 PRIVATE = "what only the host knows"
+ANYWHERE = ListenAddress("127.0.0.1", 0)
 
 
 @dataclass
-class Seen:
-    """A request as an interceptor saw it, and who it was told had made it."""
+class Interceptor(grpc.aio.ServerInterceptor):
+    """Records the requests and the final status of calls with one reply."""
 
-    who: str
-    request: object
-    call: Call | None
-
-
-@dataclass
-class Host(grpc.aio.ServerInterceptor):
-    """Notes what it sees. `does` runs before the handler that comes next; `code` is the last status it saw."""
-
-    name: str
-    seen: list[Seen]
-    does: Callable[[Context], Awaitable[None]] | None = None
-    looked_up_as: list[Call | None] = field(default_factory=list)
+    name: str = ""
+    order: list[str] = field(default_factory=list)
+    requests: list[object] = field(default_factory=list)
     code: grpc.StatusCode | None = None
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
-    ) -> Handler | None:
-        self.looked_up_as.append(current_call())
+    ) -> RpcHandler | None:
         handler = await continuation(handler_call_details)
         if handler is None or handler.response_streaming:
             return handler
-        if handler.request_streaming:
-            behaviour: Any = handler.stream_unary
-            return grpc.stream_unary_rpc_method_handler(
-                self._noting_stream(behaviour), handler.request_deserializer, handler.response_serializer
-            )
-        answer: Any = handler.unary_unary
-        return grpc.unary_unary_rpc_method_handler(
-            self._noting(answer),
-            handler.request_deserializer,
-            handler.response_serializer,
-        )
+        answer: Any = handler.stream_unary
 
-    def _noting_stream(self, behaviour: Behaviour) -> Behaviour:
-        async def handle(requests: AsyncIterator[object], context: Context) -> object:
-            seen = Seen(self.name, None, current_call())
-            self.seen.append(seen)
-
-            async def noted() -> AsyncIterator[object]:
-                async for request in requests:
-                    seen.request = request
-                    yield request
-
+        async def handle(requests: AsyncIterator[object], context: ServicerContext) -> object:
+            self.order.append(self.name)
             try:
-                return await behaviour(noted(), context)
+                return await answer(self._recorded(requests), context)
             finally:
                 self.code = context.code()
 
-        return handle
+        return grpc.stream_unary_rpc_method_handler(handle, handler.request_deserializer, handler.response_serializer)
 
-    def _noting(self, behaviour: Behaviour) -> Behaviour:
-        async def handle(request: object, context: Context) -> object:
-            self.seen.append(Seen(self.name, request, current_call()))
-            if self.does is not None:
-                await self.does(context)
-            try:
-                return await behaviour(request, context)
-            finally:
-                self.code = context.code()
-
-        return handle
+    async def _recorded(self, requests: AsyncIterator[object]) -> AsyncIterator[object]:
+        async for request in requests:
+            self.requests.append(request)
+            yield request
 
 
-class Extra(grpc.aio.ServerInterceptor):
-    """Answers whatever method it is asked for."""
+@dataclass
+class Recorder:
+    """A function that runs before handlers."""
 
-    def __init__(self) -> None:
-        self.answered = False
+    order: list[str] = field(default_factory=list)
+    calls: list[tuple[Any, CallContext]] = field(default_factory=list)
 
-    async def intercept_service(
-        self, _continuation: Continuation, _handler_call_details: grpc.HandlerCallDetails
-    ) -> Handler:
-        async def handle(_request: bytes, _context: Context) -> bytes:
-            self.answered = True
-            return b""
-
-        return grpc.unary_unary_rpc_method_handler(handle)
+    async def __call__(self, request: ProtoMessage, context: CallContext) -> None:
+        self.order.append("before handler")
+        self.calls.append((request, context))
 
 
 class ByName:
-    """Takes a caller's word for who it is: `x-name`, and a user's for `x-user`. Nobody gets in without a word."""
+    """Believes metadata: `x-name` names a service, `x-user` a user with a token."""
 
     async def caller(self, metadata: Metadata, _peer: object) -> Caller:
         words = dict(metadata)
@@ -137,24 +97,27 @@ class ByName:
 
 
 class Queries:
-    """A QueryService that answers nothing, and notes who asked."""
+    """A QueryService with empty replies."""
 
     full_name = "nomemory.v1.QueryService"
 
-    def __init__(self, seen: list[Seen]) -> None:
-        self._seen = seen
+    def __init__(self, order: list[str]) -> None:
+        self._order = order
 
     def methods(self) -> Mapping[str, ServedMethod]:
-        methods, need = q.DESCRIPTOR.services_by_name["QueryService"].methods, Need(frozenset({Scope.QUERY}))
-        once, twice = ServedMethod(need, self.answer), ServedMethod(need, self.answer_twice)
-        return {method.name: twice if method.server_streaming else once for method in methods}
+        methods, required = (
+            q.DESCRIPTOR.services_by_name["QueryService"].methods,
+            RequiredScopes(frozenset({Scope.QUERY})),
+        )
+        unary, stream = ServedMethod(required, self.answer), ServedMethod(required, self.answer_twice)
+        return {method.name: stream if method.server_streaming else unary for method in methods}
 
-    async def answer(self, request: object, call: Call) -> bytes:
+    async def answer(self, _request: object, _context: CallContext) -> bytes:
         await asyncio.sleep(0.001)
-        self._seen.append(Seen("service", request, call))
+        self._order.append("handler")
         return b""
 
-    async def answer_twice(self, _request: object, _call: Call) -> AsyncIterator[bytes]:
+    async def answer_twice(self, _request: object, _context: CallContext) -> AsyncIterator[bytes]:
         for _ in range(2):
             yield b""
 
@@ -165,156 +128,153 @@ class Recalls(Queries):
     full_name = "nomemory.v1.RecallService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
-        need = Need(frozenset({Scope.RECALL}), binds_user=True)
-        return {"Recall": ServedMethod(need, self.answer), "StreamRecall": ServedMethod(need, self.answer_twice)}
+        required = RequiredScopes(frozenset({Scope.RECALL}), binds_user=True)
+        return {
+            "Recall": ServedMethod(required, self.answer),
+            "StreamRecall": ServedMethod(required, self.answer_twice),
+        }
 
 
 @asynccontextmanager
-async def hosting(seen: list[Seen], host: HostInterceptors, **changed: float) -> AsyncIterator[grpc.aio.Channel]:
+async def hosting(
+    host: HostInterceptors, order: list[str] | None = None, **changed: float
+) -> AsyncIterator[grpc.aio.Channel]:
     settings = Settings.from_environment(**{"drain_s": 0.0} | changed)
-    services, access = [Queries(seen), Recalls(seen)], Access(ByName(), settings.limits.id_max_chars)
+    order = [] if order is None else order
+    services, access = [Queries(order), Recalls(order)], Access(ByName(), settings.limits.id_max_chars)
     async with (
-        serving(services, Addresses(ListenAddress("127.0.0.1", 0)), settings, access, host=host) as address,
+        serving(services, Addresses(ANYWHERE), settings, access, host=host) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
     ):
         yield channel
 
 
-async def listed(channel: grpc.aio.Channel, user: str, *metadata: tuple[str, str]) -> None:
+async def list_messages(channel: grpc.aio.Channel, user: str, *metadata: tuple[str, str]) -> None:
     await QueryServiceStub(channel).ListMessages(q.ListMessagesRequest(user_id=user), metadata=metadata)
 
 
-async def sent(channel: grpc.aio.Channel, path: str, raw: bytes, metadata: tuple[tuple[str, str], ...]) -> None:
-    method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
-    await method(raw, metadata=metadata)
+async def test_a_call_meets_the_interceptors_then_the_hooks_then_the_handler() -> None:
+    order: list[str] = []
+    host = HostInterceptors((Interceptor("1", order), Interceptor("2", order)), (Recorder(order), Recorder(order)))
+    async with hosting(host, order) as channel:
+        await list_messages(channel, "ann", ("x-name", "chat"))
+    assert order == ["1", "2", "before handler", "before handler", "handler"]
 
 
-async def test_a_call_meets_outer_interceptors_then_admission_then_inner_ones_then_the_service() -> None:
-    seen: list[Seen] = []
-    outer, inner = (Host("outer 1", seen), Host("outer 2", seen)), (Host("inner 1", seen), Host("inner 2", seen))
-    async with hosting(seen, HostInterceptors(outer, inner)) as channel:
-        await listed(channel, "ann", ("x-name", "chat"))
-    assert [(one.who, one.call is not None) for one in seen] == [
-        ("outer 1", False), ("outer 2", False), ("inner 1", True), ("inner 2", True), ("service", True),
-    ]  # fmt: skip
+async def test_an_interceptor_sees_bytes_and_a_hook_the_request_and_its_caller() -> None:
+    interceptor, hook = Interceptor(), Recorder()
+    async with hosting(HostInterceptors((interceptor,), (hook,))) as channel:
+        await list_messages(channel, "ann", ("x-name", "chat"))
+    ((request, context),) = hook.calls
+    assert (interceptor.requests, request) == ([request.SerializeToString()], q.ListMessagesRequest(user_id="ann"))
+    assert (context.caller.name, context.transport) == ("chat", "grpc")
 
 
-async def test_an_outer_interceptor_sees_bytes_and_an_inner_one_the_request_and_its_caller() -> None:
-    seen: list[Seen] = []
-    host = HostInterceptors((Host("outer", seen),), (Host("inner", seen),))
-    async with hosting(seen, host) as channel:
-        await listed(channel, "ann", ("x-name", "chat"))
-    outer, inner, _ = seen
-    request = q.ListMessagesRequest(user_id="ann")
-    assert (outer.request, inner.request) == (request.SerializeToString(), request)
-    assert inner.call is not None
-    assert inner.call.admission.caller.name == "chat"
-
-
-async def test_an_inner_interceptor_knows_the_user_that_a_recall_is_bound_to() -> None:
-    seen: list[Seen] = []
-    async with hosting(seen, HostInterceptors(inner=(Host("inner", seen),))) as channel:
+async def test_a_hook_knows_the_user_to_whom_a_recall_is_bound() -> None:
+    hook = Recorder()
+    async with hosting(HostInterceptors(before_handler=(hook,))) as channel:
         metadata = (("x-name", "chat"), ("x-user-id", "ann"))
         await RecallServiceStub(channel).Recall(r.RecallRequest(question="?"), metadata=metadata)
-    assert seen[0].call is not None
-    assert seen[0].call.bound_user() == "ann"
+    assert hook.calls[0][1].bound_user() == "ann"
 
 
-async def test_a_stream_of_answers_passes_both() -> None:
-    seen: list[Seen] = []
-    host = HostInterceptors((Host("outer", seen),), (Host("inner", seen),))
-    async with hosting(seen, host) as channel:
+async def test_a_stream_of_replies_passes_both() -> None:
+    hook = Recorder()
+    async with hosting(HostInterceptors((Interceptor(),), (hook,))) as channel:
         stream = RecallServiceStub(channel).StreamRecall(r.StreamRecallRequest(), metadata=(("x-user", "ann"),))
         assert len([reply async for reply in stream]) == 2
+    assert len(hook.calls) == 1
 
 
 @pytest.mark.parametrize(
-    ("metadata", "raw", "code"),
+    ("metadata", "encoded", "code"),
     [
         ((), b"", grpc.StatusCode.UNAUTHENTICATED),
         ((("x-name", "chat"),), b"\xff", grpc.StatusCode.INVALID_ARGUMENT),
-        ((("x-user", "ann"),), BOBS, grpc.StatusCode.PERMISSION_DENIED),
+        ((("x-user", "ann"),), LIST_BOB, grpc.StatusCode.PERMISSION_DENIED),
     ],
     ids=["nobody", "malformed", "another user"],
 )  # fmt: skip
-async def test_a_refused_call_never_reaches_an_inner_interceptors_handler(
-    metadata: tuple[tuple[str, str], ...], raw: bytes, code: grpc.StatusCode
+async def test_a_refused_call_never_reaches_a_hook(
+    metadata: tuple[tuple[str, str], ...], encoded: bytes, code: grpc.StatusCode
 ) -> None:
-    seen: list[Seen] = []
-    outer, inner = Host("outer", seen), Host("inner", seen)
-    async with hosting(seen, HostInterceptors((outer,), (inner,))) as channel:
+    interceptor, hook = Interceptor(), Recorder()
+    async with hosting(HostInterceptors((interceptor,), (hook,))) as channel:
+        method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(LIST)
         with pytest.raises(grpc.aio.AioRpcError) as error:
-            await sent(channel, LIST, raw, metadata)
+            await method(encoded, metadata=metadata)
     assert error.value.code() is code
-    assert [(one.who, one.call) for one in seen] == [("outer", None)]
-    assert outer.code is code
-    assert outer.looked_up_as == inner.looked_up_as == [None]
+    assert interceptor.code is code
+    assert not hook.calls
 
 
-async def test_there_is_no_current_call_while_handlers_are_looked_up() -> None:
-    seen: list[Seen] = []
-    inner = Host("inner", seen)
-    async with hosting(seen, HostInterceptors(inner=(inner,))) as channel:
-        for _ in range(3):  # over one connection, after others were admitted on it
-            await listed(channel, "ann", ("x-name", "chat"))
-    assert inner.looked_up_as == [None] * 3
+async def test_the_request_of_a_caller_who_is_not_authenticated_is_not_read() -> None:
+    interceptor = Interceptor()
+    async with hosting(HostInterceptors((interceptor,))) as channel:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await list_messages(channel, "ann")
+    assert not interceptor.requests
 
 
 async def test_calls_at_the_same_time_do_not_see_each_other() -> None:
-    seen: list[Seen] = []
+    hook = Recorder()
     users = [f"user-{n}" for n in range(40)]
-    async with hosting(seen, HostInterceptors(inner=(Host("inner", seen),))) as channel:
-        await asyncio.gather(*(listed(channel, user, ("x-user", user)) for user in users))
-    named = [(one.request.user_id, one.call.admission.caller.user_id) for one in seen if one.call]  # type: ignore[attr-defined]
-    assert sorted(named) == sorted((user, user) for user in users * 2)
+    async with hosting(HostInterceptors(before_handler=(hook,))) as channel:
+        await asyncio.gather(*(list_messages(channel, user, ("x-user", user)) for user in users))
+    assert sorted((request.user_id, context.caller.user_id) for request, context in hook.calls) == sorted(
+        (user, user) for user in users
+    )
 
 
-async def test_an_inner_interceptor_may_end_a_call() -> None:
-    async def refuse(context: Context) -> None:
-        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "enough for today")
+async def test_a_hook_may_refuse_a_call() -> None:
+    async def refuse(_request: ProtoMessage, _context: CallContext) -> None:
+        raise overloaded("enough for today")
 
-    seen: list[Seen] = []
-    with logged(call_lifecycle) as logs:
-        async with hosting(seen, HostInterceptors(inner=(Host("quota", seen, refuse),))) as channel:
+    with logged(call_record) as logs:
+        async with hosting(HostInterceptors(before_handler=(refuse,))) as channel:
             with pytest.raises(grpc.aio.AioRpcError) as error:
-                await listed(channel, "ann", ("x-name", "chat"))
-            async with asyncio.timeout(10):  # the line may come after the status
-                while not any(line["event"] == "rpc" for line in logs):  # noqa: ASYNC110 - logs have no event to wait for
-                    await asyncio.sleep(0.01)
-    assert (error.value.code(), error.value.details()) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "enough for today")
-    assert [one.who for one in seen] == ["quota"]
+                await list_messages(channel, "ann", ("x-name", "chat"))
+    assert (refusal(error.value).reason, refusal(error.value).text) == ("OVERLOADED", "enough for today")
     assert [line["code"] for line in logs if line["event"] == "rpc"] == ["RESOURCE_EXHAUSTED"]
 
 
-async def test_an_error_of_an_inner_interceptor_shows_nothing_of_itself() -> None:
-    async def crash(_context: Context) -> None:
+async def test_an_error_of_a_hook_shows_nothing_of_itself() -> None:
+    async def crash(_request: ProtoMessage, _context: CallContext) -> None:
         raise RuntimeError(PRIVATE)
 
-    seen: list[Seen] = []
-    async with hosting(seen, HostInterceptors(inner=(Host("inner", seen, crash),))) as channel:
+    async with hosting(HostInterceptors(before_handler=(crash,))) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as error:
-            await listed(channel, "ann", ("x-name", "chat"))
+            await list_messages(channel, "ann", ("x-name", "chat"))
     assert (refusal(error.value).reason, refusal(error.value).text) == ("INTERNAL", "internal error")
     assert PRIVATE not in repr(error.value) + str(error.value.trailing_metadata())
 
 
-async def test_the_servers_deadline_holds_for_inner_interceptors() -> None:
-    async def hang(_context: Context) -> None:
+async def test_the_servers_deadline_holds_for_hooks() -> None:
+    async def hang(_request: ProtoMessage, _context: CallContext) -> None:
         await asyncio.sleep(60)
 
-    seen: list[Seen] = []
-    async with hosting(seen, HostInterceptors(inner=(Host("inner", seen, hang),)), deadline_default_s=0.05) as channel:
+    async with hosting(HostInterceptors(before_handler=(hang,)), deadline_default_s=0.05) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as error:
-            await listed(channel, "ann", ("x-name", "chat"))
+            await list_messages(channel, "ann", ("x-name", "chat"))
     assert refusal(error.value).reason == "DEADLINE_EXCEEDED"
 
 
-async def test_trailing_metadata_of_a_host_stands_beside_the_request_id() -> None:
-    async def stamp(context: Context) -> None:
-        context.set_trailing_metadata((("x-host", "1"),))
+async def test_trailing_metadata_of_an_interceptor_stands_beside_the_request_id() -> None:
+    class Stamp(grpc.aio.ServerInterceptor):
+        async def intercept_service(
+            self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
+        ) -> RpcHandler | None:
+            handler = await continuation(handler_call_details)
+            assert handler is not None
+            answer: Any = handler.stream_unary
 
-    seen: list[Seen] = []
-    async with hosting(seen, HostInterceptors(inner=(Host("inner", seen, stamp),))) as channel:
+            async def stamped(requests: object, context: ServicerContext) -> object:
+                context.set_trailing_metadata((("x-host", "1"),))
+                return await answer(requests, context)
+
+            return grpc.stream_unary_rpc_method_handler(stamped)
+
+    async with hosting(HostInterceptors((Stamp(),))) as channel:
         call = QueryServiceStub(channel).ListMessages(
             q.ListMessagesRequest(), metadata=(("x-name", "chat"), ("x-request-id", "mine"))
         )
@@ -322,42 +282,17 @@ async def test_trailing_metadata_of_a_host_stands_beside_the_request_id() -> Non
     assert (trailing["x-host"], trailing["x-request-id"]) == ("1", "mine")
 
 
-async def test_health_passes_both_and_is_nobodys_call() -> None:
-    seen: list[Seen] = []
-    host = HostInterceptors((Host("outer", seen),), (Host("inner", seen),))
-    async with hosting(seen, host) as channel:
+async def test_health_passes_interceptors_and_no_hook() -> None:
+    interceptor, hook = Interceptor(), Recorder()
+    async with hosting(HostInterceptors((interceptor,), (hook,))) as channel:
         reply = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
     assert reply.status == health_pb2.HealthCheckResponse.SERVING
-    assert [(one.who, one.call) for one in seen] == [("outer", None), ("inner", None)]
+    assert (len(interceptor.requests), hook.calls) == (1, [])
 
 
-async def test_a_method_that_needs_nothing_known_does_not_exist() -> None:
-    seen: list[Seen] = []
-    extra = Extra()
-    async with hosting(seen, HostInterceptors(inner=(extra,))) as channel:
-        with pytest.raises(grpc.aio.AioRpcError) as error:
-            await sent(channel, "/host.v1.Extra/Do", b"", (("x-name", "chat"),))
-    assert error.value.code() is grpc.StatusCode.UNIMPLEMENTED
-    assert not extra.answered
-
-
-def test_every_process_of_a_server_runs_the_hosts_interceptors(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import server.host; server.host.main()"]
-    own = environment(tmp_path / "data", 2, PYTHONPATH=str(Path(__file__).parent.parent))
-    with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, env=own, text=True) as process,
-        ExitStack() as connections,
-    ):
-        assert process.stdout
-        try:
-            target = address_in(process.stdout.readline())
-            answered_by: set[str] = set()
-            for _ in range(100):
-                stub = QueryServiceStub(connections.enter_context(connected(target)))
-                _, call = stub.ListMessages.with_call(q.ListMessagesRequest(user_id="u"), timeout=30)
-                answered_by.add(str(dict(call.initial_metadata())[ANSWERED_BY]))
-                if len(answered_by) == 2:
-                    break
-        finally:
-            process.kill()
-    assert len(answered_by) == 2
+async def test_a_server_with_grpc_interceptors_does_not_serve_http() -> None:
+    settings = Settings.from_environment(drain_s=0.0)
+    access, host = Access(ByName(), settings.limits.id_max_chars), HostInterceptors((Interceptor(),))
+    with pytest.raises(CannotStartError, match="before_handler"):
+        async with serving([Queries([])], Addresses(ANYWHERE, ANYWHERE), settings, access, host=host):
+            pass

@@ -16,13 +16,14 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from nomemory.server.api.call import CallContext
+from nomemory.server.api.service import ServedMethod, ServerStreamHandler, UnaryHandler
 from nomemory.server.composition.serving import serving
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.access import Access, Need
+from nomemory.server.identity.access import Access, RequiredScopes
 from nomemory.server.identity.authenticator import LocalAuthenticator
 from nomemory.server.identity.caller import Scope
 from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.rpc.call import Call, ServedMethod, ServerStream, Unary
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -41,7 +42,7 @@ class Misbehaving:
     full_name = "nomemory.v1.QueryService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
-        answers: dict[str, Unary | ServerStream] = {
+        answers: dict[str, UnaryHandler | ServerStreamHandler] = {
             "ListMessages": self.crash,
             "LexicalSearch": self.hang,
             "SemanticSearch": self.refuse,
@@ -53,23 +54,23 @@ class Misbehaving:
             "ListUsers": self.crash,
             "ExportMessages": self.crash_midway,
         }
-        return {name: ServedMethod(Need(frozenset(Scope)), answer) for name, answer in answers.items()}
+        return {name: ServedMethod(RequiredScopes(frozenset(Scope)), answer) for name, answer in answers.items()}
 
-    async def crash_midway(self, _request: object, _call: Call) -> AsyncIterator[bytes]:
+    async def crash_midway(self, _request: object, _context: CallContext) -> AsyncIterator[bytes]:
         yield b""
         raise RuntimeError(PRIVATE)
 
-    async def crash(self, _request: object, _call: Call) -> bytes:
+    async def crash(self, _request: object, _context: CallContext) -> bytes:
         raise RuntimeError(PRIVATE)
 
-    async def hang(self, _request: object, _call: Call) -> bytes:
+    async def hang(self, _request: object, _context: CallContext) -> bytes:
         await asyncio.sleep(60)
         return b""
 
-    async def refuse(self, _request: object, _call: Call) -> bytes:
+    async def refuse(self, _request: object, _context: CallContext) -> bytes:
         raise Fault(Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE, "the embedder does not answer", retry_after_s=1.5)
 
-    async def many_violations(self, request: q.BatchGetMessagesRequest, _call: Call) -> bytes:
+    async def many_violations(self, request: q.BatchGetMessagesRequest, _context: CallContext) -> bytes:
         from nomemory.server.faults import Violation, invalid  # noqa: PLC0415 - of this case only
 
         raise invalid([Violation(f"message_ids[{n}]", "must not be blank") for n, _ in enumerate(request.message_ids)])

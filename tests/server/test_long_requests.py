@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,8 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nomemory.server.api.parsing import MAX_READ_BYTES, RequestParser
 from nomemory.server.faults import Fault
-from nomemory.server.rpc.parsing import READ_MAX_BYTES, RequestParser
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
@@ -42,7 +43,7 @@ def parsed(parse: Callable[[bytes], object], raw: bytes) -> object | None:
 
 
 def written(raw: bytes) -> object:
-    return asyncio.run(WRITES.parsed(raw))
+    return asyncio.run(WRITES.parse(raw))
 
 
 def test_a_filter_has_few_entries(server: Server, user: str) -> None:
@@ -69,10 +70,10 @@ def test_a_batch_of_nothing_is_refused_by_its_count(server: Server, user: str) -
 
 
 def test_a_read_is_short(server: Server, user: str) -> None:
-    request = q.LexicalSearchRequest(user_id=user, query_text="x" * READ_MAX_BYTES)
+    request = q.LexicalSearchRequest(user_id=user, query_text="x" * MAX_READ_BYTES)
     found = refused(lambda: server.query.LexicalSearch(request))
     assert found == (grpc.StatusCode.RESOURCE_EXHAUSTED, "REQUEST_TOO_LARGE")
-    short = q.LexicalSearchRequest(user_id=user, query_text="x" * (READ_MAX_BYTES // 2))
+    short = q.LexicalSearchRequest(user_id=user, query_text="x" * (MAX_READ_BYTES // 2))
     found = refused(lambda: server.query.LexicalSearch(short))
     assert found == (grpc.StatusCode.INVALID_ARGUMENT, "QUERY_TOO_COMPLEX")
 
@@ -123,7 +124,7 @@ def test_others_run_while_a_long_request_is_parsed() -> None:
     raw = i.WriteMessagesRequest(messages=[m.ChatMessage(content="x" * PIECE)] * 50).SerializeToString()
 
     async def turns() -> int:
-        parsing, count = asyncio.ensure_future(WRITES.parsed(raw)), 0
+        parsing, count = asyncio.ensure_future(WRITES.parse(raw)), 0
         while not parsing.done():
             await asyncio.sleep(0)
             count += 1
@@ -135,5 +136,22 @@ def test_others_run_while_a_long_request_is_parsed() -> None:
 def test_a_filter_is_looked_into() -> None:
     raw = q.ListMessagesRequest(filter=m.Filter(metadata={f"{n:09}": "" for n in range(MANY)})).SerializeToString()
     with pytest.raises(Fault) as refused_by:
-        asyncio.run(READS.parsed(raw))
+        asyncio.run(READS.parse(raw))
     assert [one.field for one in refused_by.value.violations] == ["metadata"]
+
+
+def test_entries_of_all_messages_together_are_few_and_others_run_while_they_are_counted() -> None:
+    tiny = b"\x1a\x00" * (MANY - 1)
+    message = b"\x0a" + bytes([len(tiny) & 0x7F | 0x80, len(tiny) >> 7 & 0x7F | 0x80, len(tiny) >> 14]) + tiny
+
+    async def longest_turn_s() -> float:
+        parsing, longest_s = asyncio.ensure_future(WRITES.parse(message * 400)), 0.0
+        while not parsing.done():
+            began = time.perf_counter()
+            await asyncio.sleep(0)
+            longest_s = max(longest_s, time.perf_counter() - began)
+        with pytest.raises(Fault, match="in all"):
+            parsing.result()
+        return longest_s
+
+    assert asyncio.run(longest_turn_s()) < 1.0

@@ -46,10 +46,9 @@ def run(package: str, where: Path, more: dict[str, str], *arguments: str) -> sub
     return subprocess.run(asked, env=kept | more, cwd=where, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_server_whose_settings_ask_for_no_extra_needs_none(workers: str, tmp_path: Path) -> None:
+def test_a_server_whose_settings_ask_for_no_extra_needs_none(tmp_path: Path) -> None:
     packages = sorted({package for _, package, _ in WANTED.values()})
-    serve = ("serve", "--data", "data", "--listen", "127.0.0.1:0", "--workers", workers)
+    serve = ("serve", "--data", "data", "--listen", "127.0.0.1:0")
     with subprocess.Popen(command(packages, *serve), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         assert server.stdout.readline().startswith("NoMemory serves 127.0.0.1:")
@@ -57,16 +56,13 @@ def test_a_server_whose_settings_ask_for_no_extra_needs_none(workers: str, tmp_p
     assert server.returncode == 0
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
 @pytest.mark.parametrize("wanted_by", WANTED)
-def test_a_server_that_lacks_an_extra_does_not_start_and_says_what_to_install(
-    wanted_by: str, workers: str, tmp_path: Path
-) -> None:
+def test_a_server_that_lacks_an_extra_does_not_start_and_says_what_to_install(wanted_by: str, tmp_path: Path) -> None:
     extra, package, settings = WANTED[wanted_by]
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "model.onnx").touch()
     (tmp_path / "model" / "tokenizer.json").touch()
-    serve = ("serve", "--data", "data", "--listen", "127.0.0.1:0", "--workers", workers, "--log-level", "error")
+    serve = ("serve", "--data", "data", "--listen", "127.0.0.1:0", "--log-level", "error")
     done = run(package, tmp_path, {"NOMEMORY_EMBEDDER": "none"} | without_embedder(settings), *serve)
     assert (done.returncode, done.stdout) == (1, "")
     sentence = f"{wanted_by} needs a package that is not installed: pip install 'nomemory[{extra}]'"
@@ -77,9 +73,9 @@ def without_embedder(settings: dict[str, str]) -> dict[str, str]:
     return settings if "NOMEMORY_EMBEDDER_MODEL" not in settings else settings | {"NOMEMORY_EMBEDDER": "local"}
 
 
-def test_a_move_of_the_log_that_lacks_the_driver_says_so_too(tmp_path: Path) -> None:
-    move = ("migrate", "--from", "data", "--to", "postgresql://127.0.0.1:9/none")
-    done = run("asyncpg", tmp_path, {}, *move)
+def test_migration_without_the_driver_names_the_missing_extra(tmp_path: Path) -> None:
+    migration = ("migrate", "data", "postgresql://127.0.0.1:9/none")
+    done = run("asyncpg", tmp_path, {}, *migration)
     assert done.returncode == 1
     assert "nomemory migrate needs a package that is not installed: pip install 'nomemory[postgres]'" in done.stderr
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from server.fleet import fleet
 
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
@@ -110,21 +108,3 @@ def test_the_order_holds_across_a_restart(
             listed = server.query.ListMessages(q.ListMessagesRequest(user_id=user)).items
     expected = [f"{life} {name} {n}" for life in range(3) for name in ("batch", "request") for n in range(3)]
     assert [one.content for one in reversed(listed)] == expected
-
-
-@pytest.mark.timeout(120)
-def test_the_order_holds_across_the_processes_of_a_server(tmp_path: Path, user: str) -> None:
-    given_in_order = list[str]()
-    with fleet(tmp_path / "data", 3) as running:
-        channels = list(running.channels().values())
-        for turn in range(12):
-            send = SENDS[turn % len(SENDS)]
-            some = [f"{turn} {n}" for n in range(3)]
-            token = send(IngestServiceStub(channels[turn % 3]), [said(user, "", content) for content in some])
-            given_in_order += some
-        retried = i.WriteMessagesRequest(messages=[said(user, "", "last")], request_id="r")
-        results = [IngestServiceStub(channel).WriteMessages(retried).results[0] for channel in channels]
-        assert len({one.message_id for one in results}) == 1
-        for channel in channels:
-            for contents in by_every_read(QueryServiceStub(channel), user, token):
-                assert contents == [*given_in_order, "last"]

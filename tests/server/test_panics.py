@@ -10,13 +10,13 @@ import pytest
 import tantivy
 from server.test_interceptor import Misbehaving
 
+from nomemory.server.api.call import CallContext
 from nomemory.server.composition.serving import serving
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.authenticator import LocalAuthenticator
 from nomemory.server.lexical.tantivy.schema import build_schema
 from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.processes.supervisor import Supervisor
-from nomemory.server.rpc.call import Call
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
@@ -34,7 +34,7 @@ def panic() -> NoReturn:
 class Panicking(Misbehaving):
     """A QueryService whose engine gives up."""
 
-    async def crash(self, _request: object, _call: Call) -> bytes:
+    async def crash(self, _request: object, _context: CallContext) -> bytes:
         panic()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.cursor import Cursors, Listing
 from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.embedding.vector import Vector
@@ -25,9 +26,9 @@ from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
 from nomemory.server.reads.nearest_messages import NearestMessages, NearestQuery
 from nomemory.server.reads.speakers import Speakers
 from nomemory.server.token_cipher import TokenCipher
+from nomemory.server.vector.active_index import VectorSpace
 from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.protocol import VectorHit, VectorPoint
-from nomemory.server.vector.space import VectorSpace
 
 HEAP_BYTES = 15_000_000
 BUDGET = 3_000_000
@@ -90,7 +91,7 @@ async def test_a_search_stops_where_scores_fall_below_the_least(
                 for n in range(COUNT)
             ]
         )
-        space = VectorSpace("space", NoEmbedder(2), index, index, UpToDate())
+        space = VectorSpace("space", NoEmbedder(2), index, UpToDate())
         nearest = NearestMessages(log, Speakers(log), BUDGET)
         found = await nearest.search(space, NearestQuery("u", None, EAST, EVERYTHING, 20, min_score))
     finally:
@@ -110,7 +111,9 @@ async def test_a_listing_does_not_end_early_while_its_index_is_built_anew(tmp_pa
     directory = tmp_path / "words"
     fill(directory, COUNT)
     async with AsyncExitStack() as stack:
-        index = TantivyLexicalIndex(directory)
+        threads = ReadThreads(1)
+        stack.push_async_callback(threads.close)
+        index = TantivyLexicalIndex(directory, threads)
         stack.push_async_callback(index.close)
         listing = LexicalListing(index, log, Cursors(TokenCipher(b"k" * 32, "log"), 3600), BUDGET)
         asked, query = Listing("LexicalSearch", "u", "hello", EVERYTHING), parse("hello", Limits(2000, 128, 16))

@@ -14,7 +14,7 @@ import pytest
 from pydantic import SecretStr
 
 from nomemory.client import Client
-from nomemory.server.composition.recall_host import RecallSettingsError
+from nomemory.server.composition.recall_planner import RecallSettingsError
 from nomemory.server.settings import Settings
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from nomemory.recall.model.result import RecallResult, Step
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.step import Step
 from nomemory.recall.skills.loader import Skill, SkillLibrary
-from nomemory.server.composition.recall_host import host_budget, skill_folders
-from nomemory.server.identity.access import Admission, BoundUser
+from nomemory.server.api.call import CallContext
+from nomemory.server.composition.recall_wiring import host_budget, skill_folders
 from nomemory.server.identity.caller import Caller
-from nomemory.server.rpc.call import Call
+from nomemory.server.identity.user_binding import BoundUser
 from nomemory.server.rpc.decode_recall import RecallQuery
 from nomemory.server.rpc.recall_service import OnStep, RecallService
 from nomemory.server.settings import Settings
@@ -31,10 +32,10 @@ async def test_closing_the_stream_cancels_the_recall() -> None:
     settings = Settings.from_environment()
     skills = SkillLibrary(skill_folders(settings), settings.recall.skill)
     service = RecallService(ask, skills, host_budget(settings), settings)
-    admission = Admission(Caller("test", frozenset()), BoundUser("u", "token"))
-    call = Call("id", asyncio.get_running_loop().time() + 10, admission)
+    deadline = asyncio.get_running_loop().time() + 10
+    context = CallContext("id", deadline, Caller("test", frozenset()), BoundUser("u", "token"))
     request = pb.StreamRecallRequest(recall=pb.RecallRequest(question="anything"))
-    stream = service.stream_recall(request, call)
+    stream = service.stream_recall(request, context)
     assert (await anext(stream)).step.thought == "first"
     await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
     async with asyncio.timeout(5):

@@ -13,9 +13,9 @@ import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 
+from nomemory.server.api.grpc.restarting_server import RestartingServer
 from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
-from nomemory.server.rpc.grpc_server import RestartingServer
 
 WAIT_S = 20
 Listened = tuple[grpc.aio.Server, ListenAddress]
@@ -144,7 +144,7 @@ async def test_a_call_in_flight_goes_on() -> None:
 
 
 async def test_who_ended_a_server_is_closed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nomemory.server.rpc.grpc_server._LEAVE_S", 0.1)
+    monkeypatch.setattr("nomemory.server.api.grpc.restarting_server._GRACE_S", 0.1)
     server = RestartingServer(bound_server)
     with peer_that_ends_it(str(await server.start(ListenAddress("127.0.0.1", 0)))) as connection:
         connection.settimeout(WAIT_S)

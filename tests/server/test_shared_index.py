@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from postgres import PrivatePostgres, fresh_schema
-from server.fleet import connected, fleet, until
+from server.fleet import fleet, until
 
 from nomemory.server.settings import Settings
 from nomemory.server.vector.indexing import indexer
@@ -100,9 +100,9 @@ def test_what_a_killed_server_had_not_indexed_another_one_does(postgres: Private
             NOMEMORY_POSTGRES_LEASE_S="2",
             NOMEMORY_QDRANT_URL=qdrant.url,
         )
-        with start(tmp_path / "one", 1) as one, start(tmp_path / "other", 2) as other:
-            asked = QueryServiceStub(other.open.enter_context(connected(other.target)))
-            ingest = IngestServiceStub(one.open.enter_context(connected(one.target)))
+        with start(tmp_path / "one") as one, start(tmp_path / "other") as other:
+            asked = QueryServiceStub(other.channel())
+            ingest = IngestServiceStub(one.channel())
             users = [f"user-{number}" for number in range(20)]
             for user in users:
                 batch = [said(user, f"m{n}", "east", ts=n, embedding=EAST) for n in range(20)]

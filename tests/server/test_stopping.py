@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from nomemory.server.app import running
-from nomemory.server.processes.launch import Launch
+from nomemory.server.processes.spawn import Launch
 from nomemory.server.settings import Settings
 
 

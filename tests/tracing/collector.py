@@ -41,8 +41,8 @@ class Seen:
     resource: Mapping[str, Value]
 
     @property
-    def process(self) -> tuple[str, int]:
-        return str(self.resource["nomemory.process"]), int(self.resource["process.pid"])
+    def process_id(self) -> int:
+        return int(self.resource["process.pid"])
 
 
 @dataclass

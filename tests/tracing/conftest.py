@@ -41,12 +41,11 @@ def shared_collector() -> Iterator[Collector]:
 
 
 @pytest.fixture(scope="module")
-def traced_fleet(shared_collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """A server of two processes that serve, and of some that work for them. Only traces of callers are recorded."""
+def traced_server(shared_collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """A server in a process of its own. Only traces of callers are recorded."""
     data = tmp_path_factory.mktemp("traced") / "data"
     with fleet(
         data,
-        2,
         NOMEMORY_OTLP_ENDPOINT=shared_collector.target,
         NOMEMORY_TRACE_RATIO="0",
         NOMEMORY_TRACE_FLUSH_S="0.05",

@@ -36,13 +36,13 @@ def test_half_a_configuration_is_refused(case: str, own_settings: Settings, monk
     changed, sentence = REFUSED[case]
     monkeypatch.setattr(cannot_start, "find_spec", lambda _name: object())
     with pytest.raises(TracingSettingsError) as error:
-        start_tracing(own_settings.with_changes(**changed), "writer", AsyncExitStack())
+        start_tracing(own_settings.with_changes(**changed), AsyncExitStack())
     assert sentence in str(error.value)
     assert "secret" not in str(error.value)
 
 
 def test_without_an_endpoint_there_are_no_traces(own_settings: Settings) -> None:
-    assert start_tracing(own_settings, "writer", AsyncExitStack()) is None
+    assert start_tracing(own_settings, AsyncExitStack()) is None
     assert not own_settings.tracing.is_on
 
 
@@ -53,6 +53,6 @@ async def test_where_callers_do_not_decide_the_share_does(own_settings: Settings
             otlp_endpoint=LOCAL, trace_ratio=0.0, trace_callers_decide=callers_decide, trace_timeout_s=0.1
         )
         async with AsyncExitStack() as stack:
-            tracer = start_tracing(changed, "writer", stack)
+            tracer = start_tracing(changed, stack)
             assert tracer is not None
             assert tracer.begin("call", parent).span.is_recording() == callers_decide

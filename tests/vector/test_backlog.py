@@ -21,8 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from nomemory.server.log.feed import Touched
 from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
 from nomemory.server.vector.indexing.backlog import Backlog, BacklogCounts, BacklogReader, Pending
-from nomemory.server.vector.indexing.moved_backlog import follow_buckets, follow_one
-from nomemory.server.vector.space import Filled, SetAside
+from nomemory.server.vector.indexing.backlog_migration import split_backlogs_into_buckets
 
 USERS = ["ann", "bob"]
 MESSAGES = ["m1", "m2", "m3"]
@@ -235,42 +234,13 @@ def begun(path: Path, changes: list[Touched], until: FeedPosition) -> None:
         backlog.feed(changes, until)
 
 
-def test_from_one_bucket_to_many(path: Path, tmp_path: Path) -> None:
+def test_backlog_of_one_bucket_is_split_into_many(path: Path, tmp_path: Path) -> None:
     begun(path, [Touched(3, ANN, "a"), Touched(7, BOB, "b")], FeedPosition.at(9))
-    for _ in range(2):  # it may be killed in between, and do it again
-        follow_buckets(tmp_path)
+    for _ in range(2):  # an interrupted migration repeats it
+        split_backlogs_into_buckets(tmp_path)
     with closing(Backlog(path)) as backlog:
         assert backlog.fed() == at(9)
         assert backlog.checkpoint() == at(9, **{ANN: 2, BOB: 6})
         assert [one.message_id for one in backlog.take([], 9)] == ["a", "b"]
         backlog.mark_applied(backlog.take([ANN], 1))
         assert backlog.checkpoint() == at(9, **{BOB: 6})
-
-
-def test_from_many_buckets_to_one(path: Path, tmp_path: Path) -> None:
-    begun(path, [Touched(3, ANN, "a"), Touched(7, BOB, "b")], at(9))
-    for _ in range(2):
-        follow_one(tmp_path, at(9), {})
-    with closing(Backlog(path)) as backlog:
-        assert (backlog.fed(), backlog.checkpoint()) == (FeedPosition.at(9), FeedPosition.at(2))
-        assert [one.message_id for one in backlog.take([], 9)] == ["a", "b"]
-
-
-def test_a_bucket_that_is_behind_is_not_skipped(path: Path, tmp_path: Path) -> None:
-    begun(path, [], at(9, **{ANN: 4}))
-    for _ in range(2):
-        follow_one(tmp_path, at(7, **{ANN: 8}), {})
-    with closing(Backlog(path)) as backlog:
-        assert backlog.fed() == FeedPosition.at(4)
-
-
-def test_of_an_index_that_servers_share_counts_what_the_database_knows(tmp_path: Path) -> None:
-    path = tmp_path / "model-8-b4-server-0123abcd" / "vectors.db"
-    begun(path, [Touched(3, ANN, "a")], at(0, **{ANN: 5}))
-    aside = [SetAside(bucket_of(BOB), BOB, "b", 6, "TEXT")]
-    for _ in range(2):
-        follow_one(tmp_path, at(9), {"model-8-b4": Filled(at(9), aside), "another": Filled(at(1), [])})
-    with closing(Backlog(path)) as backlog:
-        assert (backlog.fed(), backlog.followed()) == (FeedPosition.at(9), FeedPosition.at(9))
-        assert backlog.aside() == [(0, BOB, "b", 6, "TEXT")]
-        assert backlog.take([], 9) == []

@@ -9,7 +9,7 @@ import pytest
 from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.settings import Settings
 from nomemory.server.vector.collection import collection_name, collection_of
-from nomemory.server.vector.edge.shards import EdgeShards
+from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.factory import choose_vector_index
 from nomemory.server.vector.qdrant.index import QdrantIndex, connect
 
@@ -36,7 +36,7 @@ async def test_a_collection_on_a_server_has_a_backlog_of_its_own(tmp_path: Path)
     on_server = Settings.from_environment(qdrant_url="http://127.0.0.1:1")
     places = {collection_of(settings, tmp_path, embedder).backlog for settings in (embedded, on_server)}
     assert len(places) == 2
-    for settings, kind in ((embedded, EdgeShards), (on_server, QdrantIndex)):
+    for settings, kind in ((embedded, EdgeIndex), (on_server, QdrantIndex)):
         index = choose_vector_index(settings, tmp_path, embedder)
         assert isinstance(index, kind)
         await index.close()

@@ -21,11 +21,11 @@ import uvloop
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Role
-from nomemory.server.processes.frames import Frame
-from nomemory.server.processes.launch import WorkerUnavailableError
-from nomemory.server.vector.edge import shard as edge_shard
-from nomemory.server.vector.edge.calls import Call, NearestPoints
+from nomemory.server.processes.ipc_protocol import Call as WorkerCall
+from nomemory.server.processes.worker_errors import WorkerUnavailableError
+from nomemory.server.vector.edge import point_store
 from nomemory.server.vector.edge.index import EdgeIndex
+from nomemory.server.vector.edge.messages import NearestQuery, ShardCall
 from nomemory.server.vector.edge.worker import EdgeWorker
 from nomemory.server.vector.points import METADATA
 from nomemory.server.vector.protocol import VectorPoint
@@ -45,7 +45,7 @@ def point(number: int, numbers: Vector | None = None) -> VectorPoint:
 
 @pytest.fixture
 async def index(tmp_path: Path) -> AsyncIterator[EdgeIndex]:
-    index = EdgeIndex(tmp_path / "collection" / "shard", DIMENSION, timeout_s=20)
+    index = EdgeIndex(tmp_path / "collection" / "edge", DIMENSION, timeout_s=20)
     yield index
     await index.close()
 
@@ -64,24 +64,22 @@ def kill(index: EdgeIndex) -> int:
     return index.process_id
 
 
-def test_a_shard_that_an_earlier_version_made_gets_the_indexes_that_it_lacks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    indexes = edge_shard._PAYLOAD_INDEXES
+def test_missing_payload_indexes_are_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    indexes = point_store._PAYLOAD_INDEXES
     with monkeypatch.context() as before:
-        before.setattr(edge_shard, "_PAYLOAD_INDEXES", {k: v for k, v in indexes.items() if k != METADATA})
-        shard = edge_shard.Shard(tmp_path / "shard", DIMENSION)
-        assert METADATA not in shard._engine.info().payload_schema
-        shard.close()
+        before.setattr(point_store, "_PAYLOAD_INDEXES", {k: v for k, v in indexes.items() if k != METADATA})
+        store = point_store.PointStore(tmp_path / "1", DIMENSION, 100)
+        assert METADATA not in store.engine.info().payload_schema
+        store.close()
     for _ in range(2):
-        shard = edge_shard.Shard(tmp_path / "shard", DIMENSION)
-        assert set(shard._engine.info().payload_schema) == set(indexes)
-        shard.close()
+        store = point_store.PointStore(tmp_path / "1", DIMENSION, 100)
+        assert set(store.engine.info().payload_schema) == set(indexes)
+        store.close()
 
 
-@pytest.mark.parametrize("pack_points", [20_000, 16], ids=["unpacked", "packed"])
-async def test_nothing_acknowledged_is_lost_when_the_worker_is_killed(tmp_path: Path, pack_points: int) -> None:
-    index = EdgeIndex(tmp_path / "shard", DIMENSION, timeout_s=20, pack_points=pack_points)
+@pytest.mark.parametrize("packed_points", [20_000, 16], ids=["unpacked", "packed"])
+async def test_nothing_acknowledged_is_lost_when_the_worker_is_killed(tmp_path: Path, packed_points: int) -> None:
+    index = EdgeIndex(tmp_path / "edge", DIMENSION, timeout_s=20, packed_points=packed_points)
     acknowledged: list[int] = []
 
     async def write(first: int, underway: asyncio.Event) -> None:
@@ -136,7 +134,7 @@ async def test_calls_in_flight_fail_as_unavailable_and_the_next_one_is_answered(
 
 
 async def test_a_worker_that_says_nothing_is_replaced(tmp_path: Path) -> None:
-    index = EdgeIndex(tmp_path / "shard", DIMENSION, timeout_s=0.3)
+    index = EdgeIndex(tmp_path / "edge", DIMENSION, timeout_s=0.3)
     await index.upsert([point(1)])
     stuck = index.process_id
     assert stuck is not None
@@ -159,7 +157,7 @@ async def test_the_worker_outlives_the_signals_of_its_group(index: EdgeIndex) ->
 
 
 async def test_closing_ends_the_process_and_another_one_may_open_the_directory(tmp_path: Path) -> None:
-    first = EdgeIndex(tmp_path / "shard", DIMENSION, timeout_s=20)
+    first = EdgeIndex(tmp_path / "edge", DIMENSION, timeout_s=20)
     await first.upsert([point(1)])
     process_id = first.process_id
     assert process_id is not None
@@ -168,14 +166,14 @@ async def test_closing_ends_the_process_and_another_one_may_open_the_directory(t
         os.kill(process_id, 0)
     with pytest.raises(Fault, match="does not answer"):
         await first.count()
-    second = EdgeIndex(tmp_path / "shard", DIMENSION, timeout_s=20)
+    second = EdgeIndex(tmp_path / "edge", DIMENSION, timeout_s=20)
     assert await second.count() == 1
     await second.close()
 
 
 async def test_a_directory_that_is_in_use_is_refused(index: EdgeIndex, tmp_path: Path) -> None:
     await index.upsert([point(1)])
-    other = EdgeIndex(tmp_path / "collection" / "shard", DIMENSION, timeout_s=20)
+    other = EdgeIndex(tmp_path / "collection" / "edge", DIMENSION, timeout_s=20)
     with pytest.raises(Fault) as refused:
         await other.count()
     assert isinstance(refused.value.__cause__, WorkerUnavailableError)
@@ -184,13 +182,14 @@ async def test_a_directory_that_is_in_use_is_refused(index: EdgeIndex, tmp_path:
     await other.close()
 
 
-async def test_half_of_a_new_shard_is_never_opened(tmp_path: Path) -> None:
-    (tmp_path / "shard.unfinished").mkdir()
-    (tmp_path / "shard.unfinished" / "rubbish").touch()
-    index = EdgeIndex(tmp_path / "shard", DIMENSION, timeout_s=20)
+async def test_files_that_are_not_in_use_are_deleted_when_the_shard_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "edge" / "1").mkdir(parents=True)
+    (tmp_path / "edge" / "1" / "unfinished").touch()
+    index = EdgeIndex(tmp_path / "edge", DIMENSION, timeout_s=20)
     await index.upsert([point(1)])
     await index.close()
-    assert sorted(names(tmp_path)) == ["shard", "shard.lock"]
+    assert sorted(names(tmp_path)) == ["edge", "edge.lock"]
+    assert not (tmp_path / "edge" / "1" / "unfinished").exists()
 
 
 def names(directory: Path) -> list[str]:
@@ -202,7 +201,7 @@ def test_the_worker_does_not_outlive_its_parent(tmp_path: Path) -> None:
 import asyncio, os, pathlib, signal
 from nomemory.server.vector.edge.index import EdgeIndex
 async def main():
-    index = EdgeIndex(pathlib.Path({str(tmp_path / "shard")!r}), {DIMENSION}, 20)
+    index = EdgeIndex(pathlib.Path({str(tmp_path / "edge")!r}), {DIMENSION}, 20)
     await index.count()
     print(index.process_id, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -235,10 +234,10 @@ class ScriptedPipe:
     """Hands the worker everything at once, then goes away."""
 
     def __init__(self, requests: list[object]) -> None:
-        self._asked = [Frame(number, request) for number, request in enumerate(requests, 1)]
+        self._asked = [WorkerCall(number, request) for number, request in enumerate(requests, 1)]
         self.answers: dict[int, object] = {}
 
-    def receive(self, *, wait: bool) -> list[Frame]:
+    def receive(self, *, wait: bool) -> list[WorkerCall]:
         if wait and not self._asked:
             raise EOFError
         asked, self._asked = self._asked, []
@@ -263,29 +262,28 @@ class RecordingShard:
     def remove(self, _user_id: str, message_id: str, _from_part: int) -> None:
         self.done.append(f"remove {message_id}")
 
-    def search(self, searches: list[NearestPoints]) -> list[list[int]]:
+    def search(self, searches: list[NearestQuery]) -> list[list[int]]:
         self.done.append(f"search {len(searches)}")
         return [[search.limit] for search in searches]
 
     def flush(self) -> None:
         self.done.append("flush")
 
-    def count(self, *, exact: bool) -> int:
-        assert exact
+    def count(self) -> int:
         raise RuntimeError("no content in here")
 
 
 def test_queued_searches_are_answered_together_and_writes_keep_their_order() -> None:
     pipe = ScriptedPipe(
         [
-            Call("upsert", ([point(1)],), {}),
-            NearestPoints(b"", (), 7),
-            Call("remove", ("ann", "m1", 0), {}),
-            NearestPoints(b"", (), 8),
-            Call("upsert", ([point(2)],), {}),
-            Call("flush", (), {}),
-            NearestPoints(b"", (), 9),
-            Call("count", (), {"exact": True}),
+            ShardCall("upsert", ([point(1)],), {}),
+            NearestQuery(b"", (), 7),
+            ShardCall("remove", ("ann", "m1", 0), {}),
+            NearestQuery(b"", (), 8),
+            ShardCall("upsert", ([point(2)],), {}),
+            ShardCall("flush", (), {}),
+            NearestQuery(b"", (), 9),
+            ShardCall("count", (), {}),
         ]
     )
     shard = RecordingShard()
@@ -297,7 +295,7 @@ def test_queued_searches_are_answered_together_and_writes_keep_their_order() -> 
 
 def test_it_works_on_uvloop(tmp_path: Path) -> None:
     async def main() -> int:
-        index = EdgeIndex(tmp_path / "shard", DIMENSION, timeout_s=20)
+        index = EdgeIndex(tmp_path / "edge", DIMENSION, timeout_s=20)
         await asyncio.gather(*(index.upsert([point(number)]) for number in range(200)))
         kill(index)
         count = await answered(index.count)

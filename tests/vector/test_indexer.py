@@ -28,7 +28,7 @@ from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import INDEX_DAMAGED, StandingFaults
 from nomemory.server.vector.collection import collection_of
 from nomemory.server.vector.edge.index import EdgeIndex
-from nomemory.server.vector.indexing import store as indexing_store
+from nomemory.server.vector.indexing import backlog_feed, desired_points
 from nomemory.server.vector.indexing.indexer import VectorIndexer
 from nomemory.server.vector.protocol import VectorIndex
 
@@ -150,7 +150,7 @@ async def test_a_long_message_is_found_by_each_part_and_shrinks_when_it_is_repla
 async def test_a_replacement_that_is_taken_in_half_by_half_leaves_nothing_of_the_old_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexing_store, "_FEED_MAX", 1)
+    monkeypatch.setattr(backlog_feed, "_MAX_CHANGES", 1)
     async with world(tmp_path, ScriptedEmbedder(), vector_flush_s=1e-9) as w, running(w):
         await w.write(said(" ".join(f"{name} {'x' * 38}." for name in ("one", "two", "six"))))
         await w.settled()
@@ -190,7 +190,7 @@ async def test_parts_that_an_earlier_run_stored_and_did_not_note_are_removed(
 
     sentences = [f"{name} {'x' * 38}." for name in ("one", "two", "six")]
     with monkeypatch.context() as broken:
-        broken.setattr(indexing_store.IndexingStore, "settle", failing)
+        broken.setattr(backlog_feed.BacklogFeed, "settle", failing)
         async with world(tmp_path, ScriptedEmbedder()) as w:
             await w.write(said(" ".join(sentences)))
             with pytest.raises(LookupError):
@@ -233,7 +233,7 @@ async def test_an_index_of_a_version_before_learns_metadata_without_embedding_ag
     long = " ".join(f"{name} {'x' * 38}." for name in ("one", "two", "six"))
     narrowed = Filter(metadata=(("app", "phone"),))
     with monkeypatch.context() as before:
-        before.setattr(indexing_store, "marks_of", lambda _entries: ())
+        before.setattr(desired_points, "marks_of", lambda _entries: ())
         async with world(tmp_path, first) as w, running(w):
             tagged = [said(f"{long} {n}", f"m{n}", embedding=own)._replace(metadata={"app": "phone"}) for n in range(9)]
             plain = [said(f"text {n}", f"p{n}", embedding=own) for n in range(9)]
@@ -244,7 +244,7 @@ async def test_an_index_of_a_version_before_learns_metadata_without_embedding_ag
     with closing(sqlite3.connect(backlog)) as file:
         file.executescript("DROP INDEX pending_by_bucket;")
         file.executescript("ALTER TABLE work DROP COLUMN bucket; PRAGMA user_version = 0;")
-    monkeypatch.setattr(indexing_store, "_FEED_MAX_OF_OWN", 5)
+    monkeypatch.setattr(backlog_feed, "_MAX_CHANGES_WITHOUT_EMBEDDER", 5)
     async with world(tmp_path, second) as w:
         sequence = await w.reader.user_sequence("ann")
         assert await w.indexer.behind("ann", sequence)
@@ -510,7 +510,7 @@ async def test_an_index_that_its_engine_cannot_read_is_built_anew(tmp_path: Path
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.write(*(said(f"text {number}", f"m{number}") for number in range(20)))
         await w.settled()
-    (segment,) = (tmp_path / "vectors").glob("*/shard/segments/*/segment.json")
+    (segment,) = (tmp_path / "vectors").glob("*/edge/*/segments/*/segment.json")
     segment.unlink()
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.until(lambda: bool(w.faults.all()))

@@ -22,19 +22,15 @@ from nomemory.server.log.feed import Touched
 from nomemory.server.log.position import Checkpoint, FeedPosition, LogIdentity, LogPosition
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.settings import Settings
-from nomemory.server.vector.collection import (
-    Collection,
-    QdrantLayout,
-    discard_foreign_vectors,
-    is_begun,
-    vector_checkpoint,
-)
+from nomemory.server.vector.collection import Collection
+from nomemory.server.vector.collection_state import discard_foreign_vectors, has_points, vector_checkpoint
 from nomemory.server.vector.indexing.backlog import Backlog
 from nomemory.server.vector.points import point_id
 from nomemory.server.vector.protocol import VectorPoint
 from nomemory.server.vector.qdrant.collection import QdrantCollection
 from nomemory.server.vector.qdrant.index import QdrantIndex, connect
 from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
+from nomemory.server.vector.qdrant.sharding import QdrantSharding
 from proofs.qdrant_stand_in import described
 
 VECTOR = b"\0\0\x80?" + b"\0" * 12
@@ -63,7 +59,7 @@ async def test_a_collection_that_another_log_fills_is_neither_read_nor_written(*
     for call in (
         ours.probe,
         ours.count,
-        ours.give_up,
+        ours.reset,
         partial(ours.upsert, [POINT]),
         partial(ours.search, "u", VECTOR, EVERYTHING, 10),
         partial(ours.remove, "u", "m"),
@@ -101,13 +97,13 @@ async def test_a_log_goes_on_with_its_own_collection_and_takes_one_that_names_no
 
 async def test_of_two_logs_that_take_a_collection_at_once_not_both_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     client, met = connect(":memory:", None, 5), asyncio.Barrier(2)
-    make = QdrantCollection.make
+    make = QdrantCollection.create
 
     async def make_together(collection: QdrantCollection) -> None:
         await met.wait()
         await make(collection)
 
-    monkeypatch.setattr(QdrantCollection, "make", make_together)
+    monkeypatch.setattr(QdrantCollection, "create", make_together)
     both = [QdrantIndex(client, "vectors", 4, log_id=log) for log in ("ours", "theirs")]
     answers = await asyncio.gather(*(index.count() for index in both), return_exceptions=True)
     assert any(isinstance(answer, ForeignCollectionError) for answer in answers)
@@ -135,9 +131,9 @@ def fed_backlog(collection: Collection, log: str, sequence: int) -> Backlog:
 def test_a_collection_is_begun_once_its_index_has_kept_something(tmp_path: Path) -> None:
     collection = Collection("vectors", tmp_path)
     backlog = fed_backlog(collection, "log", 7)
-    assert not is_begun(collection.backlog)
+    assert not has_points(collection.backlog)
     backlog.mark_applied(backlog.take((), 1))
-    assert is_begun(collection.backlog)
+    assert has_points(collection.backlog)
     assert vector_checkpoint(collection.backlog) == Checkpoint("log", 7)
     backlog.close()
 
@@ -160,7 +156,7 @@ def test_a_collection_of_another_log_or_epoch_or_ahead_of_it_is_discarded(
     assert collection.directory.exists() != is_foreign
 
 
-LAYOUT = QdrantLayout(buckets=4, replicas=3)
+SHARDING = QdrantSharding(buckets=4, replicas=3)
 USERS = [f"user-{number}" for number in range(40)]
 FILTERED = {"user_id", "conversation_id", "metadata", "role", "ts", "seq"}
 
@@ -243,7 +239,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 async def index(cluster: Cluster) -> AsyncIterator[QdrantIndex]:
-    index = QdrantIndex(connect(f"grpc://127.0.0.1:{cluster.port}", None, 20), "vectors", 4, LAYOUT, timeout_s=7)
+    index = QdrantIndex(connect(f"grpc://127.0.0.1:{cluster.port}", None, 20), "vectors", 4, SHARDING, timeout_s=7)
     yield index
     await index.close()
 
@@ -266,15 +262,15 @@ async def test_a_collection_has_a_key_for_each_bucket_and_its_copies(cluster: Cl
     assert made.strict_mode_config.enabled
     assert made.strict_mode_config.search_allow_exact
     keys = [one.request for one in cluster.asked["CreateShardKey"]]
-    assert [one.shard_key.keyword for one in keys] == LAYOUT.keys
+    assert [one.shard_key.keyword for one in keys] == SHARDING.keys
     assert {(one.shards_number, one.replication_factor) for one in keys} == {(1, 3)}
 
 
 async def test_keys_that_are_missing_are_made_later(cluster: Cluster, index: QdrantIndex) -> None:
-    cluster.exists, cluster.keys = True, LAYOUT.keys[:3]
+    cluster.exists, cluster.keys = True, SHARDING.keys[:3]
     await index.count()
     assert not cluster.asked["Create"]
-    assert [one.request.shard_key.keyword for one in cluster.asked["CreateShardKey"]] == LAYOUT.keys[3:]
+    assert [one.request.shard_key.keyword for one in cluster.asked["CreateShardKey"]] == SHARDING.keys[3:]
 
 
 async def test_every_write_goes_to_the_users_bucket_and_waits_for_a_majority(
@@ -289,8 +285,8 @@ async def test_every_write_goes_to_the_users_bucket_and_waits_for_a_majority(
         for operation in batch.operations
         for one in operation.upsert.points
     }
-    assert dealt == {user: LAYOUT.key_of(user) for user in USERS}
-    assert set(dealt.values()) == set(LAYOUT.keys)
+    assert dealt == {user: SHARDING.key_of(user) for user in USERS}
+    assert set(dealt.values()) == set(SHARDING.keys)
     await index.remove_versions("user-1", [1, 2])
     cluster.found = [str(point_id("user-1", "m", 0))]
     await index.remove("user-1", "m")
@@ -298,7 +294,7 @@ async def test_every_write_goes_to_the_users_bucket_and_waits_for_a_majority(
     for gone in cluster.asked["Delete"]:
         assert gone.wait
         assert gone.ordering.type == qdrant.WriteOrderingType.Medium
-        assert key(gone.shard_key_selector) == LAYOUT.key_of("user-1")
+        assert key(gone.shard_key_selector) == SHARDING.key_of("user-1")
 
 
 async def test_every_read_asks_the_users_bucket_for_what_a_majority_knows(cluster: Cluster, index: QdrantIndex) -> None:
@@ -307,7 +303,7 @@ async def test_every_read_asks_the_users_bucket_for_what_a_majority_knows(cluste
     await index.read_points(["user-2"], with_vectors=False)
     for name in ("Query", "GetPoints", "Scroll"):
         (asked,) = cluster.asked[name]
-        assert key(asked.shard_key_selector) == LAYOUT.key_of("user-2"), name
+        assert key(asked.shard_key_selector) == SHARDING.key_of("user-2"), name
         assert asked.read_consistency.type == qdrant.ReadConsistencyType.Majority, name
     (query,) = cluster.asked["Query"]
     assert query.timeout == 7
@@ -323,7 +319,7 @@ async def test_every_field_that_is_filtered_by_is_indexed(cluster: Cluster, inde
 async def test_an_index_of_the_tenants_that_lacks_points_is_built_anew(
     cluster: Cluster, index: QdrantIndex, indexed: int
 ) -> None:
-    cluster.exists, cluster.keys, cluster.points, cluster.indexed = True, LAYOUT.keys, 10, indexed
+    cluster.exists, cluster.keys, cluster.points, cluster.indexed = True, SHARDING.keys, 10, indexed
     await index.count()
     assert [one.field_name for one in cluster.asked["DeleteFieldIndex"]] == ["user_id"] * (10 - indexed)
     made = [one.field_name for one in cluster.asked["CreateFieldIndex"]]
@@ -348,4 +344,4 @@ async def test_without_buckets_a_server_that_is_no_cluster_is_asked_for_none(clu
 @pytest.mark.parametrize(("replicas", "expected"), [(1, 1), (2, 2), (3, 2), (9, 5)])
 def test_more_than_half_of_the_copies_have_a_write_before_it_counts(replicas: int, expected: int) -> None:
     settings = Settings.from_environment(qdrant_replicas=replicas)
-    assert QdrantLayout.of(settings).write_consistency == expected
+    assert QdrantSharding.of(settings).write_consistency == expected

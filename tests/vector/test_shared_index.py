@@ -14,7 +14,7 @@ from qdrant_client import AsyncQdrantClient
 from vector.scripted import DIMENSION, ScriptedEmbedder, said, vector_of
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.lexical.postgres.words import words_of
+from nomemory.server.lexical.postgres.token_columns import token_columns
 from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.feed import PostgresChangeFeed
 from nomemory.server.log.postgres.reader import PostgresLogReader
@@ -23,11 +23,12 @@ from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import EVERYTHING, Message
 from nomemory.server.settings import Settings
+from nomemory.server.vector.index_progress import IndexCheckpoint
 from nomemory.server.vector.indexing.indexer import VectorIndexer
 from nomemory.server.vector.protocol import VectorPoint
 from nomemory.server.vector.qdrant.index import QdrantIndex, connect
-from nomemory.server.vector.shared.postgres_index import PostgresFillerLock, PostgresSharedIndex
-from nomemory.server.vector.space import Filled
+from nomemory.server.vector.shared.leader_lock import PostgresLeaderLock
+from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
 
 COLLECTION = "scripted-8"
 LEASE_S = 1.0
@@ -43,7 +44,7 @@ class Cluster:
         self.qdrant: AsyncQdrantClient = connect(":memory:", None, 5.0)
         self.reader = PostgresLogReader(database)
         self.log = PostgresLogWriter(
-            database, queue_max=1000, queue_max_bytes=10**9, read_words=words_of, announce=lambda: None
+            database, queue_max=1000, queue_max_bytes=10**9, read_words=token_columns, announce=lambda: None
         )
         self.known = PostgresSharedIndex(database, COLLECTION, LEASE_S)
         self.index = QdrantIndex(self.qdrant, COLLECTION, DIMENSION)
@@ -94,8 +95,8 @@ class Server:
     @property
     def fills(self) -> bool:
         """Whether it is the one that fills the index."""
-        filler = self.indexer._filler
-        return filler is not None and filler.may_write
+        leader = self.indexer._leader
+        return leader is not None and leader.may_write
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(60):
@@ -173,15 +174,15 @@ async def with_a_message_in_hand(c: Cluster) -> Server:
 
 def hung(slow: Server, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Let a server say nothing more to the database, until an event is set."""
-    filler, goes_on = slow.indexer._filler, asyncio.Event()
-    assert filler is not None
-    renew = filler.lock.renew
+    leader, goes_on = slow.indexer._leader, asyncio.Event()
+    assert leader is not None
+    renew = leader.lock.renew
 
     async def renew_late() -> None:
         await goes_on.wait()
         await renew()
 
-    monkeypatch.setattr(filler.lock, "renew", renew_late)
+    monkeypatch.setattr(leader.lock, "renew", renew_late)
     return goes_on
 
 
@@ -199,7 +200,7 @@ async def test_a_server_that_hangs_loses_its_turn_and_writes_nothing(
         async def upsert(points: Sequence[VectorPoint]) -> None:
             written.extend(points)
 
-        monkeypatch.setattr(slow.indexer._applier, "may_write", ask)
+        monkeypatch.setattr(slow.indexer._batches, "may_write", ask)
         monkeypatch.setattr(slow.indexer._index, "upsert", upsert)
         hung(slow, monkeypatch)
         quick = c.server("quick", ScriptedEmbedder())
@@ -241,22 +242,22 @@ async def test_nobody_begins_while_one_that_was_cut_off_may_still_be_writing(
     at = dict[str, float]()
 
     def timed(method: str) -> None:
-        original = getattr(PostgresFillerLock, method)
+        original = getattr(PostgresLeaderLock, method)
 
-        async def call(lock: PostgresFillerLock, *values: object) -> object:
+        async def call(lock: PostgresLeaderLock, *values: object) -> object:
             at[method] = time.monotonic()
             return await original(lock, *values)
 
-        monkeypatch.setattr(PostgresFillerLock, method, call)
+        monkeypatch.setattr(PostgresLeaderLock, method, call)
 
-    timed("was_left")
-    timed("begin")
+    timed("was_released")
+    timed("start")
     async with cluster(postgres, tmp_path) as c:
         cut_off = await with_a_message_in_hand(c)
         other = c.server("other", ScriptedEmbedder())
         await cut_off.die()
         await other.until(lambda: other.fills)
-        assert at["begin"] - at["was_left"] > 0.9 * LEASE_S
+        assert at["start"] - at["was_released"] > 0.9 * LEASE_S
         await other.stop()
 
 
@@ -310,16 +311,16 @@ async def test_the_index_is_not_given_up_while_it_is_being_written_to(
 async def test_a_turn_that_breaks_when_it_begins_is_taken_again(
     postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, broken = PostgresFillerLock.filled, list[int]()
+    original, broken = PostgresLeaderLock.checkpoint, list[int]()
 
-    async def filled(lock: PostgresFillerLock) -> Filled:
+    async def filled(lock: PostgresLeaderLock) -> IndexCheckpoint:
         found = await original(lock)
         if not broken:
             broken.append(1)
             raise Fault(Reason.ERROR_REASON_STORAGE_UNAVAILABLE, "the connection broke")
         return found
 
-    monkeypatch.setattr(PostgresFillerLock, "filled", filled)
+    monkeypatch.setattr(PostgresLeaderLock, "checkpoint", filled)
     async with cluster(postgres, tmp_path) as c:
         server = c.server("one", ScriptedEmbedder())
         await c.write(said("tea"))
@@ -354,7 +355,7 @@ async def test_an_index_that_is_gone_is_filled_anew(postgres: PrivatePostgres, t
         await c.write(*(said(f"{user} likes tea", "m", user) for user in USERS))
         await c.settled()
         await server.stop()
-        await c.index.give_up()
+        await c.index.reset()
         server = c.server("two", ScriptedEmbedder())
         async with asyncio.timeout(60):
             while await c.index.count() != len(USERS):  # noqa: ASYNC110 - a state of the engine

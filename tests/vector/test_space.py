@@ -8,29 +8,29 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-import pytest
-
 from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.embedding.protocol import RATE_LIMITED, unavailable
 from nomemory.server.embedding.wrappers import WatchedEmbedder
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import Fault
 from nomemory.server.log.feed import Touched
 from nomemory.server.log.position import FeedPosition
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.settings import Settings
+from nomemory.server.vector.active_index import ServingSpace, VectorSpace
 from nomemory.server.vector.collection import collection_named, other_collections
+from nomemory.server.vector.collection_cleanup import CollectionCleanup
+from nomemory.server.vector.hot_users import HotUsers
+from nomemory.server.vector.indexed_spaces import IndexedSpaces
 from nomemory.server.vector.indexing.backlog import Backlog
-from nomemory.server.vector.model_change import SpacesInUse, UnusedCollections
 from nomemory.server.vector.protocol import VectorPoint
 from nomemory.server.vector.qdrant.index import QdrantIndex, connect
-from nomemory.server.vector.space import HotUsers, ServingSpace, VectorSpace
 
 EAST = b"\0\0\x80?" + b"\0" * 12
 
 
 def space(name: str) -> VectorSpace:
     nothing: Any = None
-    return VectorSpace(name, NoEmbedder(4), nothing, nothing, nothing)
+    return VectorSpace(name, NoEmbedder(4), nothing, nothing)
 
 
 async def test_what_is_replaced_is_given_back_when_its_last_read_has_ended() -> None:
@@ -42,12 +42,7 @@ async def test_what_is_replaced_is_given_back_when_its_last_read_has_ended() -> 
             assert (first.name, second.name, serving.now.name) == ("former", "new", "new")
         await asyncio.sleep(0)
         assert not replacing.done()
-        assert serving.named("former") is first
     assert await asyncio.wait_for(replacing, 30) is first
-    serving.forget_former()
-    with pytest.raises(Fault) as gone:
-        serving.named("former")
-    assert gone.value.reason == Reason.ERROR_REASON_INDEX_UNAVAILABLE
 
 
 async def test_a_read_that_takes_too_long_is_not_waited_for() -> None:
@@ -104,8 +99,8 @@ async def test_unused_collections_are_deleted_on_the_server_of_the_settings(tmp_
         index = used
         indexer = kept  # of which only the directory is looked at
 
-    spaces = SpacesInUse(cast("Any", InUse()), None, "")
-    await UnusedCollections(settings, tmp_path, spaces, lambda _name: None).delete()
+    spaces = IndexedSpaces(cast("Any", InUse()), None, "")
+    await CollectionCleanup(settings, tmp_path, spaces, lambda _name: None).delete()
     assert other_collections(tmp_path, ()) == [kept.directory]
     assert not await client.collection_exists("former")
     assert [hit.sequence for hit in await used.search("u", EAST, EVERYTHING, 10)] == [1]
@@ -115,23 +110,23 @@ async def test_unused_collections_are_deleted_on_the_server_of_the_settings(tmp_
 def test_a_user_is_hot_for_a_while_after_a_query() -> None:
     now = 0.0
     hot = HotUsers(60, lambda: now)
-    assert hot.note("ann")
+    assert hot.record("ann")
     now = 59.0
-    assert not hot.note("ann"), "was hot already"
-    assert hot.note("bob")
+    assert not hot.record("ann"), "was hot already"
+    assert hot.record("bob")
     assert hot.users() == ["bob", "ann"]
     now = 60.0
-    assert not hot.note("ann")
+    assert not hot.record("ann")
     assert hot.users() == ["ann", "bob"]
     now = 119.5
     assert hot.users() == ["ann"]
     now = 120.0
     assert hot.users() == []
-    assert hot.note("ann")
+    assert hot.record("ann")
 
 
 def test_only_the_latest_users_are_remembered() -> None:
     hot = HotUsers(60)
     for number in range(1000):
-        hot.note(f"u{number}")
+        hot.record(f"u{number}")
     assert hot.users() == [f"u{number}" for number in range(999, 743, -1)]

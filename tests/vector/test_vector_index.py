@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +20,6 @@ from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Filter, Role, marks_of
 from nomemory.server.vector.edge.index import EdgeIndex
-from nomemory.server.vector.edge.layout import ShardLayout
-from nomemory.server.vector.edge.shards import EdgeShards
 from nomemory.server.vector.protocol import VectorIndex, VectorPoint
 from nomemory.server.vector.qdrant.index import QdrantIndex, connect
 
@@ -47,19 +44,12 @@ def sequence_of(message_id: str) -> int:
 
 
 def edge(directory: Path) -> VectorIndex:
-    return EdgeShards(directory / "shard", DIMENSION, partial(EdgeIndex, dimension=DIMENSION, timeout_s=20))
+    return EdgeIndex(directory / "edge", DIMENSION, timeout_s=20)
 
 
-def shards(directory: Path) -> VectorIndex:
-    """Several shards, which pack what comes in at once."""
-    layout = ShardLayout(directory / "shard")
-    layout.begin(3)
-    layout.complete(3)
-
-    def open_shard(directory: Path, *, part: str) -> EdgeIndex:
-        return EdgeIndex(directory, DIMENSION, timeout_s=20, part=part, pack_points=20)
-
-    return EdgeShards(directory / "shard", DIMENSION, open_shard)
+def packed_edge(directory: Path) -> VectorIndex:
+    """Return an index with many packed segments."""
+    return EdgeIndex(directory / "edge", DIMENSION, timeout_s=20, packed_points=20)
 
 
 def memory(_: Path) -> VectorIndex:
@@ -75,7 +65,7 @@ def server(_: Path) -> VectorIndex:
 Open = Callable[[Path], VectorIndex]
 
 
-@pytest.fixture(params=[edge, shards, memory, server])
+@pytest.fixture(params=[edge, packed_edge, memory, server])
 async def index(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[VectorIndex]:
     async with opened(request.param, tmp_path) as index:
         yield index
@@ -189,17 +179,17 @@ async def test_no_message_with_more_parts_is_passed_over(index: VectorIndex) -> 
     await index.upsert([point("m", vector(1, part), part=part) for part in range(3)])
     await index.upsert([point("m", vector(1), user_id="bob")])
     asked = {("ann", "m"): 2, ("bob", "m"): 0, ("ann", "none"): 0}
-    assert {("ann", "m"), ("bob", "m")} <= set(await index.exceeding(asked)) <= set(asked)
-    assert set(await index.exceeding({})) == set()
+    assert {("ann", "m"), ("bob", "m")} <= set(await index.with_surplus_points(asked)) <= set(asked)
+    assert set(await index.with_surplus_points({})) == set()
 
 
 async def test_the_vectors_of_a_version_are_read_back_part_by_part(index: VectorIndex) -> None:
     parts = [point("m", vector(3, part), part=part) for part in range(40)]
     await index.upsert([*parts, point("m", vector(1), part=40, sequence=7), point("m", vector(1), user_id="bob")])
-    read = [np.frombuffer(one, "<f4") for one in await index.stored("ann", "m", sequence_of("m"))]
+    read = [np.frombuffer(one, "<f4") for one in await index.version_vectors("ann", "m", sequence_of("m"))]
     expected = [np.frombuffer(part.vector, "<f4") / np.linalg.norm(np.frombuffer(part.vector, "<f4")) for part in parts]
     assert np.allclose(read, expected, atol=1e-6)
-    assert await index.stored("ann", "m", 7) == await index.stored("ann", "none", 7) == []
+    assert await index.version_vectors("ann", "m", 7) == await index.version_vectors("ann", "none", 7) == []
 
 
 async def test_what_replaces_a_point_has_its_own_metadata(index: VectorIndex) -> None:
@@ -326,7 +316,7 @@ def assert_best(hits: list[tuple[int, float]], expected: dict[int, float], limit
     assert [score for _, score in hits] == sorted((score for _, score in hits), reverse=True)
 
 
-async def test_what_is_stored_is_read_user_by_user_and_a_given_up_index_is_empty(index: VectorIndex) -> None:
+async def test_what_is_stored_is_read_user_by_user_and_a_reset_index_is_empty(index: VectorIndex) -> None:
     many = [point(f"m{number}", vector(1, number)) for number in range(1200)]
     await index.upsert([*many, point("m0", vector(2, 1), part=1), point("bob", vector(1, 0), user_id="bob")])
     read = await index.read_points(["ann", "nobody", "bob"], with_vectors=True)
@@ -336,7 +326,7 @@ async def test_what_is_stored_is_read_user_by_user_and_a_given_up_index_is_empty
         Counter({sequence_of("bob"): 1}),
     ]
     assert read.unsound == 0
-    await index.give_up()
+    await index.reset()
     while True:
         with contextlib.suppress(Fault):
             assert await index.count() == 0

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from web.raw_http import answered, request
 
+from nomemory.server.api.http.json_mapping import MAX_ARRAY_NUMBERS, MAX_VALUES
+from nomemory.server.api.parsing import MAX_READ_BYTES
+
 if TYPE_CHECKING:
     import httpx
     from web.served import Web
 
 JSON = {"content-type": "application/json"}
-NO_ROLE = "is no Role: there are user (ROLE_USER), assistant (ROLE_ASSISTANT), system (ROLE_SYSTEM), tool (ROLE_TOOL)"
+NO_ROLE = "must be one of user (ROLE_USER), assistant (ROLE_ASSISTANT), system (ROLE_SYSTEM), tool (ROLE_TOOL)"
+INT32, FLOAT = "must be an integer of 32 bits", "must be a number of 32 bits"
 GOOD = {"user_id": "u", "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": "x"}
 
 
@@ -38,8 +42,6 @@ def test_all_violations_of_a_body_are_named_at_once(web: Web) -> None:
             7,
         ],
         "replace": "yes",
-        "requestId": "a",
-        "request_id": "b",
     }
     answer = web.client.post("/v1/messages", json=bad)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_ARGUMENT")
@@ -48,11 +50,10 @@ def test_all_violations_of_a_body_are_named_at_once(web: Web) -> None:
         "messages[0].role": NO_ROLE,
         "messages[0].mood": "is no field of ChatMessage",
         "messages[1].ts": "must be a time such as 2026-03-01T08:00:00Z",
-        "messages[1].metadata": "must be a string",
-        "messages[1].embedding[1]": "must be a number",
+        "messages[1].metadata": "must be an object with strings as its values",
+        "messages[1].embedding": "must be an array, each value of which must be a number of 32 bits",
         "messages[2]": "must be an object",
         "replace": "must be true or false",
-        "request_id": "is given twice",
     }
 
 
@@ -61,7 +62,7 @@ def test_all_violations_of_a_query_are_named_at_once(web: Web) -> None:
     answer = web.client.get(f"/v1/users/u/messages?{query}")
     assert violations(answer) == {
         "pageSize": "is given twice",
-        "page_size": "must be a whole number",
+        "page_size": "must be an integer of 32 bits",
         "filter.role": NO_ROLE,
         "filter.time_range.since": "must be a time such as 2026-03-01T08:00:00Z",
         "filter": "is a message: name its fields",
@@ -71,28 +72,30 @@ def test_all_violations_of_a_query_are_named_at_once(web: Web) -> None:
     }
 
 
+def test_a_query_of_many_unknown_names_is_refused(web: Web) -> None:
+    answer = web.client.get(f"/v1/users/u/messages?page_size=x&{'&'.join(f'a{n}' for n in range(3000))}")
+    assert violations(answer)["the request"] == "has more than 1000 violations: the rest was not checked"
+
+
 @pytest.mark.parametrize(
-    ("field", "value", "wrong"),
+    ("field", "value", "expected"),
     [
-        ("topK", 2**31, "must be from -2147483648 to 2147483647"),
-        ("topK", -(2**31) - 1, "must be from -2147483648 to 2147483647"),
-        ("topK", 1.5, "must be a whole number"),
-        ("topK", True, "must be a whole number"),
-        ("topK", "1e3", "must be a whole number"),
-        ("topK", 10**400, "must be from -2147483648 to 2147483647"),
-        ("minScore", 1e39, "is out of range"),
-        ("minScore", "1e400", "is out of range"),
-        ("minScore", [], "must be a number"),
+        ("topK", 2**31, INT32),
+        ("topK", -(2**31) - 1, INT32),
+        ("topK", 1.5, INT32),
+        ("topK", True, INT32),
+        ("minScore", 1e39, FLOAT),
+        ("minScore", [], FLOAT),
         ("userId", 5, "must be a string"),
-        ("returnFields", ["ts"], "must be names of fields, separated by commas"),
+        ("returnFields", ["ts"], "must be field names, separated by commas"),
     ],
 )
-def test_values_that_do_not_fit_are_refused(web: Web, field: str, value: object, wrong: str) -> None:
+def test_values_that_do_not_fit_are_refused(web: Web, field: str, value: object, expected: str) -> None:
     body = {"user_id": "u", "query_embedding": {"values": [1, 0, 0, 0]}, field: value}
     if field == "userId":
         del body["user_id"]
     answer = web.client.post("/v1/messages/semantic_search", content=json.dumps(body), headers=JSON)
-    assert list(violations(answer).values()) == [wrong], answer.text
+    assert list(violations(answer).values()) == [expected], answer.text
 
 
 @pytest.mark.parametrize("value", [1, 1.0, "1"])
@@ -111,13 +114,11 @@ def test_two_forms_of_a_query_at_once_are_refused(web: Web) -> None:
     "body",
     [
         b"{",
-        b'{"user_id": "a", "user_id": "b"}',
-        b'{"user_id": "a", "user\\u005fid": "b"}',
         b'{"user_id": "\xff"}',
         b'{"user_id": "\\ud800"}',
         b'{"user_id": NaN}',
         b"[" * 100_000,
-        b'{"filter":' * 300 + b"{}" + b"}" * 300,
+        b'{"filter":' * 3000 + b"{}" + b"}" * 3000,
         b"\xef\xbb\xbf{}",
         b"{} {}",
     ],
@@ -129,8 +130,7 @@ def test_what_is_no_json_is_refused(web: Web, body: bytes) -> None:
 
 
 def test_a_body_of_too_many_values_is_refused_before_it_is_read(web: Web) -> None:
-    limits = web.server.settings.http
-    for value, most in ((b"{}", limits.json_values_max), (b"0", limits.json_numbers_max)):
+    for value, most in ((b"{}", MAX_VALUES), (b"0", MAX_ARRAY_NUMBERS)):
         body = b"[" + (value + b",") * (most + 1) + value + b"]"
         answer = web.client.post("/v1/messages", content=body, headers=JSON)
         assert reason(answer) == "MALFORMED_REQUEST"
@@ -142,12 +142,11 @@ def test_a_body_of_too_many_values_is_refused_before_it_is_read(web: Web) -> Non
         {f"k{n}": 0 for n in range(50_000)},
         {"messages": [{"ts": 1}] * 20_000},
         {"messages": [0] * 200_000},
-        {"messages": [{"embedding": [1e39] * 200_000}]},
     ],
 )
 def test_the_first_thousand_violations_are_enough(web: Web, body: dict[str, Any]) -> None:
     answer = web.client.post("/v1/messages", json=body)
-    assert violations(answer)["the request"] == "has more than 1000 violations: the rest was not looked at"
+    assert violations(answer)["the request"] == "has more than 1000 violations: the rest was not checked"
     (info,) = (one for one in answer.json()["error"]["details"] if one["@type"].endswith("ErrorInfo"))
     assert info["metadata"]["violations"] == "1001"
 
@@ -162,6 +161,11 @@ def test_bad_utf8_and_control_characters_in_a_path_are_refused(web: Web, path: s
 def test_a_body_that_is_too_large_is_refused(web: Web) -> None:
     most = web.server.settings.limits.request_max_bytes
     answer = web.client.post("/v1/messages", content=b" " * (most + 1), headers=JSON)
+    assert (answer.status_code, reason(answer)) == (413, "REQUEST_TOO_LARGE")
+
+
+def test_the_request_of_a_read_may_be_less_large(web: Web) -> None:
+    answer = web.client.post("/v1/messages/lexical_search", content=b" " * (MAX_READ_BYTES + 1), headers=JSON)
     assert (answer.status_code, reason(answer)) == (413, "REQUEST_TOO_LARGE")
 
 
@@ -194,8 +198,8 @@ def test_nothing_is_at_other_paths_and_verbs(web: Web) -> None:
     nowhere = web.client.get("/v2/users/u/messages")
     assert (nowhere.status_code, nowhere.json()["error"]["code"], reason(nowhere)) == (404, "NOT_FOUND", "NO_SUCH_PATH")
     wrong = web.client.put("/v1/users/u/messages")
-    assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET")
-    assert web.client.get("/nomemory.v1.QueryService/ListMessages").status_code == 405
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD")
+    assert web.client.post("/nomemory.v1.QueryService/ListMessages", json={}).status_code == 404
     assert web.client.post("/grpc.health.v1.Health/Check", json={}).status_code == 404
     assert web.client.get("/v1/users/u/../../openapi.json").status_code in {200, 404}
 
@@ -231,19 +235,11 @@ def test_a_conflict_and_a_missing_message_have_their_statuses(web: Web, user: st
     assert (disabled.status_code, reason(disabled)) == (400, "EMBEDDER_DISABLED")
 
 
-def test_an_error_by_the_connect_protocol_has_its_form(web: Web) -> None:
-    answer = web.client.post("/nomemory.v1.QueryService/ListMessages", json={"pageSize": "x"})
-    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_argument")
-    assert answer.json()["details"][0]["type"] == "google.rpc.ErrorInfo"
-    assert answer.json()["details"][0]["debug"]["reason"] == "ERROR_REASON_INVALID_FIELD"
-
-
 @pytest.mark.parametrize(
     "raw",
     [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n",
         b"GET \xff HTTP/1.1\r\nhost: localhost\r\n\r\n",
         b"GET /v1/status HTTP/1.1\r\nhost: localhost\r\nx: a\0b\r\n\r\n",
         request("POST /v1/messages", "content-length: 2", "transfer-encoding: chunked", body=b"0\r\n\r\n"),
@@ -252,15 +248,15 @@ def test_an_error_by_the_connect_protocol_has_its_form(web: Web) -> None:
         request("GET /v1/status", "host: other"),
         request("GET /v1/status", "x-user-id: \xff"),
         request("GET /v1/status", "x-user-id-bin: ***"),
-        request("GET /v1/status", f"x: {'a' * 40_000}"),
-        request("GET /v1/status", *["a: b"] * 10_000),
-        request("GET /" + "a" * 40_000),
+        request("GET /v1/status", f"x: {'a' * 1_000_000}"),
+        request("GET /v1/status", *["a: b"] * 200_000),
+        request("GET /" + "a" * 1_000_000),
         b"\r\n" * 20_000,
     ],
 )
 def test_what_is_no_request_is_refused(web: Web, raw: bytes) -> None:
     found = answered(web.server.http, raw)
-    assert found.startswith(b"HTTP/1.1 400 "), found[:100]
+    assert found.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 403 ")), found[:100]
     assert b"Traceback" not in found
     assert web.client.get("/healthz").json() == {"status": "SERVING"}
 

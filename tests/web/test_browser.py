@@ -55,7 +55,7 @@ def test_a_page_writes_and_reads(visited: Visited) -> None:
     assert found["write"]["json"]["results"][0]["messageId"] == "m1"
     assert [one["messageId"] for one in found["list"]["json"]["items"]] == ["m1"]
     assert "不吃辣" in found["search"]["json"]["items"][0]["content"]
-    assert found["connect"]["json"] == {"count": "1"}
+    assert found["count"]["json"] == {"count": "1"}
     assert found["erase"]["status"] == 200
 
 

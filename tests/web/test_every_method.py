@@ -1,4 +1,4 @@
-"""Whatever the contract has is served over HTTP, by the annotations and by the Connect protocol, and answers alike."""
+"""Every method of the contract is served over HTTP, and answers as over gRPC."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
-from google.protobuf import json_format
 from google.protobuf.message import Message as ProtoMessage
 from identity.contract import METHODS, Method
 from web.transcoding import replies, send
@@ -123,42 +122,6 @@ def test_each_answers_over_http_as_over_grpc(web: Web, speaker: str, name: str) 
     expected = over_grpc(web, method, request, {"x-user-id-bin": speaker.encode()})
     found = replies(method, send(web.client, method, request, {"x-user-id": speaker.encode()}))  # type: ignore[dict-item]
     assert list(map(of_the_moment_removed, found)) == list(map(of_the_moment_removed, expected))
-
-
-@pytest.mark.parametrize("media_type", ["application/json", "application/proto"])
-@pytest.mark.parametrize("name", [name for name, one in METHODS.items() if not one.descriptor.server_streaming])
-def test_each_answers_by_the_connect_protocol_as_over_grpc(web: Web, speaker: str, name: str, media_type: str) -> None:
-    method, request = METHODS[name], REQUESTS[name](speaker)
-    expected = over_grpc(web, method, request, {"x-user-id-bin": speaker.encode()})
-    is_json = media_type.endswith("json")
-    body = json_format.MessageToJson(request).encode() if is_json else request.SerializeToString()
-    if method.descriptor.client_streaming:
-        media_type = media_type.replace("/", "/connect+")
-        body = b"\0" + len(body).to_bytes(4, "big") + body
-    path = f"/{method.descriptor.containing_service.full_name}/{name}"
-    headers = {b"content-type": media_type.encode(), b"x-user-id": speaker.encode()}
-    answer = web.client.post(path, content=body, headers=list(headers.items()))
-    assert (answer.status_code, answer.headers["content-type"]) == (200, media_type)
-    raw = answer.content
-    if method.descriptor.client_streaming:
-        size = int.from_bytes(raw[1:5], "big")
-        raw, end = raw[5 : 5 + size], raw[5 + size :]
-        assert end == b"\x02\0\0\0\x02{}"
-    found = json_format.Parse(raw, method.reply_type()) if is_json else method.reply_type.FromString(raw)
-    assert of_the_moment_removed(found) == of_the_moment_removed(expected[0])
-
-
-def test_a_stream_by_the_connect_protocol_is_in_envelopes(web: Web, speaker: str) -> None:
-    body = json_format.MessageToJson(REQUESTS["ExportMessages"](speaker)).encode()
-    answer = web.client.post(
-        "/nomemory.v1.QueryService/ExportMessages",
-        content=b"\0" + len(body).to_bytes(4, "big") + body,
-        headers={"content-type": "application/connect+json"},
-    )
-    size = int.from_bytes(answer.content[1:5], "big")
-    batch = json_format.Parse(answer.content[5 : 5 + size], query.ExportMessagesResponse())
-    assert [one.message_id for one in batch.messages] == ["m-0/é", "m-1/é", "m-2/é"]
-    assert answer.content[5 + size :] == b"\x02\0\0\0\x02{}"
 
 
 def test_the_lines_of_an_export_are_what_an_import_takes(web: Web, user: str) -> None:

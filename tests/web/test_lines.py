@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.datastructures import Headers
+from starlette.types import Message
 
-from nomemory.server.web.dialects import lines_of
+from nomemory.server.api.http.request_body import RequestBody
 
 LINE = st.sampled_from([b"", b" ", b"\r", b"{}", b' {"a": 1} ', b"\t"])
 
 
-async def found(parts: list[bytes]) -> list[bytes]:
-    async def arriving() -> AsyncIterator[bytes]:
-        for part in parts:
-            yield part
+async def lines_of(parts: list[bytes]) -> list[bytes]:
+    messages = iter([*({"body": part, "more_body": True} for part in parts), {"body": b"", "more_body": False}])
 
-    return [line async for line in lines_of(arriving(), 1000)]
+    async def receive() -> Message:
+        return {"type": "http.request", **next(messages)}
+
+    body = RequestBody(Headers({"transfer-encoding": "chunked"}), receive, 1000)
+    return [line async for line in body.lines()]
 
 
 @given(st.lists(LINE, max_size=30), st.lists(st.integers(0, 200), max_size=5))
 def test_the_lines_are_those_that_are_not_blank(lines: list[bytes], cuts: list[int]) -> None:
     body, places = b"\n".join(lines), sorted({0, *cuts, 10_000})
     parts = [body[begin:end] for begin, end in pairwise(places)]
-    assert asyncio.run(found(parts)) == [line.strip() for line in lines if line.strip()]
+    assert asyncio.run(lines_of(parts)) == [line.strip() for line in lines if line.strip()]
 
 
 async def test_others_run_while_blank_lines_come() -> None:
-    reading, turns = asyncio.ensure_future(found([b"\n" * 65_536] * 80 + [b"{}"])), 0
+    reading, turns = asyncio.ensure_future(lines_of([b"\n" * 65_536] * 80 + [b"{}"])), 0
     while not reading.done():
         await asyncio.sleep(0)
         turns += 1

@@ -52,16 +52,3 @@ def test_neither_keys_nor_what_is_asked_are_in_the_log(tmp_path: Path) -> None:
     assert "hush" not in told
     assert key not in log.read_text("utf-8")
     assert "hush content" not in log.read_text("utf-8")
-
-
-def test_all_processes_share_the_port_and_drain(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    with logging_to(log, "--workers", "2") as http:
-        said = {"user_id": "u", "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": "x"}
-        token = httpx.post(f"{http}/v1/messages", json={"messages": [said]}, timeout=PATIENCE_S).json()["writeToken"]
-        for _ in range(40):  # each over a connection of its own
-            answer = httpx.get(f"{http}/v1/users/u/messages", params={"atLeast": token}, timeout=PATIENCE_S)
-            assert len(answer.json()["items"]) == 1
-        wait_for(log, '"rpc"', '"worker":0')
-        wait_for(log, '"rpc"', '"worker":1')
-    assert '"event":"stopped"' in log.read_text("utf-8")

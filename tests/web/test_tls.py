@@ -15,7 +15,7 @@ from identity.keyring import Keyring
 from web.served import settings_of
 from web.test_bad_requests import reason
 
-from nomemory.server.composition.serving import listen_addresses
+from nomemory.server.composition.endpoints import listen_addresses
 from nomemory.server.listen_address import ListenAddressError
 from served import started
 

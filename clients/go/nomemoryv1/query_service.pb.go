@@ -411,7 +411,10 @@ type LexicalSearchResponse struct {
 	// highlights has one entry for each item, if the request asked for them; else it is empty.
 	Highlights []*Highlight `protobuf:"bytes,4,rep,name=highlights,proto3" json:"highlights,omitempty"`
 	// index_behind is true if messages of this user were acknowledged but not yet searchable by words.
-	IndexBehind   bool `protobuf:"varint,5,opt,name=index_behind,json=indexBehind,proto3" json:"index_behind,omitempty"`
+	IndexBehind bool `protobuf:"varint,5,opt,name=index_behind,json=indexBehind,proto3" json:"index_behind,omitempty"`
+	// truncated is true if more messages match than a search ranks, about 10,000. The listing then has the matches with the
+	// terms that weigh most, and those among the newest 10,000 messages. A listing by time is never truncated.
+	Truncated     bool `protobuf:"varint,7,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -477,6 +480,13 @@ func (x *LexicalSearchResponse) GetHighlights() []*Highlight {
 func (x *LexicalSearchResponse) GetIndexBehind() bool {
 	if x != nil {
 		return x.IndexBehind
+	}
+	return false
+}
+
+func (x *LexicalSearchResponse) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
 	}
 	return false
 }
@@ -2363,7 +2373,7 @@ const file_nomemory_v1_query_service_proto_rawDesc = "" +
 	"\x06cursor\x18\x05 \x01(\tR\x06cursor\x12?\n" +
 	"\rreturn_fields\x18\x06 \x01(\v2\x1a.google.protobuf.FieldMaskR\freturnFields\x12\x19\n" +
 	"\bat_least\x18\a \x01(\tR\aatLeast\x12;\n" +
-	"\thighlight\x18\b \x01(\v2\x1d.nomemory.v1.HighlightOptionsR\thighlight\"\xfc\x01\n" +
+	"\thighlight\x18\b \x01(\v2\x1d.nomemory.v1.HighlightOptionsR\thighlight\"\x9a\x02\n" +
 	"\x15LexicalSearchResponse\x12.\n" +
 	"\x05items\x18\x01 \x03(\v2\x18.nomemory.v1.ChatMessageR\x05items\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -2372,7 +2382,8 @@ const file_nomemory_v1_query_service_proto_rawDesc = "" +
 	"\n" +
 	"highlights\x18\x04 \x03(\v2\x16.nomemory.v1.HighlightR\n" +
 	"highlights\x12!\n" +
-	"\findex_behind\x18\x05 \x01(\bR\vindexBehindJ\x04\b\x03\x10\x04\"C\n" +
+	"\findex_behind\x18\x05 \x01(\bR\vindexBehind\x12\x1c\n" +
+	"\ttruncated\x18\a \x01(\bR\ttruncatedJ\x04\b\x03\x10\x04\"C\n" +
 	"\fMessageScore\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x14\n" +

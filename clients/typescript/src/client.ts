@@ -21,7 +21,7 @@ type Init<Schema extends DescMessage> = MessageInitShape<Schema>;
 
 /**
  * Calls one server over any transport of Connect: gRPC in Node (`connect` of `@nomemory/client/node` makes it), gRPC-Web
- * or Connect in a browser. Every method takes the contract's request as a plain object and answers with the contract's
+ * through a proxy in a browser. Every method takes the contract's request as a plain object and answers with the contract's
  * reply, or throws a `NoMemoryError`.
  */
 export class NoMemory {

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from nomemory.importing.draft import Draft, Given, Parsed, Record, Skipped
+from nomemory.importing.draft import Draft
 from nomemory.importing.fields import Fields, instant
+from nomemory.importing.record import Given, Parsed, Record, Skipped
 
 
 class Slack:

@@ -10,8 +10,8 @@ from typing import Final
 
 from nomemory.recall.api import OnStep, recall
 from nomemory.recall.errors import RecallError
-from nomemory.recall.model.budget import Budget, Limits, StopReason
-from nomemory.recall.model.evidence import EnoughRule, Evidence, Findings, Relation, Retrieval, Retrieved
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, Retrieved
 from nomemory.recall.model.memory_view import (
     Citation,
     Conflict,
@@ -25,7 +25,10 @@ from nomemory.recall.model.memory_view import (
     Verdict,
 )
 from nomemory.recall.model.question import Question, Role, Turn
-from nomemory.recall.model.result import RecallResult, Step
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.search_limits import Limits, StopReason
+from nomemory.recall.model.step import Step
+from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError, Situation, ToolCall
 from nomemory.recall.skills.folder import SkillFault, SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.loader import Skill, SkillLibrary
@@ -36,7 +39,7 @@ from nomemory.recall.tools.query_stub import (
     QueryStub,
     WriteTokenRefusedError,
 )
-from nomemory.text.time_expressions import TimeRange
+from nomemory.text.time_range import TimeRange
 
 __all__ = [
     "Budget",

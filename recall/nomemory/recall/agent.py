@@ -10,12 +10,14 @@ from typing import Final
 from nomemory.recall.grounding.citations import verify
 from nomemory.recall.grounding.conclusion import conclude
 from nomemory.recall.llm.chat_model import ChatModel
-from nomemory.recall.model.budget import Budget, Reading, StopReason
-from nomemory.recall.model.evidence import DEFAULT_RULE, EnoughRule, Evidence, Findings
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.evidence import Evidence, Findings
 from nomemory.recall.model.memory_view import Draft, Synthesis, Verdict
 from nomemory.recall.model.note import Note, NoteKind, note
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.search_limits import Reading, StopReason
+from nomemory.recall.model.sufficiency import DEFAULT_RULE, EnoughRule
 from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError
 from nomemory.recall.planning.rules import RulesPlanner
 from nomemory.recall.reading.reader import Reader, ReaderFailedError

@@ -1,55 +1,22 @@
-"""A recall as one call, for those who embed it.
-
-A recall as a span, by the conventions of OpenTelemetry for generative AI.
-"""
+"""Recall in one call, for programs that embed the agent."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Final
-
-from opentelemetry.trace import Span
 
 from nomemory.recall.agent import RecallAgent
 from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import DEFAULT_RULE, EnoughRule
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.sufficiency import DEFAULT_RULE, EnoughRule
 from nomemory.recall.planning.base import Planner
+from nomemory.recall.recall_span import recall_in_span
 from nomemory.recall.search.session import OnStep
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.bound_tools import BoundTools
 from nomemory.recall.tools.query_stub import Binding, QueryStub
-from nomemory.spans.span import show, span
-
-
-async def recall_in_span(answered: Awaitable[RecallResult], question: Question, user_id: str) -> RecallResult:
-    """Recall, and note what it came to."""
-    with span("invoke_agent recall") as made:
-        if made is None:
-            return await answered
-        made.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "recall"})
-        show(made, "gen_ai.memory.query.text", question.text)
-        show(made, "gen_ai.memory.store.id", user_id)
-        result = await answered
-        _note(made, result)
-        return result
-
-
-def _note(made: Span, result: RecallResult) -> None:
-    limits = result.limits
-    made.set_attributes(
-        {
-            "gen_ai.memory.record.count": len(result.evidence),
-            "nomemory.recall.verdict": result.verdict.value,
-            "nomemory.recall.stop_reason": limits.stop_reason.value,
-            "nomemory.recall.planner": limits.planner,
-            "nomemory.recall.rounds": limits.iterations,
-            "nomemory.recall.tool_calls": limits.tool_calls,
-        }
-    )
-
 
 __all__ = ["OnStep", "recall"]
 _NO_SKILL: Final = Skill("none", "No skill: the rules alone.", "")

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.text.normalisation import COMBINING, INVISIBLE, normalise, visible
+from nomemory.text.stems import stems
 from nomemory.text.stop_words import HALVES, STOP_WORDS
-from nomemory.text.terms import stems
 
 WORD_MAX_CHARS = 64
 """Longer words are split, so that no engine refuses them."""

@@ -1,7 +1,4 @@
-"""Splits what was said into sentences and clauses, in Chinese and English, and tells what is quoted in it.
-
-Descriptions of pictures and files that importers append to a message.
-"""
+"""Split a text into sentences and clauses, in Chinese and English, and find the quotations in it."""
 
 from __future__ import annotations
 
@@ -24,8 +21,6 @@ SENTENCE_END: Final = regex.compile(
 )
 """Where a sentence ends; none begins with 的."""
 _EDGES: Final = " \t\r\n\u3000，,；;：:。.—–-"
-_ATTACHMENT: Final = "\n["
-"""It marks a line that describes an attachment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +107,3 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     while start < end and text[end - 1] in _EDGES:
         end -= 1
     return start, end
-
-
-def without_attachments(content: str) -> str:
-    """Return the text without the descriptions of attachments."""
-    return content.partition(_ATTACHMENT)[0]

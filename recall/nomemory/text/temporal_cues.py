@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from nomemory.text.calendar_names import CHINESE_WEEKDAYS, WEEKDAYS
 from nomemory.text.language import FIRST_PERSON
-from nomemory.text.time_expressions import CHINESE_WEEKDAYS, WEEKDAYS
 
 _DAY: Final = rf"(?:{'|'.join(day.removesuffix('day') for day in WEEKDAYS)}|tue|thur)(?:day)?"
 _SPAN: Final = rf"(?:night|day|week|weekend|month|year|morning|few|time|{_DAY})s?"

@@ -1,9 +1,4 @@
-"""The time that a question names: time expressions in Chinese and English, as windows relative to its `now`.
-
-The names of months and days of the week, and the patterns that find them.
-
-A range of time.
-"""
+"""Time expressions of a question, in Chinese and English, as ranges relative to the time of asking."""
 
 from __future__ import annotations
 
@@ -14,38 +9,8 @@ from datetime import MAXYEAR, date, datetime, time, timedelta, tzinfo
 from enum import Enum
 from typing import Final
 
-MONTHS: Final = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
-MONTH: Final = "|".join(f"{month}|{month[:3]}" for month in MONTHS)
-"""Matches the name of a month in lower case, or its first three letters."""
-
-
-WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-WEEKDAY: Final = "|".join(WEEKDAYS)
-"""Matches the name of a day of the week in lower case."""
-
-
-CHINESE_WEEK: Final = "(?:周|星期|礼拜)"
-CHINESE_WEEKDAYS: Final = "一二三四五六日天"
-"""The characters that number the days of a week; the last two are both Sunday."""
-
-
-def month_number(name: str) -> int:
-    """Return the number of a month, 1 to 12, from three letters of its name or more, in any case."""
-    return next(number for number, month in enumerate(MONTHS, 1) if month.startswith(name[:3].lower()))
-
-
-@dataclass(frozen=True, slots=True)
-class TimeRange:
-    """A half-open range of aware times; None is open."""
-
-    since: datetime | None = None
-    until: datetime | None = None
-
-
-ANY_TIME = TimeRange()
+from nomemory.text.calendar_names import CHINESE_WEEK, CHINESE_WEEKDAYS, MONTH, WEEKDAY, WEEKDAYS, month_number
+from nomemory.text.time_range import ANY_TIME, TimeRange
 
 
 class Precision(Enum):

@@ -69,13 +69,10 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=60.0, help="how long the load lasts (default 60)")
     parser.add_argument("--load", type=float, default=0.7, help="share of the capacity (default 0.7)")
     parser.add_argument("--calibrate", type=float, default=10.0, help="seconds to find the capacity (default 10)")
-    parser.add_argument(
-        "--warm-up", type=int, default=40_000, help="calls of each process before anything counts (default 40000)"
-    )
+    parser.add_argument("--warm-up", type=int, default=40_000, help="calls before anything counts (default 40000)")
     parser.add_argument(
         "--every", type=float, default=0.0, help="seconds between two looks (default: 120 looks in all)"
     )
-    parser.add_argument("--workers", type=int, default=1, help="processes of the server that serve (default 1)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="where to write all samples and the verdict")
     return parser.parse_args(given)
@@ -85,7 +82,7 @@ async def soak(server: ServerUnderTest, arguments: argparse.Namespace) -> Soaked
     """Calibrate, keep the load, look at the server."""
     traffic, soaked = Traffic(server.target, _DIMENSION, arguments.seed), Soaked()
     await traffic.open()
-    await traffic.warm_up(arguments.warm_up * arguments.workers)
+    await traffic.warm_up(arguments.warm_up)
     soaked.capacity = await traffic.capacity(arguments.calibrate)
     soaked.rate = arguments.load * soaked.capacity
     await asyncio.sleep(_SETTLE_S)
@@ -135,7 +132,6 @@ def main(given: Sequence[str] | None = None) -> int:
         settings = {
             "NOMEMORY_EMBEDDER": "none",
             "NOMEMORY_EMBEDDING_DIMENSION": str(_DIMENSION),
-            "NOMEMORY_WORKERS": str(arguments.workers),
             "NOMEMORY_LOG_LEVEL": "warning",
             # What is replaced and deleted stays in the files until it is wiped: that has to happen within the run.
             "NOMEMORY_ERASE_WITHIN_S": str(_ERASE_WITHIN_S),

@@ -145,7 +145,6 @@ def _needs_endpoint(harness: Harness) -> str:
 FAULTS = (
     Fault("kill -9 of everything", kill_everything),
     Fault("kill -9 of the writer", _kill_writer),
-    Fault("kill -9 of a reader", kill("reader"), needs("reader")),
     Fault("kill -9 of the lexical indexer", kill("lexical indexer"), needs("lexical indexer")),
     Fault("kill -9 of the vector worker", kill("vector worker"), needs("vector worker")),
     Fault("kill -9 of an embedder worker", kill("embedder worker"), needs("embedder worker")),

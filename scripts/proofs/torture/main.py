@@ -68,7 +68,6 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of all chances but those of scheduling")
     parser.add_argument("--round-seconds", type=float, default=4.0, help="how long a round is under load (default 4)")
-    parser.add_argument("--workers", type=int, default=2, help="processes that serve (default 2)")
     parser.add_argument("--writers", type=int, default=3, help="callers that write at once (default 3)")
     parser.add_argument("--only", nargs="+", default=[""], help="only faults whose names have one of these in them")
     parser.add_argument("--embedder", choices=("all", "endpoint", "local"), default="all", help="default: both in turn")
@@ -206,7 +205,7 @@ class Torture:
         return [Ledger() for _ in range(self._arguments.writers)]
 
     def _server(self, name: str, settings: dict[str, str], root: Path | None = None) -> ServerUnderTest:
-        own = {"NOMEMORY_WORKERS": str(self._arguments.workers), "NOMEMORY_LOG_LEVEL": "warning", **settings}
+        own = {"NOMEMORY_LOG_LEVEL": "warning", **settings}
         data = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=root or self._root))
         if not self._arguments.keep:
             self._stack.callback(shutil.rmtree, data, ignore_errors=True)

@@ -11,9 +11,10 @@ from typing import BinaryIO, Final, NamedTuple
 
 from nomemory.agents.home import Home
 from nomemory.client.sync import Client
-from nomemory.importing.draft import Accepted, Draft, Given, Parsed, Place, Record, Refused, derived_id
+from nomemory.importing.draft import Draft, derived_id
 from nomemory.importing.fields import Fields, Importer
 from nomemory.importing.formats import FORMATS
+from nomemory.importing.record import Accepted, Given, Parsed, Place, Record, Refused
 from nomemory.importing.transcripts import about, kept, turn_id
 from nomemory.importing.upload import Upload
 from nomemory.server.private_files import put

@@ -48,7 +48,7 @@ def main() -> int:
 def _settings(home: Home) -> Settings:
     """Return the environment's settings, but for where it serves, and to whom: the socket's owner alone."""
     trusting = {name: field.default for name, field in IdentitySettings.model_fields.items()}
-    here = {"data": home.data, "log": None, "key_file": None, "listen": home.target, "workers": 1, "inspect": False}
+    here = {"data": home.data, "log": None, "key_file": None, "listen": home.target, "inspect": False}
     nowhere = dict.fromkeys(_ELSEWHERE, "")
     return Settings.from_environment(**trusting, **here, **nowhere, audit=False, log_level="warning")
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from nomemory.cli.output import Count, Diagnosis, Exported
 from nomemory.cli.terminal import counted, one_line
-from nomemory.importing.draft import Place
+from nomemory.importing.record import Place
 from nomemory.importing.upload import Summary
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, server_service_pb2
 

@@ -15,7 +15,7 @@ from nomemory.cli import figures, memory_text
 from nomemory.cli.memory_text import content, speaker
 from nomemory.cli.output import Exported
 from nomemory.cli.terminal import one_line
-from nomemory.client.messages import lexical_hits
+from nomemory.client.search_hits import lexical_hits
 from nomemory.importing.upload import Summary
 from nomemory.v1 import message_pb2, query_service_pb2, recall_service_pb2
 

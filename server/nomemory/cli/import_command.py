@@ -17,10 +17,12 @@ from nomemory.cli.options import FORMS, moment_option, output_option, span_optio
 from nomemory.cli.output import Output
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
-from nomemory.importing.draft import Format, Given, Parsed, Refused
-from nomemory.importing.files import STDIN, FileOrder, Rejects, Source, rejects_path
+from nomemory.importing.file_order import FileOrder
+from nomemory.importing.files import STDIN, Source
 from nomemory.importing.formats import FORMATS, detect, named_format, records
 from nomemory.importing.progress import catching_up, progress
+from nomemory.importing.record import Format, Given, Parsed, Refused
+from nomemory.importing.rejects import Rejects, rejects_path
 from nomemory.importing.upload import Summary, Upload, wait_until_indexed
 from nomemory.server.extension_point import ExtensionError
 from nomemory.v1 import ingest_service_pb2

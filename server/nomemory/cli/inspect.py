@@ -12,7 +12,8 @@ from nomemory.cli.connection import Target, connect, target_option
 from nomemory.cli.http_server import serve
 from nomemory.client import channel
 from nomemory.client.channel import channel_credentials
-from nomemory.inspector.gateway import Forwarding, Guard, gateway
+from nomemory.inspector.gateway import ForwardedCalls, Guard, gateway
+from nomemory.server.api.limits import RequestMemory
 from nomemory.server.listen_address import INSPECTOR, ListenAddress
 from nomemory.server.settings import Settings
 
@@ -47,9 +48,9 @@ async def _serve(target: Target, address: ListenAddress, settings: Settings) -> 
     guard = Guard()
 
     def announce(bound: ListenAddress) -> None:
-        guard.stand_at(bound)
+        guard.serve_at(bound)
         click.echo(f"The inspector of {target}. Stop it with Ctrl-C.\nhttp://{bound}{INSPECTOR}#token={guard.token}")
 
     async with channel.open_async(target.address, channel_credentials(target.identity), _ATTEMPTS) as opened:
-        forwarding = Forwarding(guard, opened, target.identity, _TIMEOUT_S, settings.timing.deadline_default_s)
-        await serve(gateway(guard, forwarding, settings), address, settings, announce)
+        calls = ForwardedCalls(guard, opened, target.identity, _TIMEOUT_S, RequestMemory())
+        await serve(gateway(guard, calls), address, settings, announce)

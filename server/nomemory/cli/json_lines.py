@@ -14,8 +14,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.cli.output import Check, Diagnosis
 from nomemory.cli.terminal import json_line
-from nomemory.client.messages import LexicalHit, lexical_hits, role_name
+from nomemory.client.messages import role_name
 from nomemory.client.prompt_block import oldest_first
+from nomemory.client.search_hits import LexicalHit, lexical_hits
 from nomemory.importing.upload import Summary
 from nomemory.v1 import message_pb2, recall_service_pb2, server_service_pb2
 from nomemory.v1 import query_service_pb2 as query

@@ -7,116 +7,66 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from nomemory.cli.configuration import configured
 from nomemory.cli.console import stderr_console
-from nomemory.cli.terminal import counted, one_line
+from nomemory.cli.terminal import counted
 from nomemory.importing.progress import progress
 from nomemory.server.cannot_start import CannotStartError, need_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nomemory.server.log.feed import Touched
-    from nomemory.server.maintenance.move import Outcome
+    from nomemory.server.maintenance.migration import MigrationOutcome
     from nomemory.server.settings import Settings
 
 _SCHEMES: Final = ("postgresql://", "postgres://")
-_ONE_OF_EACH: Final = """\
-One of --from and --to is a data directory, and the other the URL of a PostgreSQL database. For the latter \
-NOMEMORY_LOG will do."""
-_DAMAGED_MAX: Final = 20
-
-
-class _Ends(NamedTuple):
-    directory: Path
-    url: str
-    to_database: bool
-
-    @property
-    def source(self) -> str:
-        return str(self.directory) if self.to_database else shown(self.url)
-
-    @property
-    def target(self) -> str:
-        return shown(self.url) if self.to_database else str(self.directory)
+_NO_URL: Final = "The target is the URL of a PostgreSQL database, as an argument or in NOMEMORY_LOG."
 
 
 @click.command("migrate")
-@click.option("--from", "source", metavar="PLACE", help="What has the message log. Default: NOMEMORY_LOG.")
-@click.option("--to", "target", metavar="PLACE", help="What is to have it. Default: NOMEMORY_LOG.")
-def migrate(*, source: str | None, target: str | None) -> None:
-    """Move the message log from a data directory to PostgreSQL, or back, while its servers are stopped.
+@click.argument("data_dir", type=click.Path(path_type=Path))
+@click.argument("database_url", required=False)
+def migrate(*, data_dir: Path, database_url: str | None) -> None:
+    """Migrate the message log of a data directory to an empty PostgreSQL database.
 
-    One of --from and --to is a data directory, the other postgresql://…. PGPASSWORD, or the URL in NOMEMORY_LOG, keeps
-    a password out of the list of processes.
+    DATABASE_URL is postgresql://…; the default is NOMEMORY_LOG. PGPASSWORD, or the URL in NOMEMORY_LOG, keeps a
+    password out of the list of processes. Stop the server first.
 
-    All rows are copied and compared, and only then the copy becomes the log. After an interruption run it again: what
-    was copied is not copied again. Until the end the log is where it was. Then the old place stays as it is, and no
-    server starts on it. To go back, move the log back.
+    All rows are copied in one transaction and verified. If the command is interrupted, run it again. Afterwards no
+    server starts on the data directory without NOMEMORY_LOG; log.db keeps its messages until you delete it.
 
-    The log keeps its sequences and ids, so that with the same server.key cursors and write tokens stay good, and
-    nothing is embedded again.
+    The log keeps its sequences and ids. With the same server.key, cursors and write tokens stay valid, and nothing is
+    embedded again. To go back, export the messages and import them.
     """
     settings = configured()
-    ends = _ends(source, target, settings)
-    with _explained():
-        outcome = asyncio.run(_move(settings, ends))
-    _summarise(ends, outcome)
-    if not outcome.is_sound:
-        raise click.exceptions.Exit(1)
+    url = database_url or (settings.server.log.get_secret_value() if settings.server.log else "")
+    if not url.startswith(_SCHEMES):
+        raise click.UsageError(_NO_URL)
+    with _errors_explained():
+        outcome = asyncio.run(_migrate(settings, data_dir, url))
+    click.echo(_summary(outcome, data_dir))
 
 
-def shown(url: str) -> str:
-    """Return where a URL leads, without what is secret in it."""
-    parts = urlsplit(url)
-    if "@" in url and "@" not in parts.netloc:
-        return "the database"  # no URL: what looks like a host may be a piece of a password
-    schema = parse_qs(parts.query).get("search_path", [])
-    return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}{''.join(f' ({name})' for name in schema)}"
-
-
-def _ends(source: str | None, target: str | None, settings: Settings) -> _Ends:
-    log = settings.server.log.get_secret_value() if settings.server.log else None
-    given, other = source or log, target or log
-    if not given or not other or _is_url(given) == _is_url(other):
-        raise click.UsageError(_ONE_OF_EACH)
-    return _Ends(Path(given), other, True) if _is_url(other) else _Ends(Path(other), given, False)  # noqa: FBT003
-
-
-def _is_url(text: str) -> bool:
-    return text.startswith(_SCHEMES)
-
-
-async def _move(settings: Settings, ends: _Ends) -> Outcome:
+async def _migrate(settings: Settings, data_dir: Path, url: str) -> MigrationOutcome:
     from nomemory.server.data_directory import DataDirectory  # noqa: PLC0415 - loads the engines
     from nomemory.server.log.postgres.connections import LONG_S, Database  # noqa: PLC0415 - its driver is an extra
-    from nomemory.server.maintenance.move_database import move_to_database, move_to_file  # noqa: PLC0415
+    from nomemory.server.maintenance.migration import migrate_log  # noqa: PLC0415
 
-    directory = DataDirectory(ends.directory)
     database = Database(
-        ends.url, connect_timeout_s=settings.postgres.connect_timeout_s, statement_timeout_s=LONG_S, pool_max=1
+        url, connect_timeout_s=settings.postgres.connect_timeout_s, statement_timeout_s=LONG_S, pool_max=1
     )
-    with progress(stderr_console(), "Copying", "messages") as tell:
-
-        def copied(messages: int, all_of_them: int) -> None:
-            tell(messages, messages, all_of_them)
-
-        if ends.to_database:
-            return await move_to_database(directory, database, copied)
-        return await move_to_file(database, directory, copied)
+    with progress(stderr_console(), "Copying", "messages") as update:
+        return await migrate_log(DataDirectory(data_dir), database, lambda copied, total: update(copied, copied, total))
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
-    """Turn whatever stands in the way into a sentence.
+def _errors_explained() -> Iterator[None]:
+    """Turn expected errors into a sentence.
 
     Raises:
-        click.ClickException: something does.
+        click.ClickException: one was raised.
     """
     try:
         need_extra("postgres", ("asyncpg",), "nomemory migrate")
@@ -124,7 +74,7 @@ def _explained() -> Iterator[None]:
         raise click.ClickException(str(error)) from None
     from nomemory.server.data_directory import DataDirectoryBusyError  # noqa: PLC0415 - loads the engines
     from nomemory.server.log.postgres.connections import ERRORS  # noqa: PLC0415 - its driver is an extra
-    from nomemory.server.maintenance.move import MigrationError  # noqa: PLC0415
+    from nomemory.server.maintenance.migration import MigrationError  # noqa: PLC0415
 
     try:
         yield
@@ -137,57 +87,20 @@ def _explained() -> Iterator[None]:
     except ERRORS as error:
         if isinstance(error, OSError) and error.filename:
             raise  # it names the file
-        raise click.ClickException(_of_database(error)) from None
+        raise click.ClickException(_database_error(error)) from None
 
 
-def _of_database(error: BaseException) -> str:
+def _database_error(error: BaseException) -> str:
+    """Describe an error of the database without its text, which may quote a message."""
     state = getattr(error, "sqlstate", None)
     cause = f"{type(error).__name__} ({state})" if state else str(error) or type(error).__name__
-    return f"the database cannot be used: {cause}. What was copied stays; run this again to go on"
+    return f"the database cannot be used: {cause}. Run this again when it can"
 
 
-def _summarise(ends: _Ends, outcome: Outcome) -> None:
-    if outcome.damaged:
-        _tell_damage(ends, outcome.damaged)
-    elif outcome.differences:
-        for difference in outcome.differences:
-            click.echo(f"Differs: {difference}", err=True)
-        click.echo(
-            f"The copy is not what the log is, and is given up. The log stays in {ends.source}. Run this again.",
-            err=True,
-        )
-    else:
-        _tell_comparison(ends, outcome)
-
-
-def _tell_damage(ends: _Ends, found: Sequence[Touched]) -> None:
-    for damaged in found[:_DAMAGED_MAX]:
-        user, message = one_line(damaged.user_id), one_line(damaged.message_id)
-        click.echo(f"Damaged: message {message} of user {user}, change {damaged.sequence:,}", err=True)
-    advice = (
-        f"delete them with `nomemory doctor --data {ends.directory} --delete-damaged`, or restore a backup"
-        if ends.to_database
-        else "delete them with `nomemory delete`, or restore the database"
+def _summary(outcome: MigrationOutcome, data_dir: Path) -> str:
+    migrated = "were already migrated" if outcome.was_complete else "migrated and verified"
+    return (
+        f"{counted(outcome.messages, 'message')} {migrated}, up to change {outcome.position.sequence:,}.\n"
+        "Start the server with NOMEMORY_LOG and the same data directory."
+        f" {data_dir / 'log.db'} still has the messages: delete it when you no longer need it."
     )
-    click.echo(
-        f"{counted(len(found), 'message')} of {ends.source} cannot be copied, because the checksum does not hold:"
-        f" {advice}. Then run this again. The log stays where it is.",
-        err=True,
-    )
-
-
-def _tell_comparison(ends: _Ends, outcome: Outcome) -> None:
-    moved = counted(outcome.sums["messages"].rows, "message")
-    position = f"up to change {outcome.position.sequence:,}"
-    verified = "Verified, every row: of messages, vectors, metadata, users, requests and removals."
-    click.echo(f"{moved} moved to {ends.target}, {position}. {verified}")
-    if ends.to_database:
-        click.echo(
-            f"Start the server with NOMEMORY_LOG and the same data directory. {ends.directory / 'log.db'} keeps what it"
-            " has: delete it when you no longer need it."
-        )
-    else:
-        click.echo(
-            f"Start the server on {ends.directory}, without NOMEMORY_LOG. The database keeps what it has: drop its"
-            " tables when you no longer need them."
-        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
 from functools import partial
 
 import click
@@ -13,22 +12,17 @@ from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.faults import Fault
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.listen_address import INSPECTOR, Addresses
-from nomemory.server.processes.launch import Started
 from nomemory.server.settings import Settings
 
 
-def run(settings: Settings, readers: Mapping[int, Started]) -> None:
+def run(settings: Settings) -> None:
     """Serve until the process is told to stop.
-
-    Args:
-        settings: the configuration.
-        readers: the processes that serve beside this one; they are loading, too.
 
     Raises:
         click.ClickException: the server cannot start; says why.
     """
     try:
-        app.serve(settings, partial(_announce, settings), readers)
+        app.serve(settings, partial(_announce, settings))
     except CannotStartError as error:
         raise click.ClickException(str(error)) from None
     except Fault as fault:

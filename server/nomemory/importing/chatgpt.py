@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from nomemory.importing.draft import Draft, Parsed, Record
+from nomemory.importing.draft import Draft
 from nomemory.importing.fields import Fields, Importer, drafted, read_content, title_metadata
+from nomemory.importing.record import Parsed, Record
 
 Object = Mapping[str, Any]
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from nomemory.importing.draft import Draft, Parsed, Record
+from nomemory.importing.draft import Draft
 from nomemory.importing.fields import NON_TEXT, Fields, Importer, all_drafted, read_content, title_metadata
+from nomemory.importing.record import Parsed, Record
 
 _SPEAKERS: Final = {"human": "user"}
 

@@ -7,16 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from nomemory.importing.draft import (
-    METADATA_VALUE_CHARS,
-    Draft,
-    Given,
-    Parsed,
-    Record,
-    Refused,
-    Skipped,
-    metadata_text,
-)
+from nomemory.importing.draft import METADATA_VALUE_CHARS, Draft, metadata_text
+from nomemory.importing.record import Given, Parsed, Record, Refused, Skipped
 
 _MILLISECONDS_FROM: Final = 1e11  # as seconds that would be the year 5138
 NON_TEXT: Final = "non_text_parts"

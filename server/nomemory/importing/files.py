@@ -1,14 +1,7 @@
-"""The files of an import: what is read, and what was not stored.
-
-Ids that keep the order of a file among messages of one user and one time.
-
-Within a user, messages are ordered by time and then by id. Files often have whole seconds, and an id that was derived
-or drawn at random says nothing of what came first.
-"""
+"""Read the file of an import, or the archive that holds it."""
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import re
@@ -20,16 +13,9 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Final, Self, TextIO
-
-from cachetools import LRUCache
-
-from nomemory.importing.draft import Accepted, Parsed, Refused, derived_id
-from nomemory.v1 import message_pb2
+from typing import BinaryIO, Final
 
 Bytes = bytes | mmap.mmap
 HEAD_BYTES: Final = 1 << 18
@@ -111,113 +97,3 @@ def _conversations(members: Iterable[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
     found = [one for name, one in sorted(named, key=itemgetter(0)) if _CONVERSATIONS.fullmatch(name)]
     size, packed = sum(one.file_size for one in found), sum(one.compress_size for one in found)
     return found if size <= min(UNPACKED_MAX, _RATIO_MAX * packed) else []
-
-
-class Rejects:
-    """Writes rejects. What an earlier import left is removed; the file comes into being with the first reject.
-
-    Args:
-        path: where to.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: TextIO | None = None
-
-    def __enter__(self) -> Self:
-        self.path.unlink(missing_ok=True)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def write(self, source: str, refused: Accepted | Refused, reasons: tuple[str, ...]) -> None:
-        """Write one reject of a source."""
-        place = refused.place
-        entry: dict[str, object] = {"file": source, place.unit: place.number}
-        if place.within:
-            entry["within"] = place.within
-        entry |= {"reasons": list(reasons), "original": refused.original}
-        if self._file is None:
-            self._file = self.path.open("w", encoding="utf-8", errors="backslashreplace")
-        self._file.write(_reject_line(entry))
-
-
-def _reject_line(entry: dict[str, object]) -> str:
-    try:
-        return json.dumps(entry, ensure_ascii=False) + "\n"
-    except RecursionError:  # it could just be read, but is one level too deep to be written inside of an entry
-        return json.dumps(entry | {"original": "nested too deeply to be shown"}, ensure_ascii=False) + "\n"
-
-
-def rejects_path(source: str) -> Path:
-    """Return where the rejects of a file go: beside it, or into the working directory for standard input."""
-    return Path("stdin.rejects.jsonl") if source == STDIN else Path(f"{source}.rejects.jsonl")
-
-
-RENAMED: Final = "z"
-"""What a changed id begins with. What sorts after it is changed, too."""
-
-
-_DIGITS: Final = 8
-_ID_CHARS: Final = 128  # the contract's limit
-_REMEMBERED: Final = 1 << 16
-_Moment = tuple[str, int, int]
-"""A user, and a time in seconds and nanoseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Latest:
-    """The id of the message that came last at a moment, and how many came there."""
-
-    message_id: str = ""
-    count: int = 0
-
-
-class FileOrder:
-    """Changes ids of one file where they would change its order.
-
-    An id stays as it is if it sorts after the one before it. Otherwise it gets a prefix with its place among the
-    messages of that user and time: `z00000001_…`. What becomes of a message depends on those before it and on nothing
-    else. So a file gets the same ids again, and so does one that has grown at its end. Messages of one id and time
-    stay one.
-
-    It remembers the last 65,536 moments and as many ids, so its memory is bounded.
-    """
-
-    def __init__(self) -> None:
-        self._latest: LRUCache[_Moment, _Latest] = LRUCache(_REMEMBERED)
-        self._given: LRUCache[tuple[_Moment, str], str] = LRUCache(_REMEMBERED)
-
-    def placed(self, item: Parsed) -> Parsed:
-        """Return the next item of the file with an id that sorts after those before it, unless its id has to stay."""
-        if not isinstance(item, Accepted):
-            return item
-        message = item.message
-        moment = (message.user_id, message.ts.seconds, message.ts.nanos)
-        known = self._given.get((moment, message.message_id))
-        chosen = known or self._next(moment, message.message_id, keeps_id=item.keeps_id)
-        self._given[moment, message.message_id] = chosen
-        return item if chosen == message.message_id else replace(item, message=_renamed(message, chosen))
-
-    def _next(self, moment: _Moment, own: str, *, keeps_id: bool) -> str:
-        latest = self._latest.get(moment, _Latest())
-        stays = keeps_id or latest.message_id < own < RENAMED
-        chosen = own if stays else _numbered(latest.count, own)
-        self._latest[moment] = _Latest(chosen, latest.count + 1)
-        return chosen
-
-
-def _numbered(place: int, own: str) -> str:
-    numbered = f"{RENAMED}{place:0{_DIGITS}}_{own}"
-    return numbered if len(numbered) <= _ID_CHARS else f"{RENAMED}{place:0{_DIGITS}}_{derived_id('i', own)}"
-
-
-def _renamed(message: message_pb2.ChatMessage, message_id: str) -> message_pb2.ChatMessage:
-    renamed = message_pb2.ChatMessage()
-    renamed.CopyFrom(message)
-    renamed.message_id = message_id
-    return renamed

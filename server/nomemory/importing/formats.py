@@ -10,13 +10,13 @@ from typing import Final
 from nomemory.importing import json_stream, whatsapp
 from nomemory.importing.chatgpt import ChatGPT
 from nomemory.importing.claude import Claude
-from nomemory.importing.draft import Format, Given, Record, Refused
 from nomemory.importing.fields import Importer
 from nomemory.importing.files import Source
 from nomemory.importing.jsonl import MessageLines
 from nomemory.importing.letta import Letta
 from nomemory.importing.mem0 import Mem0
 from nomemory.importing.openai import OpenAI
+from nomemory.importing.record import Format, Given, Record, Refused
 from nomemory.importing.transcripts import ClaudeCode, Codex, Cursor
 from nomemory.importing.whatsapp import WhatsApp
 from nomemory.importing.zep import Zep

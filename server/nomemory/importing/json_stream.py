@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Final, NoReturn
 
-from nomemory.importing.draft import Place, Record, Refused
 from nomemory.importing.files import VALUE_MAX, ZIP, Bytes, Source
+from nomemory.importing.record import Place, Record, Refused
 
 _SHOWN: Final = 1000
 """How much of a broken or long value is shown."""

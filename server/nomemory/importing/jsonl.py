@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nomemory.importing.draft import Draft, Parsed, Record
+from nomemory.importing.draft import Draft
 from nomemory.importing.fields import Fields, Importer, drafted
+from nomemory.importing.record import Parsed, Record
 
 
 class MessageLines(Importer):

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from nomemory.importing.draft import Draft, Parsed, Record, Refused
+from nomemory.importing.draft import Draft
 from nomemory.importing.fields import Fields, Importer, drafted, read_content
+from nomemory.importing.record import Parsed, Record, Refused
 
 _SAY: Final = "send_message"
 """The tool by which agents of its older kinds speak."""

@@ -8,8 +8,9 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from nomemory.importing.draft import Draft, Given, Parsed, Record, derived_id, metadata_text
+from nomemory.importing.draft import Draft, derived_id, metadata_text
 from nomemory.importing.fields import Fields, Importer, all_drafted, drafted, read_content
+from nomemory.importing.record import Given, Parsed, Record
 
 _TIMES: Final = ("created_at", "created")
 _CALLS: Final = ("tool_calls", "function_call")

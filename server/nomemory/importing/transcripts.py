@@ -14,8 +14,9 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from nomemory.importing.draft import METADATA_VALUE_CHARS, Draft, Given, Parsed, Record, Skipped, derived_id
+from nomemory.importing.draft import METADATA_VALUE_CHARS, Draft, derived_id
 from nomemory.importing.fields import Fields, Importer, drafted, read_content
+from nomemory.importing.record import Given, Parsed, Record, Skipped
 from nomemory.importing.secret_shapes import without_secrets
 
 _SAID_CHARS: Final = 60_000

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from nomemory.client.requests import BATCH_BYTES
-from nomemory.importing.draft import Accepted, Parsed, Place, Refused, Skipped
+from nomemory.importing.record import Accepted, Parsed, Place, Refused, Skipped
 from nomemory.v1 import ingest_service_pb2, message_pb2
 
 STREAM_MESSAGES: Final = 1_000

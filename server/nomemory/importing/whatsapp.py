@@ -10,9 +10,10 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Final
 
-from nomemory.importing.draft import Draft, Parsed, Place, Record, Refused, Skipped
+from nomemory.importing.draft import Draft
 from nomemory.importing.fields import Importer
 from nomemory.importing.files import Source
+from nomemory.importing.record import Parsed, Place, Record, Refused, Skipped
 
 _MARKS: Final = str.maketrans({"\u200e": "", "\u200f": "", "\u202a": "", "\u202c": "", "\u202f": " ", "\u00a0": " "})
 """What phones put between the characters: marks of direction, and spaces of other widths."""

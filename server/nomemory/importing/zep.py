@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from nomemory.importing.draft import Draft, Parsed, Record, Refused
+from nomemory.importing.draft import Draft
 from nomemory.importing.fields import Fields, Importer, all_drafted
+from nomemory.importing.record import Parsed, Record, Refused
 
 _OF_ZEP: Final = frozenset({"role_type", "processed"})
 """Fields that its messages have and those of OpenAI's chats do not."""

@@ -1,36 +1,40 @@
-"""The inspector of a server elsewhere: its page, and the reading calls of the contract by the Connect protocol.
+"""The inspector of a server elsewhere: its page, and the calls of the contract that only read.
 
-Calls of the page are passed on over gRPC with the credentials of whoever runs the inspector. So they bring a token,
-which stands behind `#` in the address that was printed: browsers send that part to nobody, and other pages do not know
-it. A page that has its own name lead to this machine (DNS rebinding) goes by a name that is not let in.
+Calls are forwarded over gRPC with the credentials of the person who runs the inspector. They must therefore bring a
+token. It stands after `#` in the address that the command prints: browsers do not send that part, and other pages do
+not know it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 
 import grpc
+from google.rpc import status_pb2
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nomemory.client.channel import Identity, with_credential
+from nomemory.server.api.call import IncomingCall
+from nomemory.server.api.http.application import application
+from nomemory.server.api.http.call_endpoint import StatusError, call_routes
+from nomemory.server.api.http.http_rules import http_rule, methods_at
+from nomemory.server.api.http.refusal import Refusals
+from nomemory.server.api.http.static_pages import inspector_redirect, inspector_routes
+from nomemory.server.api.limits import RequestMemory
+from nomemory.server.api.parsing import MAX_READ_BYTES
+from nomemory.server.api.pipeline import Read, ReadNext
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import Metadata
-from nomemory.server.listen_address import INSPECTOR, ListenAddress
+from nomemory.server.listen_address import ListenAddress
 from nomemory.server.metrics.meters import Meters
-from nomemory.server.overload.bounds import Bounds
-from nomemory.server.rpc.call import Handler
-from nomemory.server.settings import Settings
-from nomemory.server.web.application import Application
-from nomemory.server.web.bindings import methods_of
-from nomemory.server.web.calls import Calls, HttpContext
-from nomemory.server.web.exchange import Exchange
-from nomemory.server.web.pages import inspector
 
-READING: Final = (
+READ_METHODS: Final = (
     "/nomemory.v1.QueryService/ListUsers",
     "/nomemory.v1.QueryService/ListMessages",
     "/nomemory.v1.QueryService/CountMessages",
@@ -41,117 +45,144 @@ READING: Final = (
     "/nomemory.v1.ServerService/GetServerInfo",
     "/nomemory.v1.IngestService/GetIndexStatus",
 )
-"""The methods that the inspector may call, by their paths. Each of them only reads."""
-_PASSED_ON: Final = ("x-user-id", "x-user-id-bin", "x-request-id")
-"""What of a request's headers the server gets: never its credentials, which are the inspector's own."""
+"""The methods that the inspector may call, by their paths over gRPC. Each of them only reads."""
+_FORWARDED_HEADERS: Final = ("x-user-id", "x-user-id-bin", "x-request-id")
+"""The headers that the server gets. It never gets the credentials of the request."""
 
 
 class Guard:
-    """Lets requests in: those of the page that was opened with its address, and nobody else's.
+    """Decides who may use the inspector: the page that was opened by its address, and nobody else.
 
     Attributes:
-        token: what calls bring.
+        token: calls bring it.
     """
 
     def __init__(self) -> None:
         self.token = secrets.token_urlsafe()
         self._hosts: frozenset[str] = frozenset()
 
-    def stand_at(self, address: ListenAddress) -> None:
-        """Take the names by which the address is reached."""
+    def serve_at(self, address: ListenAddress) -> None:
+        """Answer to the names of this address."""
         self._hosts = frozenset({str(address), f"localhost:{address.port}"})
 
-    async def admit(self, exchange: Exchange) -> None:
-        """Look by which name a request comes, and from which page.
+    def check_origin(self, host: str, origin: str) -> None:
+        """Check under which name a request comes, and from which page. A page cannot let its own name point here.
 
         Raises:
-            Fault: ORIGIN_REFUSED, the name is another one, or the page is; MALFORMED_REQUEST.
+            Fault: ORIGIN_REFUSED.
         """
-        host, origin = exchange.header(b"host").lower(), exchange.header(b"origin")
-        if host not in self._hosts:
-            raise _refused("the inspector goes by its own address only")
-        if origin and origin != f"http://{host}":
+        if host.lower() not in self._hosts:
+            raise _refused("the inspector answers to its own address only")
+        if origin and origin != f"http://{host.lower()}":
             raise _refused("pages of other origins may not use the inspector")
 
     def authorize(self, metadata: Metadata) -> None:
-        """Look for the token of a call.
+        """Check the token of a call.
 
         Raises:
             Fault: ORIGIN_REFUSED, the call comes from another site; CREDENTIALS_MISSING, CREDENTIALS_INVALID.
         """
         if any(name == "sec-fetch-site" and value not in {"same-origin", "none"} for name, value in metadata):
             raise _refused("pages of other sites may not use the inspector")
-        shown = [str(value) for name, value in metadata if name == "authorization"]
-        if not shown:
-            raise Fault(Reason.ERROR_REASON_CREDENTIALS_MISSING, "open the address that `nomemory inspect` has printed")
-        kind, _, token = " ".join(shown).partition(" ")
-        if kind.lower() != "bearer" or not hmac.compare_digest(token.encode(), self.token.encode()):
-            raise Fault(Reason.ERROR_REASON_CREDENTIALS_INVALID, "this is the address of an inspector that has ended")
+        sent = " ".join(str(value) for name, value in metadata if name == "authorization")
+        if not sent:
+            raise Fault(Reason.ERROR_REASON_CREDENTIALS_MISSING, "open the address that `nomemory inspect` printed")
+        scheme, _, token = sent.partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(token.encode(), self.token.encode()):
+            raise Fault(Reason.ERROR_REASON_CREDENTIALS_INVALID, "this address belongs to an inspector that has ended")
 
 
 def _refused(message: str) -> Fault:
     return Fault(Reason.ERROR_REASON_ORIGIN_REFUSED, message)
 
 
+class GuardMiddleware:
+    """Refuses requests that the guard does not let in.
+
+    Args:
+        app: the application.
+        guard: decides.
+        refusals: replies to what is refused.
+    """
+
+    def __init__(self, app: ASGIApp, guard: Guard, refusals: Refusals) -> None:
+        self._app = app
+        self._guard = guard
+        self._refusals = refusals
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        headers = Headers(scope=scope)
+        try:
+            self._guard.check_origin(headers.get("host", ""), headers.get("origin", ""))
+        except Fault as fault:
+            await self._refusals.reply(scope, fault)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
 @dataclass(frozen=True, slots=True)
-class Forwarding:
-    """Passes calls on, as bytes.
+class ForwardedCalls:
+    """Forwards calls to a server. Implements `Calls`.
 
     Attributes:
-        guard: lets them in.
+        guard: authorizes them.
         channel: leads to the server.
-        identity: whose credentials they get.
-        seconds: how long a call may take.
-        request_s: how long its request may take to arrive.
+        identity: the credentials that they get.
+        timeout_s: how long a call may take.
+        memory: limits the bytes of requests.
     """
 
     guard: Guard
     channel: grpc.aio.Channel
     identity: Identity
-    seconds: float
-    request_s: float
+    timeout_s: float
+    memory: RequestMemory
 
-    async def handler(self, path: str, metadata: Metadata) -> Handler:
-        """Return what answers a call.
+    async def unary(self, incoming: IncomingCall, read: Read) -> bytes:
+        """Forward a call with one reply."""
+        return b"".join([reply async for reply in self.server_stream(incoming, read)])  # on the wire, a stream of one
 
-        Raises:
-            Fault: as `Guard.authorize`.
-        """
-        self.guard.authorize(metadata)
-        (method,) = methods_of([path])
-        opened: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self.channel.unary_stream(path)
-        passed = [(name, value) for name, value in metadata if name in _PASSED_ON]
-        sent = grpc.aio.Metadata(*with_credential((), self.identity), *passed)
-
-        async def replies(requests: AsyncIterator[bytes], context: HttpContext) -> AsyncIterator[bytes]:
-            async with asyncio.timeout(self.request_s):
-                request = await anext(requests, b"")
-            call = opened(request, timeout=self.seconds, metadata=sent)
+    async def server_stream(self, incoming: IncomingCall, read: Read) -> AsyncGenerator[bytes]:
+        """Forward a call with many replies."""
+        self.guard.authorize(incoming.metadata)
+        with self.memory.reservation() as reserve:
+            request = await read(reserve)
+            method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self.channel.unary_stream(incoming.path)
+            call = method(request.SerializeToString(), timeout=self.timeout_s, metadata=self._metadata(incoming))
             try:
-                async for raw in call:
-                    yield raw
-            except grpc.aio.AioRpcError as error:  # the call ends as the server has ended it
-                await context.abort(error.code(), error.details() or "", error.trailing_metadata() or ())
+                async for reply in call:
+                    yield reply
+            except grpc.aio.AioRpcError as error:
+                raise StatusError(_status(error)) from None
             finally:
                 call.cancel()
 
-        async def reply(requests: AsyncIterator[bytes], context: HttpContext) -> bytes:
-            return b"".join([raw async for raw in replies(requests, context)])  # on the wire, a stream of one
+    async def client_stream(self, incoming: IncomingCall, _read_next: ReadNext) -> NoReturn:
+        """Refuse: no method that reads has many requests."""
+        raise NotImplementedError(incoming.path)
 
-        if method.server_streaming:
-            return grpc.stream_stream_rpc_method_handler(replies)
-        return grpc.stream_unary_rpc_method_handler(reply)
+    def _metadata(self, incoming: IncomingCall) -> grpc.aio.Metadata:
+        forwarded = [(name, value) for name, value in incoming.metadata if name in _FORWARDED_HEADERS]
+        return grpc.aio.Metadata(*with_credential((), self.identity), *forwarded)
 
 
-def gateway(guard: Guard, forwarding: Forwarding, settings: Settings) -> Application:
-    """Make the application.
+def _status(error: grpc.aio.AioRpcError) -> status_pb2.Status:
+    code, message = error.code(), error.details() or ""
+    for key, value in error.trailing_metadata() or ():
+        if key == "grpc-status-details-bin" and isinstance(value, bytes):
+            return status_pb2.Status.FromString(value)
+    return status_pb2.Status(code=code.value[0], message=message)
+
+
+def gateway(guard: Guard, calls: ForwardedCalls) -> ASGIApp:
+    """Return the application.
 
     Args:
-        guard: lets requests in.
-        forwarding: where calls go.
-        settings: limits of requests.
+        guard: decides who may use it.
+        calls: forwards calls.
     """
-    bounds = Bounds(settings.connections, streams_are_wrapped=False)
-    pages = inspector(bounds)
-    pages[b"/"] = pages[INSPECTOR.rstrip("/").encode()]
-    return Application(guard.admit, pages, Calls(READING, (), forwarding.handler, bounds, settings), bounds, Meters())
+    refusals = Refusals(Meters())
+    size_limits = {http_rule(method): MAX_READ_BYTES for method in methods_at(READ_METHODS)}
+    routes = [inspector_redirect("/"), *inspector_routes(), *call_routes(size_limits, calls)]
+    return application(routes, [Middleware(GuardMiddleware, guard=guard, refusals=refusals)], refusals)

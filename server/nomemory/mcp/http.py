@@ -14,7 +14,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nomemory.client.errors import NoMemoryError
-from nomemory.mcp.memory import BoundCaller, Credential, Memory, UserNotNamedError
+from nomemory.mcp.credentials import BoundCaller, Credential, UserNotNamedError
+from nomemory.mcp.memory import Memory
 from nomemory.mcp.server import Context, MemoryServer
 
 PATH: Final = "/mcp"

@@ -1,66 +1,23 @@
-"""The server behind the tools, over gRPC.
-
-Whom a connection reads for, and with which credentials.
-"""
+"""The NoMemory server behind the tools, over gRPC."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import grpc
 
-from nomemory.client import requests
 from nomemory.client.errors import NoMemoryError, from_rpc_error
+from nomemory.mcp.credentials import BoundCaller, Credential, Metadata, UserNotNamedError
 from nomemory.v1 import server_service_pb2
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
 from nomemory.v1.server_service_pb2_grpc import ServerServiceStub
 
-Metadata = tuple[tuple[str, str | bytes], ...]
-_INGEST: Final = "ingest"
 _PAUSES_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """How long a call that met no server waits before the next try: a channel takes a moment to notice a new one."""
-_EVERY_SCOPE: Final = frozenset({_INGEST, "query", "recall"})
-
-
-@dataclass(frozen=True, slots=True)
-class Credential:
-    """What a connection shows to the server: metadata, and the user whom it names; None: whose token it is."""
-
-    metadata: Metadata = field(default=(), repr=False)
-    user_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BoundCaller:
-    """A caller bound to one user, as the server sees it. Every request is built from it alone."""
-
-    user_id: str
-    metadata: Metadata = field(repr=False)
-    scopes: frozenset[str]
-
-    @property
-    def may_write(self) -> bool:
-        """Whether the server lets this caller store messages."""
-        return _INGEST in self.scopes
-
-    @property
-    def recall_metadata(self) -> Metadata:
-        """The metadata of a recall, which names the user there."""
-        return (*self.metadata, *requests.bound_to(self.user_id))
-
-
-async def trusted(user_id: str) -> BoundCaller:
-    """Return a caller of a server that asks for no credentials: nobody has to ask it who this is."""
-    return BoundCaller(user_id, (), _EVERY_SCOPE)
-
-
-class UserNotNamedError(Exception):
-    """The credentials are a service's, and the connection does not say for which user it reads."""
 
 
 class Memory:

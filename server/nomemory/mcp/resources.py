@@ -9,7 +9,8 @@ from urllib.parse import quote, unquote
 import mcp_types as types
 
 from nomemory.client import requests, tool_results
-from nomemory.mcp.memory import BoundCaller, Memory
+from nomemory.mcp.credentials import BoundCaller
+from nomemory.mcp.memory import Memory
 from nomemory.v1 import message_pb2
 
 CONVERSATION: Final = "nomemory://conversations/"

@@ -16,9 +16,10 @@ from mcp.shared.exceptions import MCPError
 from nomemory.client import tool_results
 from nomemory.client.errors import NoMemoryError
 from nomemory.mcp import prompts, resources
-from nomemory.mcp.memory import BoundCaller, Memory, UserNotNamedError
+from nomemory.mcp.credentials import BoundCaller, UserNotNamedError
+from nomemory.mcp.memory import Memory
 from nomemory.mcp.tools import TOOLS, Answer, Tool, options
-from nomemory.recall.tools.arguments import ToolRefusedError, read_arguments, unknown_arguments
+from nomemory.recall.tools.argument_parsing import ToolRefusedError, read_arguments, unknown_arguments
 from nomemory.v1 import error_reason_pb2
 
 Context = ServerRequestContext[Any, Any]

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 
 from mcp.server.stdio import stdio_server
 
-from nomemory.mcp.memory import BoundCaller, Memory
+from nomemory.mcp.credentials import BoundCaller
+from nomemory.mcp.memory import Memory
 from nomemory.mcp.server import MemoryServer
 
 

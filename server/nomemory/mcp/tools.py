@@ -1,72 +1,34 @@
-"""The tools: what each is called, what it takes, what it answers, and how it is done.
-
-The arguments of the tools that only this server has; the searches have those of a recall's own tools.
-"""
+"""The MCP tools: name, arguments, answer, and the code behind each."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import mcp_types as types
-from pydantic import BeforeValidator, Field
 
 from nomemory.client import PROMPT_MESSAGES, chat_message, requests, tool_results
 from nomemory.client.prompt_block import prompt_block
 from nomemory.client.tool_results import Json
 from nomemory.mcp import results
-from nomemory.mcp.memory import BoundCaller, Memory
+from nomemory.mcp.arguments import RecallArguments, RememberArguments
+from nomemory.mcp.credentials import BoundCaller
+from nomemory.mcp.memory import Memory
 from nomemory.recall.model.question import Role
+from nomemory.recall.tools.argument_schema import object_schema
 from nomemory.recall.tools.arguments import (
     ArgumentObject,
     HybridArguments,
-    Identifier,
-    Instant,
     LexicalArguments,
     ListArguments,
     NeighborArguments,
-    OneRole,
-    QueryText,
     SemanticArguments,
-    object_schema,
 )
 
-ZoneName = Annotated[str, Field(max_length=64)]
 Given = dict[str, Any]
 """Options of a request."""
-Content = Annotated[str, Field(min_length=1, max_length=262_144)]
-
-
-class RecallArguments(ArgumentObject):
-    """Arguments of `recall`."""
-
-    question: QueryText = Field(description="a question about the user, in Chinese or English")
-    since: Instant | None = Field(default=None, description="look first at what was said at this time or later")
-    until: Instant | None = Field(default=None, description="look first at what was said before this time")
-    role: OneRole | None = Field(default=None, description="look first at what this side said")
-    time_zone: ZoneName = Field(default="", description="the user's time zone, such as Asia/Shanghai, for 'yesterday'")
-    conversation_id: Identifier = Field(default="", description="look at one conversation only")
-    skill: Identifier = Field(default="", description="the recall skill to search with; empty: the server's default")
-
-
-def _not_any(value: object) -> object:
-    """Refuse `any`: a message was said by somebody."""
-    if value in {Role.ANY, Role.ANY.value}:
-        raise ValueError("not a speaker")
-    return value
-
-
-class RememberArguments(ArgumentObject):
-    """Arguments of `remember`."""
-
-    content: Content = Field(description="what was said, word for word; not a summary")
-    role: Annotated[OneRole, BeforeValidator(_not_any)] = Field(default=Role.USER, description="who said it")
-    said_at: Instant | None = Field(default=None, description="when it was said; left out: now")
-    conversation_id: Identifier = Field(default="", description="the conversation it belongs to")
-    message_id: Identifier = Field(default="", description="an id of your own: the same id twice is stored once")
-    retracts: list[Identifier] = Field(default=[], max_length=32, description="ids of messages that it takes back")
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,18 +41,38 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a listing stands.
+    """Where a listing by time stands.
 
-    `pinned` is the log's sequence at the first page and `weights` the terms' weights then: both are kept, so that
-    later writes neither enter the listing nor move it. `ts_us`, `message_id` and `score` are those of the last
-    message that was delivered.
+    `pinned` is the log's sequence at the first page: it is kept, so that later writes do not enter the listing. `ts_us`
+    and `message_id` are those of the last message that was delivered.
     """
 
     pinned: int
     ts_us: int
     message_id: str
-    score: float = 0.0
-    weights: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPlace:
+    """Where a ranked listing stands.
+
+    Attributes:
+        pinned: the index's sequence at the first page: later writes do not enter the listing.
+        weights: the weights of the query's terms then: later writes do not move messages within the listing.
+        window_terms: the number of terms of the window then, or None if all matches are ranked.
+        window_since_us: the time of that window, or None.
+        score: the score of the last message that was delivered.
+        ts_us: its time.
+        message_id: its id.
+    """
+
+    pinned: int
+    weights: tuple[float, ...]
+    window_terms: int | None
+    window_since_us: int | None
+    score: float
+    ts_us: int
+    message_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +111,7 @@ class Cursors:
         self._seal = seal
         self._lifetime_s = lifetime_s
 
-    def issue(self, listing: Listing, place: Place | ConversationPlace | UserPlace) -> str:
+    def issue(self, listing: Listing, place: Place | RankedPlace | ConversationPlace | UserPlace) -> str:
         """Make the cursor that continues a listing after a place."""
         payload = [listing.user_digest(), listing.query_digest(), int(time.time()), astuple(place)]
         # A cursor's length would tell how long the number is, and so how much others have written.

@@ -117,21 +117,6 @@ class DataDirectory:
         finally:
             os.close(descriptor)
 
-    def refuse_busy(self) -> None:
-        """Look whether another process has the directory, and leave it as it is. Only `taken` can be relied on.
-
-        Raises:
-            DataDirectoryBusyError: one has.
-        """
-        try:
-            descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            return  # there is none; whatever else it is, `taken` says so
-        try:
-            self._claim(descriptor)
-        finally:
-            os.close(descriptor)
-
     def _claim(self, descriptor: int) -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Errors that a caller may see. The call lifecycle turns a `Fault` into a gRPC status."""
+"""Errors that a caller may see. `api/errors.py` turns a `Fault` into a status."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from types import MappingProxyType
 from nomemory.v1 import error_reason_pb2
 
 Reason = error_reason_pb2.ErrorReason
+RETRY_AFTER_S = 1.0
+"""When a client may try again that was refused because the server is overloaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,11 @@ def index_unavailable(message: str, cause: str = "", retry_after_s: float = 1.0)
     """Make the fault of an index that does not answer. `cause` is a kind of error: words of others may hold content."""
     metadata = {"cause": cause} if cause else {}
     return Fault(Reason.ERROR_REASON_INDEX_UNAVAILABLE, message, metadata=metadata, retry_after_s=retry_after_s)
+
+
+def overloaded(message: str) -> Fault:
+    """Make the fault of a limit that is reached. RetryInfo tells the client when to try again."""
+    return Fault(Reason.ERROR_REASON_OVERLOADED, message, retry_after_s=RETRY_AFTER_S)
 
 
 def invalid(violations: Sequence[Violation]) -> Fault:

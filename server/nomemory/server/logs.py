@@ -24,27 +24,18 @@ if TYPE_CHECKING:
     from structlog.typing import EventDict, WrappedLogger
 
 _FRAMES: Final = 8
-_process_fields: dict[str, int] = {}
-"""What every line of this process says of it."""
 _log = get_logger("process")
 
 
-def process_fields() -> dict[str, int]:
-    """Return what every line of this process says of it: its number, where a server has several."""
-    return dict(_process_fields)
-
-
-def configure_logs(level: str, worker: int | None = None) -> None:
-    """Send the process's logs to standard error, from a level on; `worker` says which of several processes it is.
+def configure_logs(level: str) -> None:
+    """Send the process's logs to standard error, from a level on.
 
     In a server that runs by itself the interpreter's own messages become lines of the log, too.
     """
-    _process_fields.clear()
-    _process_fields.update({} if worker is None else {"worker": worker})
     stream = log_stream()
     structlog.configure(
         processors=[
-            _say_where_from,
+            _add_trace_fields,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
@@ -66,8 +57,7 @@ def _line_for_people(_logger: WrappedLogger, _method: str, event: EventDict) -> 
     return "".join(one if one.isprintable() or one == "\n" else "?" for one in line).encode(errors="replace")
 
 
-def _say_where_from(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    event.update(_process_fields)
+def _add_trace_fields(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     event.update(trace_fields())
     return event
 

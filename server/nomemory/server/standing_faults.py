@@ -1,4 +1,4 @@
-"""What is wrong with a server's parts right now, and since when."""
+"""The current faults of a server's parts, and since when each stands."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ VECTOR_INDEX: Final = "vector-index"
 QDRANT: Final = "qdrant"
 ERASURE: Final = "erasure"
 MESSAGE_LOG: Final = "message-log"
-"""What parts of the server are called in faults."""
+"""The names of the server's parts in faults."""
 
 NOT_ANSWERING: Final = "NOT_ANSWERING"
-"""A process answers no heartbeat: it is killed and replaced."""
+"""A worker process answers no heartbeat: it is killed and replaced."""
 MEMORY_EXCEEDED: Final = "MEMORY_EXCEEDED"
-"""A process took more memory than it may: it was killed and is replaced."""
+"""A worker process exceeded its memory limit: it was killed and is replaced."""
 UNREACHABLE: Final = "UNREACHABLE"
-"""A server that this one depends on does not answer."""
+"""A database or Qdrant server does not answer."""
 ERASURE_WAITS: Final = "ERASURE_WAITS"
-"""Something cannot be erased now: it is tried again."""
+"""An erasure cannot be completed now: it is tried again."""
 INDEX_DAMAGED: Final = "INDEX_DAMAGED"
-"""An index did not hold what the log says: what was missing is indexed again."""
+"""An index lacked messages, or had deleted ones: it is being repaired."""
 
 
 @dataclass(frozen=True, slots=True)
 class StandingFault:
-    """Something that is wrong.
+    """A fault of one part.
 
     Attributes:
-        part: the part of the server, such as `vector-engine`.
+        part: the name of the part, such as `vector-engine`.
         kind: one of the kinds of this module.
         since_s: when it began, in seconds since the Unix epoch.
-        detail: in words, without content, ids or secrets.
+        detail: a description without content, ids or secrets.
     """
 
     part: str
@@ -48,10 +48,10 @@ class StandingFault:
 
 
 class StandingFaults:
-    """The faults that stand. A part has at most one of a kind. Belongs to the event loop.
+    """The current faults, at most one of a kind for each part. Belongs to the event loop.
 
     Args:
-        prefix: what the names of parts begin with here.
+        prefix: put before the names of parts.
         standing: the faults by part and kind; None: there are none yet.
     """
 
@@ -60,31 +60,31 @@ class StandingFaults:
         self._standing = {} if standing is None else standing
 
     def former(self) -> StandingFaults:
-        """Return where faults are noted of what serves until another one takes its place: of `former-…`."""
+        """Return a view in which parts are called `former-…`: those of the model that is being replaced."""
         return StandingFaults("former-", self._standing)
 
     def name_of(self, part: str) -> str:
-        """Return what a part is called here."""
+        """Return the name of a part with the prefix."""
         return f"{self._prefix}{part}"
 
     def stand(self, part: str, kind: str, detail: str, *, ago_s: float = 0.0) -> None:
-        """Note what is wrong, since so many seconds ago. What stood before keeps its time, and gets the detail."""
+        """Record a fault that began `ago_s` seconds ago. A fault that stands keeps its time and gets the new detail."""
         part = self.name_of(part)
-        stood = self._standing.get((part, kind))
-        if stood is None:
+        standing = self._standing.get((part, kind))
+        if standing is None:
             self._standing[part, kind] = StandingFault(part, kind, time.time() - ago_s, detail)
             _log.error("a fault stands", part=part, kind=kind, detail=detail)
-        elif stood.detail != detail:
-            self._standing[part, kind] = replace(stood, detail=detail)
+        elif standing.detail != detail:
+            self._standing[part, kind] = replace(standing, detail=detail)
 
     def clear(self, part: str, kind: str | None = None) -> None:
-        """Note that a part is well again, or as far as one kind of fault is concerned."""
+        """Remove the faults of a part, or its fault of one kind."""
         part = self.name_of(part)
-        for at in [at for at in self._standing if at[0] == part and kind in (None, at[1])]:
-            over = self._standing.pop(at)
-            lasted_s = round(time.time() - over.since_s, 3)
-            _log.info("a fault is over", part=part, kind=over.kind, lasted_s=lasted_s)
+        for key in [key for key in self._standing if key[0] == part and kind in (None, key[1])]:
+            fault = self._standing.pop(key)
+            lasted_s = round(time.time() - fault.since_s, 3)
+            _log.info("a fault is over", part=part, kind=fault.kind, lasted_s=lasted_s)
 
     def all(self) -> list[StandingFault]:
-        """Return the faults that stand, oldest first."""
+        """Return the current faults, oldest first."""
         return sorted(self._standing.values(), key=lambda fault: fault.since_s)

@@ -11,13 +11,14 @@ import pytest
 from recall.agent.scripted_query import ScriptedQuery
 
 from nomemory.recall.api import recall
-from nomemory.recall.model.budget import Budget, StopReason
+from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.question import Question, Role
-from nomemory.recall.model.result import Step
+from nomemory.recall.model.search_limits import StopReason
+from nomemory.recall.model.step import Step
 from nomemory.recall.planning.base import Plan, PlannerFailedError, Situation, ToolCall
 from nomemory.recall.tools.query_stub import QueryServiceUnavailableError, QueryStub
-from nomemory.text.time_expressions import TimeRange
+from nomemory.text.time_range import TimeRange
 from talk import said
 
 NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)

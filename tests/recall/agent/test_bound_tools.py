@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from recall.agent.scripted_query import ScriptedQuery
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Retrieved, Sufficiency
+from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.question import Role
+from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.tools import bound_tools
 from nomemory.recall.tools.bound_tools import BoundTools
 from nomemory.recall.tools.definitions import CALLABLE, TOOLS

@@ -10,11 +10,11 @@ from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.tools.query_stub import QueryServiceUnavailableError
-from nomemory.server.composition.recall_host import host_budget, skill_folders
+from nomemory.server.api.call import CallContext
+from nomemory.server.composition.recall_wiring import host_budget, skill_folders
 from nomemory.server.faults import Fault
-from nomemory.server.identity.access import Admission, BoundUser
 from nomemory.server.identity.caller import LOCAL
-from nomemory.server.rpc.call import Call
+from nomemory.server.identity.user_binding import BoundUser
 from nomemory.server.rpc.decode_recall import RecallQuery
 from nomemory.server.rpc.recall_service import OnStep, RecallService
 from nomemory.server.settings import Settings
@@ -34,7 +34,7 @@ async def budget_within(left_s: float) -> Budget:
     give_up = asyncio.get_running_loop().time() + left_s
     with pytest.raises(Fault):
         await service.recall(
-            pb.RecallRequest(question="x"), Call("r", give_up, Admission(LOCAL, BoundUser("lin", "x-user-id")))
+            pb.RecallRequest(question="x"), CallContext("r", give_up, LOCAL, BoundUser("lin", "x-user-id"))
         )
     return seen[0]
 
@@ -54,10 +54,10 @@ async def test_a_long_deadline_gives_no_more_than_the_host_does() -> None:
 def test_without_a_deadline_a_recall_has_all_the_time_that_the_settings_give_a_model() -> None:
     settings = Settings.from_environment(recall_model="slow", recall_model_timeout_s=100.0, recall_iterations=2)
     skills = SkillLibrary(skill_folders(settings), settings.recall.skill)
-    with_model = RecallService(never, skills, host_budget(settings), settings).methods()["Recall"].need
-    assert with_model.least_deadline_s >= 2 * 100.0 + settings.recall.deadline_s
+    with_model = RecallService(never, skills, host_budget(settings), settings).methods()["Recall"]
+    assert with_model.min_deadline_s >= 2 * 100.0 + settings.recall.deadline_s
     rules = Settings.from_environment()
-    assert RecallService(never, skills, host_budget(rules), rules).methods()["Recall"].need.least_deadline_s == 0
+    assert RecallService(never, skills, host_budget(rules), rules).methods()["Recall"].min_deadline_s == 0
 
 
 async def never(_user_id: str, _query: RecallQuery, _skill: Skill, _on_step: OnStep) -> RecallResult:

@@ -9,10 +9,10 @@ import pytest
 from recall.agent.scripted_query import ScriptedQuery
 
 from nomemory.recall.api import recall
-from nomemory.recall.model.evidence import EnoughRule
 from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.v1.message_pb2 import ChatMessage
 from talk import said
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.text.time_expressions import ANY_TIME, Precision, last_days, time_signal
+from nomemory.text.time_expressions import Precision, last_days, time_signal
+from nomemory.text.time_range import ANY_TIME
 
 ZONE = ZoneInfo("Asia/Shanghai")
 NOW = datetime(2026, 3, 14, 10, tzinfo=ZONE)  # a Saturday

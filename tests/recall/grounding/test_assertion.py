@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recall.told import asked, told
 
-from nomemory.recall.grounding.contradictions import asserts, attribution, is_named, is_passed_on
+from nomemory.recall.grounding.assertions import asserts, attribution, is_named, is_passed_on
 from nomemory.recall.model.memory_view import Attribution
 from nomemory.recall.model.question import Role
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.grounding.conclusion import NEAR, SHARED, superseded
+from nomemory.recall.grounding.supersession import NEAR, SHARED, superseded
 from nomemory.recall.model.evidence import Relation
 
 IDS = st.sampled_from("abcdef")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.grounding.conclusion import decide
-from nomemory.recall.model.evidence import EnoughRule, Sufficiency
+from nomemory.recall.grounding.verdict import decide
 from nomemory.recall.model.memory_view import Verdict
+from nomemory.recall.model.sufficiency import EnoughRule, Sufficiency
 
 RULE = EnoughRule(told_apart=0.8, named=0.6, unnamed=0.2, words_only=0.7)
 

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.llm.prompt import fence
+from nomemory.recall.llm.fence import fence
 
 contents = st.text(alphabet=st.sampled_from('<>DAT ab0\n\r\u2028\u0085"\\不')) | st.text()
 

@@ -15,12 +15,14 @@ from recall.llm.chat_script import Answer, ChatScript, answers, says, status
 
 from nomemory.recall.api import recall
 from nomemory.recall.llm.client import ChatEndpoint
-from nomemory.recall.model.budget import Budget, StopReason
+from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.question import Question, Role, Turn
-from nomemory.recall.model.result import RecallResult, Step
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.search_limits import StopReason
+from nomemory.recall.model.step import Step
 from nomemory.recall.skills.loader import Skill
-from nomemory.text.time_expressions import TimeRange
+from nomemory.text.time_range import TimeRange
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, query_service_pb2_grpc
 from nomemory.v1.message_pb2 import ROLE_ASSISTANT
 from talk import said

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.recall.llm.client import AnswerFormat, ChatEndpoint, connect
+from nomemory.recall.llm.client import ChatEndpoint, connect
+from nomemory.recall.llm.endpoint_dialect import AnswerFormat
+from nomemory.recall.llm.fence import fence
 from nomemory.recall.llm.json_answer import BadAnswerError
-from nomemory.recall.llm.prompt import Prompt, fence
+from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.model.memory_view import Section
 from nomemory.recall.reading.answer import LOOK_UPS, answer_in, answer_schema
 

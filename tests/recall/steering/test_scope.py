@@ -10,7 +10,7 @@ from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.skills.steering.defaults import ANY_LENGTH, Defaults
 from nomemory.recall.skills.steering.steering import Steering
-from nomemory.text.time_expressions import ANY_TIME, TimeRange
+from nomemory.text.time_range import ANY_TIME, TimeRange
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
 MONTH = Steering(Defaults(timedelta(days=30), Role.ASSISTANT, 20))

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recall.told import asked, findings, ranking, told
 
-from nomemory.recall.model.evidence import EnoughRule, Evidence
+from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.memory_view import Section
+from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.extractive import LEAST, MOST, ExtractiveSynthesiser, chosen, probability
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.recall.grounding.conclusion import conclude
-from nomemory.recall.model.evidence import Evidence, Findings, Retrieval, Retrieved, Sufficiency
+from nomemory.recall.model.evidence import Evidence, Findings, Retrieval, Retrieved
 from nomemory.recall.model.memory_view import (
     Draft,
     DraftCitation,
@@ -20,6 +20,7 @@ from nomemory.recall.model.memory_view import (
     Verdict,
 )
 from nomemory.recall.model.question import Question, Role
+from nomemory.recall.model.sufficiency import Sufficiency
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 QUESTION = Question("Do I eat spicy food?", NOW)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.synthesis.extractive import WHOLE, quote
+from nomemory.recall.synthesis.quotation import WHOLE, quote
 from nomemory.text.question_reading import QuestionReading
 
 TEXT = st.lists(

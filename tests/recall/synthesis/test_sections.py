@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from recall.told import told
 
 from nomemory.recall.model.memory_view import Section
-from nomemory.recall.synthesis.extractive import section_of
+from nomemory.recall.synthesis.sections import section_of
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 
 from nomemory.client import requests
 from nomemory.client.channel import Identity, channel_credentials, with_credential
-from nomemory.client.messages import lexical_hits
+from nomemory.client.search_hits import lexical_hits
 from nomemory.v1 import ingest_service_pb2 as ingest
 from nomemory.v1 import query_service_pb2 as query
 from nomemory.v1 import recall_service_pb2 as recalls

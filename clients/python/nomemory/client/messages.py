@@ -1,19 +1,15 @@
-"""A message, and a filter of messages, made from plain Python values.
-
-Search hits one at a time, from the parallel lists of a reply.
-"""
+"""Build a message, and a filter of messages, from plain Python values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from nomemory.v1 import message_pb2, query_service_pb2
+from nomemory.v1 import message_pb2
 
 Moment = datetime | str
 """A time: a datetime with a time zone, or a text in RFC 3339 such as `2024-05-01T08:30:00Z`."""
@@ -202,18 +198,3 @@ def role_number(name: str) -> message_pb2.Role.ValueType:
 def role_name(number: message_pb2.Role.ValueType) -> str:
     """Return the name of a role. For a number that this client does not know, return the number as text."""
     return _ROLE_NAMES.get(number, str(number))
-
-
-@dataclass(frozen=True, slots=True)
-class LexicalHit:
-    """A message that matched, and its score. `highlight` is None unless highlights were asked for."""
-
-    message: message_pb2.ChatMessage
-    score: float
-    highlight: query_service_pb2.Highlight | None = None
-
-
-def lexical_hits(reply: query_service_pb2.LexicalSearchResponse) -> Iterator[LexicalHit]:
-    """Yield the hits of a page, best first."""
-    for place, (message, score) in enumerate(zip(reply.items, reply.scores, strict=True)):
-        yield LexicalHit(message, score.score, reply.highlights[place] if reply.highlights else None)

@@ -11,8 +11,9 @@ from typing import Any, Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.client.errors import NoMemoryError
-from nomemory.client.messages import lexical_hits, role_name
+from nomemory.client.messages import role_name
 from nomemory.client.prompt_block import RecalledMessage
+from nomemory.client.search_hits import lexical_hits
 from nomemory.v1 import ingest_service_pb2, message_pb2
 from nomemory.v1 import query_service_pb2 as query
 from nomemory.v1 import recall_service_pb2 as recall

@@ -11,7 +11,8 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import Field
 
 from nomemory.client import Client, tool_results
-from nomemory.frameworks.tools import MemoryTools, ToolCallError
+from nomemory.frameworks.tool_arguments import ToolCallError
+from nomemory.frameworks.tools import MemoryTools
 from nomemory.v1 import query_service_pb2
 
 

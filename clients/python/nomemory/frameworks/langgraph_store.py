@@ -1,9 +1,4 @@
-"""A store of LangGraph over the messages of one user: to search, and to keep what was said.
-
-How the namespaces of a LangGraph store stand for a user's conversations.
-
-A message as the value of a store's item.
-"""
+"""A LangGraph store over the messages of one user."""
 
 from __future__ import annotations
 
@@ -17,10 +12,8 @@ from typing import Any, Final
 from langgraph.store.base import (
     BaseStore,
     GetOp,
-    InvalidNamespaceError,
     Item,
     ListNamespacesOp,
-    MatchCondition,
     Op,
     PutOp,
     Result,
@@ -29,123 +22,11 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from nomemory.client import Client, chat_message, tool_results
-from nomemory.client.messages import Narrowing
+from nomemory.client import Client
+from nomemory.frameworks.langgraph_items import NotAMessageError, narrowing, new_message, value_of
+from nomemory.frameworks.langgraph_namespaces import Namespace, Namespaces
 from nomemory.frameworks.tools import LastWrite
 from nomemory.v1 import message_pb2
-
-Namespace = tuple[str, ...]
-
-
-class Namespaces:
-    """The root, for messages without a conversation, and below it a label for each conversation."""
-
-    def __init__(self, root: Namespace) -> None:
-        self._root = root
-
-    def of(self, conversation_id: str) -> Namespace:
-        """Return the namespace of a conversation; empty: of none."""
-        return (*self._root, conversation_id) if conversation_id else self._root
-
-    def conversation(self, namespace: Namespace) -> str:
-        """Return the conversation that a namespace stands for; empty: none.
-
-        Raises:
-            InvalidNamespaceError: it is not one of this store's.
-        """
-        below = namespace[len(self._root) :]
-        if namespace[: len(self._root)] != self._root or len(below) > 1:
-            raise InvalidNamespaceError(f"namespaces of this store are {self._root} and one label more: {namespace}")
-        return below[0] if below else ""
-
-    def searched(self, prefix: Namespace) -> str:
-        """Return the conversation to search; empty: all of them.
-
-        Raises:
-            InvalidNamespaceError: nothing of this store begins with the prefix.
-        """
-        return "" if prefix == self._root[: len(prefix)] else self.conversation(prefix)
-
-    def matching(self, conversation_ids: Iterable[str], op: ListNamespacesOp) -> list[Namespace]:
-        """Return the namespaces of conversations that an operation asks for, in order."""
-        everything = map(self.of, conversation_ids)
-        found = {
-            one[: op.max_depth] for one in everything if all(_fits(one, each) for each in op.match_conditions or ())
-        }
-        return sorted(found)[op.offset : op.offset + op.limit]
-
-
-def _fits(namespace: Namespace, condition: MatchCondition) -> bool:
-    wanted = condition.path
-    if len(namespace) < len(wanted):
-        return False
-    part = namespace[: len(wanted)] if condition.match_type == "prefix" else namespace[len(namespace) - len(wanted) :]
-    return all(label in {"*", one} for label, one in zip(wanted, part, strict=True))
-
-
-FIELDS: Final = frozenset({"content", "role", "name", "said_at"})
-
-
-class NotAMessageError(ValueError):
-    """A store of messages was asked to do what messages cannot do."""
-
-
-def value_of(message: message_pb2.ChatMessage) -> dict[str, Any]:
-    """Return a message as a value: `content`, whole, `role`, `said_at`, and `name` where it has one."""
-    shown = tool_results.message(message)
-    return {name: one for name, one in shown.items() if name in FIELDS} | {"content": message.content}
-
-
-def new_message(value: Mapping[str, Any], stored: message_pb2.ChatMessage | None) -> message_pb2.ChatMessage:
-    """Return the message that a value describes, still without ids; without `role` the user's.
-
-    Without `said_at` it was said when the message was whose place it takes, or now. What a value does not show of that
-    message (its metadata, when it expires) stays.
-
-    Raises:
-        NotAMessageError: it has no text as `content`, or fields that a message has not.
-        ValueError: as `chat_message`.
-    """
-    strange = value.keys() - FIELDS
-    if strange or not isinstance(value.get("content"), str):
-        raise NotAMessageError(
-            f"this store keeps what was said: a value has `content`, a text, and perhaps {sorted(FIELDS - {'content'})}"
-        )
-    before = stored or message_pb2.ChatMessage()
-    return chat_message(
-        user_id="",
-        content=value["content"],
-        role=value.get("role", "user"),
-        name=value.get("name", ""),
-        ts=value.get("said_at"),
-        metadata=before.metadata,
-        expire_ts=before.expire_ts.ToDatetime(tzinfo=UTC) if before.HasField("expire_ts") else None,
-    )
-
-
-def narrowing(conditions: Mapping[str, Any]) -> Narrowing:
-    """Return the filter that conditions stand for: `role` is one, `said_at` is from (`$gte`) or before (`$lt`) a time.
-
-    Raises:
-        NotAMessageError: it is another condition.
-    """
-    found: Narrowing = {}
-    for field, wanted in conditions.items():
-        for operator, value in (wanted if isinstance(wanted, Mapping) else {"$eq": wanted}).items():
-            found |= _narrowed(field, operator, value)
-    return found
-
-
-def _narrowed(field: str, operator: str, value: Any) -> Narrowing:  # noqa: ANN401 - what a caller compares with
-    match field, operator:
-        case "role", "$eq":
-            return {"role": value}
-        case "said_at", "$gte":
-            return {"since": value}
-        case "said_at", "$lt":
-            return {"until": value}
-    raise NotAMessageError(f"there is no filter {field} {operator}: there are role, and said_at with $gte and $lt")
-
 
 _PAGE: Final = 500
 

@@ -1,100 +1,19 @@
-"""The memory of one user as functions for a model: their definitions, and what carries a call out.
-
-Reads the arguments that a model gives a tool, by the tool's JSON schema.
-"""
+"""The memory of one user as tools for a model: their definitions, and the code that carries out a call."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from nomemory.client import PROMPT_MESSAGES, Client, NoMemoryError, as_prompt, tool_results
+from nomemory.frameworks.tool_arguments import Json, ToolCallError, read_arguments
 from nomemory.v1 import error_reason_pb2
 
-Json = Mapping[str, Any]
 Answer = TypeVar("Answer")
 _INDEX_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_BEHIND)
-_KINDS: Final[Mapping[str, tuple[str, type | tuple[type, ...]]]] = {
-    "object": ("an object", Mapping),
-    "array": ("a list", list),
-    "string": ("a text", str),
-    "integer": ("a whole number", int),
-    "number": ("a number", (int, float)),
-}
-
-
-class ToolCallError(Exception):
-    """A call that was not carried out. Its text is for the model, to do better."""
-
-
-def read_arguments(schema: Json, given: str | Json) -> dict[str, Any]:
-    """Return what a model gave, checked; times as datetimes, those without an offset in UTC.
-
-    Args:
-        schema: of the tool's arguments. Limits that the server knows are left to it.
-        given: an object, or the JSON of one. Null is as good as absent.
-
-    Raises:
-        ToolCallError: it is no such object. The text names the argument.
-    """
-    if isinstance(given, str):
-        try:
-            given = json.loads(given or "{}")
-        except (ValueError, RecursionError):
-            raise ToolCallError("not called: the arguments are not JSON") from None
-    read: dict[str, Any] = _read(schema, given, "the arguments")
-    return read
-
-
-def _read(schema: Json, value: Any, name: str) -> Any:  # noqa: ANN401 - any JSON value
-    if schema["type"] == "integer" and isinstance(value, float) and value.is_integer():
-        value = int(value)
-    _check_kind(schema, value, name)
-    if isinstance(value, Mapping):
-        return _read_object(schema, value)
-    if isinstance(value, list):
-        return [_read(schema["items"], one, f"what is in {name}") for one in value]
-    if isinstance(value, str):
-        return _read_text(schema, value, name)
-    return value
-
-
-def _check_kind(schema: Json, value: object, name: str) -> None:
-    wanted, kind = _KINDS[schema["type"]]
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise ToolCallError(f"not called: {name} must be {wanted}")
-
-
-def _read_object(schema: Json, value: Json) -> dict[str, Any]:
-    given = {name: one for name, one in value.items() if one is not None}
-    if unknown := sorted(given.keys() - schema["properties"].keys()):
-        raise ToolCallError(f"not called: {tool_results.unknown_arguments(unknown, schema['properties'])}")
-    for name in schema["required"]:
-        if name not in given:
-            raise ToolCallError(f"not called: {name} is required")
-    return {name: _read(schema["properties"][name], one, name) for name, one in given.items()}
-
-
-def _read_text(schema: Json, value: str, name: str) -> str | datetime:
-    if schema.get("format") == "date-time":
-        return _instant(value, name)
-    if "enum" not in schema:
-        return value
-    if value.lower() not in schema["enum"]:
-        raise ToolCallError(f"not called: {name} must be one of {', '.join(schema['enum'])}")
-    return value.lower()
-
-
-def _instant(value: str, name: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        raise ToolCallError(f"not called: {name} must be an ISO 8601 time such as 2026-01-31T09:00:00Z") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 class LastWrite:

@@ -233,10 +233,15 @@ class LexicalSearchResponse(_message.Message):
     SCORES_FIELD_NUMBER: _builtins.int
     HIGHLIGHTS_FIELD_NUMBER: _builtins.int
     INDEX_BEHIND_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
     next_cursor: _builtins.str
     """next_cursor continues the listing. Empty: this was the last page."""
     index_behind: _builtins.bool
     """index_behind is true if messages of this user were acknowledged but not yet searchable by words."""
+    truncated: _builtins.bool
+    """truncated is true if more messages match than a search ranks, about 10,000. The listing then has the matches with the
+    terms that weigh most, and those among the newest 10,000 messages. A listing by time is never truncated.
+    """
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.ChatMessage]:
         """items are the messages of the page, best first."""
@@ -259,10 +264,11 @@ class LexicalSearchResponse(_message.Message):
         scores: _abc.Iterable[Global___MessageScore] | None = ...,
         highlights: _abc.Iterable[Global___Highlight] | None = ...,
         index_behind: _builtins.bool = ...,
+        truncated: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["highlights", b"highlights", "index_behind", b"index_behind", "items", b"items", "next_cursor", b"next_cursor", "scores", b"scores"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["highlights", b"highlights", "index_behind", b"index_behind", "items", b"items", "next_cursor", b"next_cursor", "scores", b"scores", "truncated", b"truncated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -11,10 +11,10 @@ from typing import Final
 from markdown_it.token import Token
 
 from nomemory.recall.authoring.rules import Finding, Rule
-from nomemory.recall.model.result import JsonValue
+from nomemory.recall.model.step import JsonValue
 from nomemory.recall.reading.answer import LOOK_UPS
 from nomemory.recall.skills.steering.outline import block_tokens, first_line
-from nomemory.recall.tools.arguments import ToolRefusedError, read_arguments, unknown_arguments
+from nomemory.recall.tools.argument_parsing import ToolRefusedError, read_arguments, unknown_arguments
 from nomemory.recall.tools.definitions import TOOLS
 from nomemory.recall.tools.identity_guard import names_a_user, without_identity
 

@@ -18,7 +18,7 @@ from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.llm.json_answer import BadAnswerError, object_in
 from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.reading.answer import kept
-from nomemory.recall.tools.arguments import object_schema
+from nomemory.recall.tools.argument_schema import object_schema
 from nomemory.recall.tools.identity_guard import names_a_user
 from nomemory.text.language import Language
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS

@@ -1,9 +1,7 @@
-"""Finds two assertions of one speaker that cannot both hold. It does not judge between them: both stay.
+"""Find two assertions of one speaker that cannot both hold. Both stay in the view: nothing decides between them.
 
-There are two kinds: a flat denial beside an assertion of the same, and two counts of the same thing. No list says which
-things people contradict themselves about. That two messages speak of one thing is told by their nearness.
-
-Whether a message asserts something, and whose words it holds: told by who speaks and by form, never by topic.
+There are two kinds: a flat denial beside an assertion of the same, and two different counts of the same thing. No list
+names topics that people contradict themselves about: closeness in meaning tells that two messages are about one thing.
 """
 
 from __future__ import annotations
@@ -12,66 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from nomemory.recall.grounding.assertions import is_passed_on
 from nomemory.recall.model.evidence import Evidence, Relation, Retrieved
-from nomemory.recall.model.memory_view import Attribution
-from nomemory.recall.model.question import Question, Role
-from nomemory.text.asking import ends_asking, only_asks
-from nomemory.text.terms import terms
-
-_REPEATED: Final = 0.75
-"""Share of a message's words that stand in the question from which on it asks the same: it says nothing new."""
-
-
-_FENCED: Final = re.compile(r"```|^\s*>", re.MULTILINE)
-_INTRODUCED: Final = re.compile(r"\A[^\n]{0,200}[:：]\s*\n+\s*\S")
-_MANY_LINES: Final = 6
-
-
-def is_named(messages: Iterable[Retrieved]) -> bool:
-    """Return whether most messages say who spoke by a name: then people talk with each other, and roles say nothing."""
-    names = [bool(message.name) for message in messages]
-    return 2 * sum(names) > len(names)
-
-
-def asserts(message: Retrieved, question: Question, *, named: bool) -> bool:
-    """Return whether a message can state what is asked: it is said by who could say it, and does not only ask.
-
-    An earlier asking of the same question states nothing, whatever stands around it.
-
-    Args:
-        message: what was said.
-        question: may ask for what somebody else than the user said.
-        named: whether speakers have names.
-    """
-    is_heard = _is_heard(message, question, named=named)
-    return is_heard and not only_asks(message.content) and not _asks_the_same(message.content, question)
-
-
-def attribution(message: Retrieved) -> Attribution:
-    """Return whose words a message holds; among people with names that is not told."""
-    if message.role is not Role.USER:
-        return Attribution.OTHER
-    if is_passed_on(message.content):
-        return Attribution.QUOTED
-    return Attribution.UNSPECIFIED if message.name else Attribution.USER
-
-
-def is_passed_on(content: str) -> bool:
-    """Return whether the form of a text shows a pasted block, a forwarded message, a quotation or code."""
-    block = _INTRODUCED.match(content) or content.strip().count("\n") + 1 >= _MANY_LINES
-    return bool(block or _FENCED.search(content))
-
-
-def _is_heard(message: Retrieved, question: Question, *, named: bool) -> bool:
-    if question.role not in {None, Role.ANY}:
-        return message.role is question.role
-    return named or message.role is Role.USER or question.reading.asks_of_assistant
-
-
-def _asks_the_same(content: str, question: Question) -> bool:
-    words = terms(content) if ends_asking(content.rstrip()) else frozenset[str]()
-    return bool(words) and len(words & terms(question.reading.asked)) >= _REPEATED * len(words)
-
+from nomemory.recall.model.question import Question
 
 LOOKED_AT: Final = 4
 """Of the evidence, the best messages are held against each other."""

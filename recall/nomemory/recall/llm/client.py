@@ -1,119 +1,17 @@
-"""One OpenAI-compatible chat endpoint: OpenAI, vLLM, Ollama, llama.cpp, and others.
-
-How much of the chat completions API an endpoint understands.
-
-A question to a chat model as a span, by the conventions of OpenTelemetry for generative AI.
-"""
+"""A client of one OpenAI-compatible chat endpoint: OpenAI, vLLM, Ollama, llama.cpp and others."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
-from typing import Final
 
 import openai
-from openai import AsyncOpenAI, Omit, omit
+from openai import AsyncOpenAI, omit
 from openai.types.chat import ChatCompletionMessageParam
-from openai.types.shared_params import ResponseFormatJSONObject, ResponseFormatJSONSchema
-from opentelemetry.trace import Span, SpanKind
 
 from nomemory.recall.llm.chat_model import ChatFailedError
+from nomemory.recall.llm.endpoint_dialect import Dialect
+from nomemory.recall.llm.model_span import ask_in_span
 from nomemory.recall.llm.prompt import Prompt
-from nomemory.spans.span import show, shows_content, span
-
-
-class AnswerFormat(Enum):
-    """The ways to ask an endpoint for JSON, the strictest first."""
-
-    SCHEMA = "json_schema"
-    OBJECT = "json_object"
-    PLAIN = "plain"
-
-
-_LOOSER = {AnswerFormat.SCHEMA: AnswerFormat.OBJECT, AnswerFormat.OBJECT: AnswerFormat.PLAIN}
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """What is sent besides the messages.
-
-    Attributes:
-        answer_format: how JSON is asked for.
-        temperature: whether a temperature of 0 may be asked for; some reasoning models refuse any.
-        completion_tokens: whether the bound on the answer is called `max_completion_tokens`, not `max_tokens`.
-    """
-
-    answer_format: AnswerFormat = AnswerFormat.SCHEMA
-    temperature: bool = True
-    completion_tokens: bool = False
-
-    def simpler(self, refused: str | None) -> Dialect | None:
-        """Return the dialect to try after a refusal, which may name a parameter; None if there is none left."""
-        if refused == "temperature" and self.temperature:
-            return replace(self, temperature=False)
-        if refused == "max_tokens" and not self.completion_tokens:
-            return replace(self, completion_tokens=True)
-        looser = _LOOSER.get(self.answer_format)
-        return replace(self, answer_format=looser) if looser else None
-
-    def response_format(
-        self, name: str, schema: Mapping[str, object]
-    ) -> ResponseFormatJSONSchema | ResponseFormatJSONObject | Omit:
-        """Ask for an object of a schema in this dialect."""
-        if self.answer_format is AnswerFormat.SCHEMA:
-            return {"type": "json_schema", "json_schema": {"name": name, "schema": dict(schema)}}
-        if self.answer_format is AnswerFormat.OBJECT:
-            return {"type": "json_object"}
-        return omit
-
-
-_COUNTED: Final = {
-    "gen_ai.usage.input_tokens": "prompt_tokens",
-    "gen_ai.usage.output_tokens": "completion_tokens",
-}
-
-
-async def ask_in_span(asked: Awaitable[object], model: str, max_tokens: int, prompt: Prompt) -> object:
-    """Ask, and note what the reply says of itself. It has not been checked."""
-    with span(f"chat {model}", SpanKind.CLIENT) as made:
-        if made is None:
-            return await asked
-        made.set_attributes(
-            {
-                "gen_ai.operation.name": "chat",
-                "gen_ai.provider.name": "openai",
-                "gen_ai.request.model": model,
-                "gen_ai.request.max_tokens": max_tokens,
-                "gen_ai.output.type": "json",
-            }
-        )
-        if shows_content():
-            show(made, "gen_ai.input.messages", _messages(list(prompt.turns())))
-        reply = await asked
-        _note(made, reply)
-        return reply
-
-
-def _note(made: Span, reply: object) -> None:
-    answered_by, usage = getattr(reply, "model", None), getattr(reply, "usage", None)
-    if isinstance(answered_by, str):
-        made.set_attribute("gen_ai.response.model", answered_by)
-    for name, field in _COUNTED.items():
-        if isinstance(count := getattr(usage, field, None), int):
-            made.set_attribute(name, count)
-    choices = getattr(reply, "choices", None)
-    if shows_content() and isinstance(choices, list) and choices:
-        content = getattr(getattr(choices[0], "message", None), "content", None)
-        show(made, "gen_ai.output.messages", _messages([("assistant", str(content or ""))]))
-
-
-def _messages(said: Sequence[tuple[str, str]]) -> str:
-    messages = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in said]
-    return json.dumps(messages, ensure_ascii=False)
-
 
 _NO_KEY = "none"
 _RETRIES = 1

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from nomemory.recall.errors import RecallError
-from nomemory.recall.model.result import JsonValue
+from nomemory.recall.model.step import JsonValue
 
 JsonObject = dict[str, JsonValue]
 

@@ -1,20 +1,10 @@
-"""How much a recall may do. The host sets it, a skill cannot change it.
-
-A request may tighten it, and ask for more evidence: as much as fits the prompt that the caller writes.
-
-What a recall searched, and why it stopped.
-"""
+"""How much a recall may do. The host sets it; a request may tighten it, and a skill cannot change it."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Final
-
-from nomemory.recall.model.note import Note
-from nomemory.recall.model.question import Role
-from nomemory.text.time_expressions import TimeRange
 
 EVIDENCE_MESSAGES_MAX: Final = 50
 """The most messages that anybody may have in the evidence of a recall."""
@@ -81,47 +71,3 @@ class Budget:
             deadline_s=min(deadline_s or self.deadline_s, self.deadline_s),
             answer_s=min(answer_s or self.answer_s, self.answer_s),
         )
-
-
-class StopReason(Enum):
-    """Why a recall stopped."""
-
-    SUFFICIENT = "sufficient"
-    NO_GAIN = "no_gain"
-    ITERATIONS = "iterations"
-    TOOL_CALLS = "tool_calls"
-    DEADLINE = "deadline"
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How often a chat model was asked, and how many different messages it was shown."""
-
-    calls: int = 0
-    messages: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What was searched: the widest range and role, and how much was found.
-
-    `sufficiency` is how likely it is that the log answers, 0 to 1; None: no search said. `enough` is from where on that
-    was enough; None: the verdict does not rest on it. `reading` is what a chat model did.
-    """
-
-    time_range: TimeRange
-    role: Role
-    messages_considered: int
-    tool_calls: int
-    iterations: int
-    planner: str
-    stop_reason: StopReason
-    truncated: bool
-    index_behind: bool
-    widened: bool
-    skill: str
-    dropped_arguments: int
-    notes: tuple[Note, ...] = ()
-    sufficiency: float | None = None
-    enough: float | None = None
-    reading: Reading = Reading()

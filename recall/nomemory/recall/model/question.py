@@ -12,7 +12,7 @@ from typing import Final
 
 from nomemory.text.asking import is_statement, refers_back
 from nomemory.text.question_reading import QuestionReading
-from nomemory.text.time_expressions import TimeRange
+from nomemory.text.time_range import TimeRange
 
 _SOUGHT_CHARS: Final = 500
 """How much of what the user said last is searched for. A longer text means too much at once, and embeds slowly."""

@@ -1,21 +1,15 @@
-"""Where a search looks: when, and whose messages.
-
-Roles of the recall and roles of the contract: the one place that maps them.
-"""
+"""Where a search looks: a range of time and a role."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from types import MappingProxyType
-from typing import Final
 
 from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.question import Question, Role
-from nomemory.recall.model.result import JsonValue
-from nomemory.text.time_expressions import ANY_TIME, TimeRange
-from nomemory.v1 import message_pb2
+from nomemory.recall.model.step import JsonValue
+from nomemory.text.time_range import ANY_TIME, TimeRange
 
 _Pick = Callable[[datetime, datetime], datetime]
 
@@ -88,23 +82,3 @@ class Coverage:
 def _outermost(pick: _Pick, first: datetime | None, second: datetime | None) -> datetime | None:
     """Pick one of two bounds; an open one is farthest out."""
     return None if first is None or second is None else pick(first, second)
-
-
-ROLE_IN_CONTRACT: Final = MappingProxyType(
-    {
-        Role.USER: message_pb2.ROLE_USER,
-        Role.ASSISTANT: message_pb2.ROLE_ASSISTANT,
-        Role.SYSTEM: message_pb2.ROLE_SYSTEM,
-        Role.TOOL: message_pb2.ROLE_TOOL,
-        Role.ANY: message_pb2.ROLE_UNSPECIFIED,
-    }
-)
-"""The contract's role for each role; `ANY` is the unspecified one."""
-
-
-_ROLE: Final = MappingProxyType({encoded: role for role, encoded in ROLE_IN_CONTRACT.items()})
-
-
-def role_of(encoded: message_pb2.Role.ValueType) -> Role:
-    """Return the role for one of the contract's; `ANY` for the unspecified one and for those that are not known."""
-    return _ROLE.get(encoded, Role.ANY)

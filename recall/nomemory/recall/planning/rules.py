@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Final
 
 from nomemory.recall.model.question import Question
-from nomemory.recall.model.result import JsonValue
 from nomemory.recall.model.search_scope import SearchScope
+from nomemory.recall.model.step import JsonValue
 from nomemory.recall.planning.base import Plan, Situation, ToolCall
 from nomemory.recall.skills.steering.lexicon import search_text
 from nomemory.recall.skills.steering.steering import Steering
@@ -17,7 +17,8 @@ from nomemory.recall.skills.steering.template import Template
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.text.names import without_names
 from nomemory.text.question_words import words_query
-from nomemory.text.time_expressions import ANY_TIME, last_days
+from nomemory.text.time_expressions import last_days
+from nomemory.text.time_range import ANY_TIME
 
 _WINDOWS_DAYS: Final = (7, 30, 180)
 """Windows from the shortest to the longest; after that, any time."""

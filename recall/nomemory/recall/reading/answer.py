@@ -18,8 +18,10 @@ from pydantic_core import PydanticCustomError
 
 from nomemory.recall.llm.json_answer import BadAnswerError, JsonObject, object_in
 from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftConflict, DraftStatement, Section, Verdict
-from nomemory.recall.model.result import JsonValue
+from nomemory.recall.model.step import JsonValue
 from nomemory.recall.planning.base import ToolCall
+from nomemory.recall.tools.argument_parsing import ToolRefusedError, read_arguments
+from nomemory.recall.tools.argument_schema import Schema, object_schema
 from nomemory.recall.tools.arguments import (
     ArgumentObject,
     LexicalArguments,
@@ -27,13 +29,9 @@ from nomemory.recall.tools.arguments import (
     NeighborArguments,
     OneRole,
     QueryText,
-    Schema,
     SearchFilter,
-    ToolRefusedError,
     TopK,
     Window,
-    object_schema,
-    read_arguments,
 )
 from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.recall.tools.identity_guard import without_identity

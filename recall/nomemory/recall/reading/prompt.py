@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from nomemory.recall.llm.prompt import FENCE_RULE, fence, question_text
+from nomemory.recall.llm.fence import FENCE_RULE, fence
+from nomemory.recall.llm.prompt import question_text
 from nomemory.recall.model.question import Question
-from nomemory.recall.model.result import Step
+from nomemory.recall.model.step import Step
 from nomemory.recall.reading.guidance import guidance
 from nomemory.recall.reading.window import Line, moment
 from nomemory.recall.skills.loader import Skill

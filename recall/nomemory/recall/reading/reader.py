@@ -11,11 +11,12 @@ from nomemory.recall.errors import RecallError
 from nomemory.recall.llm.chat_model import ChatFailedError, ChatModel
 from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.llm.prompt import Prompt
-from nomemory.recall.model.budget import Budget, Reading
+from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.memory_view import Draft
 from nomemory.recall.model.question import Question
-from nomemory.recall.model.result import Step
+from nomemory.recall.model.search_limits import Reading
+from nomemory.recall.model.step import Step
 from nomemory.recall.planning.base import Plan
 from nomemory.recall.reading.answer import Answer, answer_in, answer_schema
 from nomemory.recall.reading.prompt import as_answered, first_text, outcome_text, refusal_text, system_text

@@ -15,10 +15,10 @@ from itertools import islice, zip_longest
 from typing import Final
 
 from nomemory.client.prompt_passages import Passages, tokens
-from nomemory.recall.grounding.contradictions import attribution
+from nomemory.recall.grounding.assertions import attribution
 from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.memory_view import Attribution
-from nomemory.recall.model.result import JsonValue
+from nomemory.recall.model.step import JsonValue
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _REPLIED_CHARS: Final = 120

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from nomemory.recall.grounding.contradictions import asserts, is_named
+from nomemory.recall.grounding.assertions import asserts, is_named
 from nomemory.recall.model.evidence import Evidence, Retrieved
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.search_scope import SearchScope

@@ -10,19 +10,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
-from nomemory.recall.model.budget import Budget, Limits, Reading, StopReason
-from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, Retrieved, Sufficiency
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, Retrieved
 from nomemory.recall.model.note import Note, NoteKind, note
 from nomemory.recall.model.question import Question, Role
-from nomemory.recall.model.result import JsonValue, Step
+from nomemory.recall.model.search_limits import Limits, Reading, StopReason
 from nomemory.recall.model.search_scope import Coverage, SearchScope
+from nomemory.recall.model.step import JsonValue, Step
+from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.planning.base import Plan, Situation, ToolCall
 from nomemory.recall.search.ranking import EvidenceRanking
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.bound_tools import MEANING_IS_OFF, BoundTools
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.recall.tools.result import ToolResult
-from nomemory.text.time_expressions import ANY_TIME
+from nomemory.text.time_range import ANY_TIME
 
 OnStep = Callable[[Step], Awaitable[None]]
 

@@ -1,81 +1,18 @@
-"""A synthesiser without a model: it quotes the messages that most likely answer, whole and newest first.
-
-What of a message is quoted: all of it, unless it is very long; then whole sentences.
-
-In which section of the memory view a statement stands: told by the grammar of what was said, not by the question.
-"""
+"""Synthesise a memory view without a model: quote the messages that most likely answer, newest first."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import ClassVar, Final
 
-from nomemory.recall.grounding.contradictions import is_passed_on
-from nomemory.recall.model.evidence import Evidence, Findings, Retrieved
-from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement, Section
+from nomemory.recall.model.evidence import Evidence, Findings
+from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement
 from nomemory.recall.model.question import Question
 from nomemory.recall.skills.loader import Skill
-from nomemory.text.question_reading import QuestionReading
-from nomemory.text.sentences import sentences
-from nomemory.text.terms import terms
-
-WHOLE: Final = 600
-"""Characters of a message that is quoted whole. Sentences picked out of shorter ones often leave out what decides."""
-
-
-def quote(content: str, reading: QuestionReading) -> str:
-    """Return a passage of whole sentences, verbatim, around the one that has most words of the question."""
-    if len(content) <= WHOLE:
-        return content.strip()
-    starts = [sentence.start for sentence in sentences(content)] or [0]
-    ends = [*starts[1:], len(content)]
-    asked = terms(reading.asked)
-    best = max(range(len(starts)), key=lambda at: (len(asked & terms(content[starts[at] : ends[at]])), -at))
-    first, last = _widened(starts, ends, best)
-    return content[starts[first] : ends[last]].strip()[:WHOLE]
-
-
-def _widened(starts: list[int], ends: list[int], best: int) -> tuple[int, int]:
-    """Return the first and last sentence of the longest passage around one that is not too long."""
-    first = last = best
-    while True:
-        if last + 1 < len(starts) and ends[last + 1] - starts[first] <= WHOLE:
-            last += 1
-        elif first > 0 and ends[last] - starts[first - 1] <= WHOLE:
-            first -= 1
-        else:
-            return first, last
-
-
-_START: Final = r"(?:^|[.!;,，。；！\n]\s*)(?:please |and |but |so |请|你)?"
-_PREFERS: Final = re.compile(
-    r"\bI(?:['’]d| would| do| don['’]?t| really| rather| still| always| absolutely)* (?:like|love|hate|prefer|enjoy)\b"
-    r"|\bI (?:always|never)\b|\bmy favou?rite|我[^，。！？]{0,4}(?:喜欢|爱|讨厌|偏好)|我(?:从来?不|总是)",
-    re.IGNORECASE,
-)
-"""The first person with a verb of liking, or with what it always or never does."""
-
-
-_BINDS: Final = re.compile(
-    rf"{_START}(?:never(?! mind)|always|don['’]?t|do not)\b"
-    r"|\bI (?:can['’]?t|cannot|must(?:n['’]t)?|may not|am not allowed)\b"
-    rf"|{_START}(?:别(?!人)|不要|不许|务必|必须)|我[^，。！？]{{0,4}}(?:不能|不可以|必须|不许)",
-    re.IGNORECASE,
-)
-"""An order, or the first person with a modal verb that binds."""
-
-
-def section_of(message: Retrieved) -> Section:
-    """Return the section of a message: the profile, unless its speaker says in it what they like or what binds them."""
-    if is_passed_on(message.content):
-        return Section.PROFILE
-    if _BINDS.search(message.content):
-        return Section.CONSTRAINTS
-    return Section.PREFERENCES if _PREFERS.search(message.content) else Section.PROFILE
-
+from nomemory.recall.synthesis.quotation import quote
+from nomemory.recall.synthesis.sections import section_of
 
 LEAST: Final = 1
 """Messages that are quoted in any case: one clear winner stands alone."""

@@ -1,34 +1,24 @@
-"""The tools' arguments. They are read and described to models from these definitions; none names a user.
-
-Reads a planner's arguments. Errors never quote them.
-
-JSON schemas of pydantic's models, as chat models are shown them: without references, titles and defaults.
-"""
+"""Arguments of the search tools: parsing and the descriptions for models come from these definitions."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, tzinfo
-from functools import cache
-from typing import Annotated, Any, Final, TypeVar
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Final
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
     ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import PydanticCustomError, core_schema
+from pydantic_core import PydanticCustomError
 
-from nomemory.recall.errors import RecallError
 from nomemory.recall.model.question import Role
-from nomemory.recall.model.result import JsonValue
 
 _MAX_SINGLE: Final = 3.4028234663852886e38
 """The greatest number of single precision: what a vector is sent in."""
@@ -144,79 +134,3 @@ class NeighborArguments(ArgumentObject):
 
 
 Arguments = ListArguments | LexicalArguments | SemanticArguments | HybridArguments | NeighborArguments
-Schema = dict[str, JsonValue]
-_DEFINITIONS = "#/$defs/"
-
-
-@cache
-def object_schema(model: type[BaseModel]) -> Schema:
-    """Return the JSON schema of an object. It is shared: do not change it."""
-    schema = model.model_json_schema(schema_generator=_Plain)
-    definitions = schema.pop("$defs", {})
-    inlined: Schema = _inlined(schema, definitions)
-    return inlined
-
-
-def _inlined(value: Any, definitions: dict[str, Any]) -> Any:  # noqa: ANN401 - any part of a schema
-    """Put definitions where they are referred to: simple models do not follow references."""
-    if not isinstance(value, dict):
-        return value
-    reference = value.get("$ref", "")
-    whole = {**definitions.get(reference.removeprefix(_DEFINITIONS), {}), **value}
-    return {key: _inlined(inner, definitions) for key, inner in whole.items() if key != "$ref"}
-
-
-class _Plain(GenerateJsonSchema):
-    """Describes only what a caller has to know."""
-
-    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        described = super().model_schema(schema)
-        return {
-            "type": "object",
-            "properties": described["properties"],
-            "required": described.get("required", []),
-            "additionalProperties": False,
-        }
-
-    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
-        return self.generate_inner(schema["schema"])
-
-    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        return self.generate_inner(schema["schema"])
-
-    def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:  # noqa: ARG002 - the generator's signature
-        return value
-
-    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 - as above
-        return False
-
-
-_Arguments = TypeVar("_Arguments", bound=ArgumentObject)
-
-
-class ToolRefusedError(RecallError):
-    """A call that cannot be made as asked. Its text is for the planner and quotes no argument."""
-
-
-def read_arguments(model: type[_Arguments], given: Mapping[str, object], zone: tzinfo | None) -> _Arguments:
-    """Read arguments; times without an offset are in `zone`, unknown arguments are not looked at.
-
-    Raises:
-        ToolRefusedError: one is missing or not what it should be; the text names it.
-    """
-    try:
-        return model.model_validate(given, context={"zone": zone})
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        names = [part for part in first["loc"] if isinstance(part, str)]
-        raise ToolRefusedError(": ".join((*names, first["msg"]))) from None
-
-
-def unknown_arguments(model: type[BaseModel], given: Mapping[str, JsonValue], path: str = "") -> Iterator[str]:
-    """Return the arguments that a tool does not have, at every level."""
-    for name, value in given.items():
-        field = model.model_fields.get(name)
-        if field is None:
-            yield f"{path}{name}"
-        elif isinstance(value, dict) and isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from unknown_arguments(field.annotation, value, f"{path}{name}.")

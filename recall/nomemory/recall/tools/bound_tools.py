@@ -13,10 +13,11 @@ import structlog
 from opentelemetry.trace import Span
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Sufficiency
 from nomemory.recall.model.question import Role
-from nomemory.recall.model.result import JsonValue
 from nomemory.recall.model.search_scope import SearchScope
+from nomemory.recall.model.step import JsonValue
+from nomemory.recall.model.sufficiency import Sufficiency
+from nomemory.recall.tools.argument_parsing import ToolRefusedError, read_arguments, unknown_arguments
 from nomemory.recall.tools.arguments import (
     Arguments,
     HybridArguments,
@@ -25,9 +26,6 @@ from nomemory.recall.tools.arguments import (
     NeighborArguments,
     SearchFilter,
     SemanticArguments,
-    ToolRefusedError,
-    read_arguments,
-    unknown_arguments,
 )
 from nomemory.recall.tools.definitions import CALLABLE, TOOLS
 from nomemory.recall.tools.identity_guard import without_identity
@@ -37,14 +35,13 @@ from nomemory.recall.tools.query_stub import (
     IndexBehindError,
     QueryServiceUnavailableError,
     QueryStub,
-    ServiceError,
     WriteTokenRefusedError,
-    service_error,
 )
 from nomemory.recall.tools.requests import RequestBuilder
 from nomemory.recall.tools.result import Hit, ToolResult, fitting, ranked_hit, relation, retrieved
+from nomemory.recall.tools.service_error import ServiceError, service_error
 from nomemory.spans.span import show, shows_content, span
-from nomemory.text.time_expressions import TimeRange
+from nomemory.text.time_range import TimeRange
 from nomemory.v1 import error_reason_pb2
 from nomemory.v1 import query_service_pb2 as pb
 

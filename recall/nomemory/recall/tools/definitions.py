@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from nomemory.recall.tools.argument_schema import Schema, object_schema
 from nomemory.recall.tools.arguments import (
     Arguments,
     HybridArguments,
     LexicalArguments,
     ListArguments,
     NeighborArguments,
-    Schema,
     SemanticArguments,
-    object_schema,
 )
 
 

@@ -6,7 +6,7 @@ import json
 import unicodedata
 from collections.abc import Mapping
 
-from nomemory.recall.model.result import JsonValue
+from nomemory.recall.model.step import JsonValue
 
 _USER_KEYS = """
 user users username uid uids owner ownerid account accountid actas onbehalfof impersonate principal subject sub identity

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.contract_roles import ROLE_IN_CONTRACT
 from nomemory.recall.model.question import Role
-from nomemory.recall.model.search_scope import ROLE_IN_CONTRACT
+from nomemory.recall.tools.argument_parsing import ToolRefusedError
 from nomemory.recall.tools.arguments import (
     HybridArguments,
     LexicalArguments,
@@ -16,7 +17,6 @@ from nomemory.recall.tools.arguments import (
     NeighborArguments,
     SearchFilter,
     SemanticArguments,
-    ToolRefusedError,
 )
 from nomemory.recall.tools.query_stub import Binding
 from nomemory.v1 import message_pb2

@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Relation, Retrieved, Sufficiency
-from nomemory.recall.model.result import JsonValue
-from nomemory.recall.model.search_scope import SearchScope, role_of
+from nomemory.recall.model.contract_roles import role_of
+from nomemory.recall.model.evidence import Relation, Retrieved
+from nomemory.recall.model.search_scope import SearchScope
+from nomemory.recall.model.step import JsonValue
+from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
 

@@ -76,7 +76,7 @@ def mcp(
 
 async def _on_standard_input(target: Target, user: str | None) -> None:
     from nomemory.mcp import stdio  # noqa: PLC0415 - takes long to load
-    from nomemory.mcp.memory import Credential  # noqa: PLC0415 - takes long to load
+    from nomemory.mcp.credentials import Credential  # noqa: PLC0415 - takes long to load
 
     credential = Credential(with_credential((), target.identity), user)
     async with _memory(target) as memory:
@@ -91,7 +91,7 @@ async def _of_this_user(user: str) -> None:
     starting.add_done_callback(lambda task: task.cancelled() or task.exception())  # the first call meets it, too
     await asyncio.sleep(0)  # it starts while the rest is loaded
     from nomemory.mcp import stdio  # noqa: PLC0415 - takes long to load
-    from nomemory.mcp.memory import trusted  # noqa: PLC0415 - takes long to load
+    from nomemory.mcp.credentials import trusted  # noqa: PLC0415 - takes long to load
 
     async with _memory(Target(home.target), server.reach) as memory:
         await stdio.serve(memory, partial(trusted, user))
@@ -102,8 +102,6 @@ async def _over_http(target: Target, address: ListenAddress, tls: TlsFiles | Non
     from nomemory.mcp import http  # noqa: PLC0415 - takes long to load
 
     settings = configured()
-    body_s = settings.timing.deadline_default_s
-    answer_s = body_s + _TIMEOUT_S + settings.connections.unread_s
 
     def announce(bound: ListenAddress) -> None:
         click.echo(f"serving {'https' if tls else 'http'}://{bound}{http.PATH}")
@@ -113,7 +111,7 @@ async def _over_http(target: Target, address: ListenAddress, tls: TlsFiles | Non
         if not address.is_loopback() or target.identity.get("tls_cert"):
             await _refuse_unguarded(memory, target)
         async with http.application(memory, on_loopback=address.is_loopback()) as application:
-            await serve(application, address, settings, announce, tls, body_s=body_s, answer_s=answer_s)
+            await serve(application, address, settings, announce, tls)
 
 
 async def _refuse_unguarded(memory: Memory, target: Target) -> None:

@@ -22,9 +22,9 @@ from nomemory.server.composition.vector_check import check_vector_index
 from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError, DataDirectoryUnusableError
 from nomemory.server.faults import Fault
 from nomemory.server.lexical.protocol import IndexUnusableError
-from nomemory.server.lexical.tantivy.listing import compare_words
+from nomemory.server.lexical.tantivy.log_comparison import compare_with_log
 from nomemory.server.lexical.tantivy.schema import lexical_checkpoint
-from nomemory.server.log.protocol import LogMovedError
+from nomemory.server.log.protocol import LogMigratedError
 from nomemory.server.log.sqlite.inspection import check_counts, inspect
 from nomemory.server.log.sqlite.schema import SCHEMA_VERSION, identity, open_for_reading, position_at
 from nomemory.server.maintenance.loss import accept_loss as begin_anew
@@ -58,7 +58,7 @@ def _compared(settings: Settings) -> Check:
         return Check(_ON_DISK, "warn", f"cannot be read: {error}", _MENDED)
     if found is None:
         return Check(_ON_DISK, "skip", "no index of this embedder yet")
-    if found.is_whole:
+    if found.is_consistent:
         return Check(_ON_DISK, "ok", f"{found.points:,} vectors of {found.messages:,} messages agree with the log")
     finding = (
         f"{found.mismatched:,} of {found.messages:,} messages have other vectors than they should; "
@@ -75,7 +75,7 @@ def check_data(directory: DataDirectory) -> Iterator[Check]:
     try:
         yield _history(known_loss(directory, partial(position_at, directory.log)), _RESTORE)
         log = position_at(directory.log)
-    except LogMovedError as error:
+    except LogMigratedError as error:
         yield Check("Message log's history", "fail", "no server serves it", str(error))
         return
     except CannotStartError as error:
@@ -143,7 +143,7 @@ def _check_words(connection: sqlite3.Connection, directory: DataDirectory) -> Ch
     if not known.can_go_on(log):
         return Check("Words on disk", "warn", "of another log or epoch: the server rebuilds it when it starts", _REPAIR)
     try:
-        found = compare_words(directory.lexical, connection)
+        found = compare_with_log(directory.lexical, connection)
     except IndexUnusableError:
         return Check("Words on disk", "warn", "cannot be read: the server rebuilds them", _REPAIR)
     if found.missing or found.orphans:

@@ -18,7 +18,8 @@ from nomemory.recall.skills.folder import SKILL_FILE, SkillInvalidError, SkillNo
 from nomemory.recall.skills.loader import CREATOR, SkillLibrary
 from nomemory.recall.skills.steering.steering import LEXICON_FILE
 from nomemory.server.cannot_start import ExtraMissingError
-from nomemory.server.composition.recall_host import recall_model, skill_folders
+from nomemory.server.composition.recall_planner import recall_model
+from nomemory.server.composition.recall_wiring import skill_folders
 from nomemory.server.settings import Settings
 from nomemory.text.language import Language, language_of
 

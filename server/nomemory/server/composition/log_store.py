@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.cannot_start import need_extra
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.protocol import LexicalIndex
@@ -63,14 +64,20 @@ class LogStore(Protocol):
             LogUnusableError, LogVersionError: it cannot be used.
         """
 
-    def reading(self, damage: LogDamage | None, stack: AsyncExitStack) -> LogReader:
-        """Open the log for reading; the stack closes it."""
+    def reading(self, damage: LogDamage | None, stack: AsyncExitStack, threads: ReadThreads | None = None) -> LogReader:
+        """Open the log for reading; the stack closes it.
+
+        Args:
+            damage: told of what is found to be damaged.
+            stack: closes it; close the threads before it.
+            threads: run long statements of SQLite; None: a thread of the log's own.
+        """
 
     def words(self, damage: LogDamage, stack: AsyncExitStack) -> LexicalIndex | None:
         """Open the index by words that is part of the log; the stack closes it. None: one beside the log follows it."""
 
     def feed(self, damage: LogDamage | None = None) -> Callable[[], ChangeFeed]:
-        """Return how to open the feed. Without `damage` that can be sent to another process."""
+        """Return how to open the feed. Without `damage` that can be sent to a worker process."""
 
     def shared_index(self, collection: str) -> PostgresSharedIndex | None:
         """Return what is known of an index that several servers fill, by its name on the engine's server.
@@ -118,9 +125,9 @@ class SqliteStore:
         stack.enter_context(closing(writer))
         return writer, erasable
 
-    def reading(self, damage: LogDamage | None, stack: AsyncExitStack) -> LogReader:
+    def reading(self, damage: LogDamage | None, stack: AsyncExitStack, threads: ReadThreads | None = None) -> LogReader:
         """Open the log for reading."""
-        log = SqliteLogReader(self._path, self._lifetimes, damage)
+        log = SqliteLogReader(self._path, self._lifetimes, damage, threads)
         stack.push_async_callback(log.close)
         return log
 

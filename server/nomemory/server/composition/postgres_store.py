@@ -9,9 +9,10 @@ from typing import Final
 
 import structlog
 
+from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.postgres.reader import PostgresLexicalIndex
-from nomemory.server.lexical.postgres.words import words_of
+from nomemory.server.lexical.postgres.token_columns import token_columns
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import Lifetimes
@@ -89,15 +90,17 @@ class PostgresStore:
             announce=announce,
             connections=self._settings.postgres.writers,
             lifetimes=self._lifetimes,
-            read_words=words_of,
+            read_words=token_columns,
         )
         erasable = PostgresLogErasure(self._database, name, is_lasting=has_index)
         stack.push_async_callback(erasable.close)
         stack.push_async_callback(writer.close)
         return writer, erasable
 
-    def reading(self, damage: LogDamage | None, stack: AsyncExitStack) -> LogReader:
-        """Open the log for reading."""
+    def reading(
+        self, damage: LogDamage | None, stack: AsyncExitStack, _threads: ReadThreads | None = None
+    ) -> LogReader:
+        """Open the log for reading; the database runs what takes long."""
         log = PostgresLogReader(self._database, self._lifetimes, damage)
         stack.push_async_callback(log.close)
         return log

@@ -1,4 +1,4 @@
-"""The figures of a whole server, in the process that knows all of them."""
+"""The metrics of a server at the moment of a scrape: counters, indexes, processes, faults."""
 
 from __future__ import annotations
 
@@ -6,74 +6,52 @@ import asyncio
 import os
 import platform
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from nomemory.server import __version__
 from nomemory.server.faults import Fault
 from nomemory.server.metrics import catalog
-from nomemory.server.metrics.meters import Meters, role_of
-from nomemory.server.metrics.samples import Samples, Totals
+from nomemory.server.metrics.index_lag import IndexLag
+from nomemory.server.metrics.meters import Meters
+from nomemory.server.metrics.samples import Samples
 from nomemory.server.metrics.text import text_of
-from nomemory.server.processes.vitals import Vitals, vitals
-from nomemory.server.readers.readers import Heard
+from nomemory.server.processes.process_stats import ProcessStats, process_stats
 from nomemory.server.rpc.index_status import Report
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.v1 import ingest_service_pb2 as pb
 
-AskReaders = Callable[[], Awaitable[list[Heard]]]
-"""Asks the other processes that serve what they have counted."""
+_MAIN_PROCESS = "server"
 
 
 class ServerMetrics:
-    """Implements `Exposition`.
+    """Implements `MetricsExporter`.
 
     Args:
-        meters: what counts in this process.
-        faults: what stands.
-        ask_readers: asks the others; None: there are none.
-        report: tells how far the log and the indexes are; None where that is another server's.
+        meters: the server's counters.
+        faults: the faults that stand.
+        report: how far the log and the indexes are; None: this server only recalls.
     """
 
-    def __init__(
-        self,
-        meters: Meters,
-        faults: StandingFaults,
-        ask_readers: AskReaders | None = None,
-        report: Report | None = None,
-    ) -> None:
+    def __init__(self, meters: Meters, faults: StandingFaults, report: Report | None = None) -> None:
         self._meters = meters
         self._faults = faults
-        self._ask_readers = ask_readers
         self._report = report
-        self._totals = Totals()
-        self._one_at_a_time = asyncio.Lock()
+        self._lag = IndexLag()
         self._started = time.time()
-        meters.roster.began(meters.process, os.getpid())
+        meters.processes.began(_MAIN_PROCESS, os.getpid())
 
     async def text(self) -> bytes:
-        """Return the figures of now, as Prometheus reads them."""
-        samples = await self._counted()
-        await self._tell_state(samples)
-        await self._tell_processes(samples)
+        """Return the metrics of now in the text format of Prometheus."""
+        samples = self._meters.samples()
+        await self._add_indexes(samples)
+        await self._add_processes(samples)
         samples.put(catalog.BUILD, 1, __version__, platform.python_version())
         samples.put(catalog.START, round(self._started, 3))
         for fault in self._faults.all():
             samples.put(catalog.FAULT, 1, fault.part, fault.kind)
         return await asyncio.to_thread(text_of, samples)
 
-    async def _counted(self) -> Samples:
-        """Return what all processes have counted."""
-        async with self._one_at_a_time:  # what was asked for earlier must not be noted later
-            own, heard = self._meters.process, await self._ask_readers() if self._ask_readers else []
-            self._totals.note(own, os.getpid(), self._meters.samples())
-            for one in heard:
-                if one.samples is not None:
-                    self._totals.note(one.process, one.process_id, one.samples)
-            total = self._totals.sum({own, *(one.process for one in heard if one.samples is not None)})
-        total.put(catalog.PROCESSES_UNHEARD, sum(one.samples is None for one in heard))
-        return total
-
-    async def _tell_state(self, samples: Samples) -> None:
+    async def _add_indexes(self, samples: Samples) -> None:
         if self._report is None:
             return
         try:
@@ -85,24 +63,22 @@ class ServerMetrics:
         samples.put(catalog.LOG_MESSAGES, status.log.messages)
         samples.put(catalog.LOG_USERS, status.log.users)
         samples.put(catalog.LOG_DAMAGED, status.log.damaged)
-        lag = self._meters.lag
-        lag.note(status.log.sequence)
+        self._lag.record(status.log.sequence)
         for name, index in _indexes(status):
             samples.put(catalog.INDEX_PENDING, index.pending, name)
-            samples.put(catalog.INDEX_LAG, round(lag.behind_s(index.checkpoint), 3), name)
+            samples.put(catalog.INDEX_LAG, round(self._lag.lag_s(index.checkpoint), 3), name)
             samples.put(catalog.INDEX_PARKED, index.parked, name)
             samples.put(catalog.INDEX_FAILING, int(bool(index.fault)), name)
 
-    async def _tell_processes(self, samples: Samples) -> None:
-        entries = self._meters.roster.entries
-        running = {name: entry.process_id for name, entry in entries.items() if entry.process_id is not None}
-        seen = await asyncio.to_thread(_look, running)
-        for name, looked in seen.items():
-            samples.put(catalog.PROCESS_MEMORY, looked.private_bytes, name, role_of(name))
-            entries[name].used(running[name], looked.cpu_s)
-        for name, entry in entries.items():
-            samples.put(catalog.PROCESS_CPU, round(entry.cpu_s, 3), name, role_of(name))
-            samples.put(catalog.PROCESS_RESTARTS, entry.starts - 1, name, role_of(name))
+    async def _add_processes(self, samples: Samples) -> None:
+        records = self._meters.processes.records
+        running = {name: record.process_id for name, record in records.items() if record.process_id is not None}
+        for name, stats in (await asyncio.to_thread(_stats_of, running)).items():
+            samples.put(catalog.PROCESS_MEMORY, stats.private_bytes, name)
+            records[name].used(running[name], stats.cpu_s)
+        for name, record in records.items():
+            samples.put(catalog.PROCESS_CPU, round(record.cpu_s, 3), name)
+            samples.put(catalog.PROCESS_RESTARTS, record.starts - 1, name)
 
 
 def _indexes(status: pb.GetIndexStatusResponse) -> Iterator[tuple[str, pb.IndexStatus]]:
@@ -112,6 +88,6 @@ def _indexes(status: pb.GetIndexStatusResponse) -> Iterator[tuple[str, pb.IndexS
         yield "meaning_coming", status.coming_vector
 
 
-def _look(running: Mapping[str, int]) -> dict[str, Vitals]:
-    found = {name: vitals(process_id) for name, process_id in running.items()}
-    return {name: seen for name, seen in found.items() if seen is not None}
+def _stats_of(running: Mapping[str, int]) -> dict[str, ProcessStats]:
+    all_stats = {name: process_stats(process_id) for name, process_id in running.items()}
+    return {name: stats for name, stats in all_stats.items() if stats is not None}

@@ -1,4 +1,4 @@
-"""The check of a data directory that no server uses: does its vector index hold what the log says?"""
+"""Check whether the vector index of a data directory that no server uses is consistent with the message log."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from nomemory.server.log.sqlite.feed import SqliteChangeFeed
 from nomemory.server.settings import Settings
 from nomemory.server.vector.collection import collection_of
 from nomemory.server.vector.factory import choose_vector_index
-from nomemory.server.vector.indexing.applier import parts_of
 from nomemory.server.vector.indexing.backlog import BacklogReader
-from nomemory.server.vector.indexing.comparison import Comparison, ExpectedPoints, Findings, Orphan
+from nomemory.server.vector.indexing.expected_points import ExpectedPoints, Orphan
+from nomemory.server.vector.indexing.reconcile import ReconcileReport, Reconciliation
+from nomemory.server.vector.indexing.text_parts import split_text
 
 _T = TypeVar("_T")
 
 
-async def check_vector_index(settings: Settings) -> Findings | None:
+async def check_vector_index(settings: Settings) -> ReconcileReport | None:
     """Compare the vector index of the settings' data directory with its log, message by message.
 
-    The next start of a server does the same, and mends what is missing or is too much. A running server has its files
-    for itself: ask for its status instead, whose `faults` name an index that is being mended.
+    A server does the same at its next start, and repairs the differences. A running server has the files locked: use
+    its status instead, whose `faults` name an index that is being repaired.
 
     Args:
-        settings: which data directory, embedder and engine.
+        settings: the data directory, embedder and engine.
 
     Returns:
-        What was found; None if there is no index of this embedder yet.
+        The differences; None if there is no index of this embedder yet.
 
     Raises:
-        Fault: INDEX_UNAVAILABLE if the index does not answer: a server uses its files, or they are damaged.
+        Fault: INDEX_UNAVAILABLE, a server has the files open, or they are damaged.
         EmbedderSettingsError: the settings do not describe an embedder.
     """
     directory = DataDirectory(settings.server.data)
@@ -48,15 +49,15 @@ async def check_vector_index(settings: Settings) -> Findings | None:
         index = choose_vector_index(settings, directory.vectors, embedder, log_id=log.position().identity.log_id)
         stack.push_async_callback(index.close)
         backlog = stack.enter_context(closing(BacklogReader(collection.backlog)))
-        chars, most = settings.embedder.part_chars, settings.embedder.parts_max
-        cut = None if embedder.kind == "none" else partial(parts_of, part_chars=chars, parts_max=most)
-        expected = ExpectedPoints(log, backlog.known, embedder.dimension, chars, cut)
-        return await Comparison(index, expected, _here, backlog.fed(), _mend_nothing, _mend_nothing).run()
+        max_chars, max_parts = settings.embedder.part_chars, settings.embedder.parts_max
+        split = None if embedder.kind == "none" else partial(split_text, max_chars=max_chars, max_parts=max_parts)
+        expected = ExpectedPoints(log, backlog.known, embedder.dimension, max_chars, split)
+        return await Reconciliation(index, expected, _run_here, backlog.fed(), _ignore, _ignore).run()
 
 
-async def _here(job: Callable[[], _T], /) -> _T:
+async def _run_here(job: Callable[[], _T], /) -> _T:
     return job()
 
 
-async def _mend_nothing(_found: Sequence[Touched | Orphan]) -> None:
-    """Leave it to the server."""
+async def _ignore(_differences: Sequence[Touched | Orphan]) -> None:
+    """Leave the repair to the server."""

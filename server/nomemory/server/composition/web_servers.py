@@ -1,51 +1,44 @@
-"""The servers of one process over HTTP. What they need takes a while to load: a process without them does not."""
+"""The HTTP servers. Their libraries take time to load: a server without HTTP does not load them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nomemory.server.api.health import ServerHealth
+from nomemory.server.api.http.application import api_application, metrics_application
+from nomemory.server.api.http.metrics_page import MetricsPage
+from nomemory.server.api.http.refusal import Refusals
+from nomemory.server.api.http.server import HttpServer
+from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.tls import tls_files
 from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.metrics.text import Exposition
-from nomemory.server.overload.open_files import affordable
-from nomemory.server.rpc.call_path import CallPath
+from nomemory.server.metrics.exporter import MetricsExporter
 from nomemory.server.settings import Settings
-from nomemory.server.web.application import application_of_calls, application_of_metrics
-from nomemory.server.web.asgi_server import AsgiServer
-from nomemory.server.web.connection import Connection, ConnectionLimits
-from nomemory.server.web.pages import MetricsPage
 
 
 def web_servers(
-    path: CallPath,
+    pipeline: Pipeline,
+    health: ServerHealth,
     addresses: Addresses,
     settings: Settings,
     access: Access,
-    exposition: Exposition | None,
-    *,
-    is_shared: bool,
-) -> Iterator[tuple[str, AsgiServer, ListenAddress]]:
-    """Make the one that serves calls, and the one that serves metrics and nothing else; each with its name and address.
+    exporter: MetricsExporter | None,
+) -> Iterator[tuple[str, HttpServer, ListenAddress]]:
+    """Make the server of the API and the server of metrics only; each with its name and its address.
 
     Args:
-        path: what calls pass.
+        pipeline: answers calls.
+        health: whether the server serves.
         addresses: where to serve.
         settings: limits, TLS.
-        access: decides who may call what.
-        exposition: answers scrapes; None: nothing does.
-        is_shared: other processes serve calls at the same address. Somebody has to hold it for all of them.
+        access: authenticates those who read metrics.
+        exporter: answers scrapes; None: there are no metrics.
     """
-    page = MetricsPage(exposition, path.bounds, access, settings) if exposition else None
-    tls = tls_files(settings)
+    page = MetricsPage(exporter, access, settings) if exporter else None
+    tls, idle_s = tls_files(settings), settings.connections.connection_idle_s
     if addresses.http is not None:
-        limits = ConnectionLimits(settings, affordable(settings).http, is_shared)
-        application = application_of_calls(path, settings, page)
-
-        def stays(connection: Connection) -> bool:
-            return connection.is_working() or connection.peer in path.bounds.proven
-
-        yield "http", AsgiServer(application, tls, limits, stays), addresses.http
+        yield "http", HttpServer(api_application(pipeline, health, settings, page), tls, idle_s), addresses.http
     if addresses.metrics is not None and page is not None:
-        limits = ConnectionLimits(settings, settings.metrics.connections_max)
-        yield "metrics", AsgiServer(application_of_metrics(page, path, settings), tls, limits), addresses.metrics
+        application = metrics_application(page, settings, Refusals(pipeline.meters))
+        yield "metrics", HttpServer(application, tls, idle_s), addresses.metrics

@@ -19,11 +19,11 @@ from nomemory.server.embedding.local_model import (
 )
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.embedding.wrappers import CachedEmbedder, MeteredEmbedder, SharedEmbedder
+from nomemory.server.embedding.wrappers import CachedEmbedder, MeteredEmbedder
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.metrics.meters import Meters
-from nomemory.server.processes.watch import WatchPolicy
+from nomemory.server.processes.watchdog import WatchPolicy
 from nomemory.server.settings import Settings
 
 
@@ -81,7 +81,7 @@ def choose_embedder(
     Args:
         settings: which.
         policy: how processes of its own are watched.
-        around: wraps the model, beneath what is shared and remembered.
+        around: wraps the model, beneath the cache.
         meters: count what it does.
 
     Raises:
@@ -90,8 +90,7 @@ def choose_embedder(
     """
     meters = meters or Meters()
     model = around(MeteredEmbedder(_embedder(settings, policy), meters))
-    shared = SharedEmbedder(model, settings.reads.embeddings_max, meters)
-    return CachedEmbedder(shared, settings.embedder.cache_max)
+    return CachedEmbedder(model, settings.embedder.cache_max)
 
 
 def _embedder(settings: Settings, policy: WatchPolicy | None) -> Embedder:

@@ -1,4 +1,4 @@
-"""Embedders around another: one counts its calls, one keeps a queue, one notices failures, one remembers queries."""
+"""Embedders around another: one counts its calls, one notices failures, one caches queries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 
 from cachetools import LRUCache
 
-from nomemory.server.admission.fair_slots import FairSlots, turn_at, waiting_elsewhere
 from nomemory.server.embedding.protocol import Embedder, TextRefusedError, is_about_texts
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
@@ -75,32 +74,6 @@ class MeteredEmbedder(EmbedderWrapper):
         self._meters.count(catalog.EMBEDDER_ERRORS, purpose, by=failed)
 
 
-_AT_ONCE = 64
-_AT_ONCE_LOCAL = 2
-"""The local embedder takes one text after another. The second is there when the first is done."""
-
-
-class SharedEmbedder(EmbedderWrapper):
-    """An `Embedder` around another. A query that is given up leaves the queue, or is withdrawn.
-
-    Args:
-        within: what embeds.
-        at_once: how many queries are with it at a time; 0 chooses by its kind.
-        meters: tell how many wait.
-    """
-
-    def __init__(self, within: Embedder, at_once: int, meters: Meters | None = None) -> None:
-        super().__init__(within)
-        self._slots = FairSlots(at_once or (_AT_ONCE_LOCAL if within.kind == "local" else _AT_ONCE))
-        if meters is not None:
-            meters.model_queues.append(self._slots)
-
-    async def embed_query(self, text: str) -> Vector:
-        """Embed a query."""
-        async with turn_at(self._slots):
-            return await self._within.embed_query(text)
-
-
 _FAILURES_MIN = 3
 """So many in a row are a failing model: fewer may be chance, however far apart."""
 
@@ -163,8 +136,7 @@ class CachedEmbedder(EmbedderWrapper):
         """Embed a query, unless its vector is remembered. A failure is not remembered."""
         if text in self._kept:
             return self._kept[text]
-        async with waiting_elsewhere():
-            vector = await self._within.embed_query(text)
+        vector = await self._within.embed_query(text)
         with suppress(ValueError):  # there is room for none
             self._kept[text] = vector
         return vector

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.hybrid.message_features import KeptFeatures
 from nomemory.server.hybrid.parsed_question import ParsedQuestion
 from nomemory.server.hybrid.ranking import CHAIN
@@ -47,6 +47,15 @@ class CandidatePool:
         """Whether the timeline has all that the words are narrowed to."""
         return len(self.timeline) == self.total
 
+    @property
+    def reads_messages(self) -> bool:
+        """Whether to read its messages for words costs less than to ask an index what stands where."""
+        return self.is_whole and self.timeline.is_short
+
+    def found(self, terms: Sequence[str], postings: Mapping[str, Posting] | None) -> Mapping[str, Found]:
+        """Return at which places of the timeline terms stand, given their postings from `CandidatePools.postings`."""
+        return read_in(self.timeline, terms) if postings is None else found_in(self.timeline, postings)
+
     def before(self, until_us: int | None) -> CandidatePool:
         """Return it without the messages said at or after a time."""
         return replace(self, timeline=self.timeline.before(until_us))
@@ -59,6 +68,7 @@ class CandidatePools:
     Attributes:
         log: where the messages are.
         words: the lexical index.
+        threads: compute what takes long.
         of_long_log: finds the speakers of a log that is too long to be ranked whole.
         candidates_max: how many messages each of words and meaning proposes.
         timeline_max: all messages of a user with at most this many are ranked.
@@ -67,6 +77,7 @@ class CandidatePools:
 
     log: LogReader
     words: LexicalIndex
+    threads: ReadThreads
     of_long_log: Speakers
     candidates_max: int
     timeline_max: int
@@ -105,7 +116,7 @@ class CandidatePools:
         nearest: Sequence[Sequence[VectorHit]],
         counts: LogCounts,
     ) -> CandidatePool:
-        """Read the messages to rank. Other calls run in between.
+        """Read the messages to rank.
 
         Args:
             user_id: whose.
@@ -120,25 +131,26 @@ class CandidatePools:
         until = Filter(until_us=narrowed.until_us)
         total = counts.messages if until.until_us is None else await self.words.total(user_id, until)
         proposed = await self._proposed(user_id, narrowed, asked, nearest, total)
-        await asyncio.sleep(0)
         logged = await _read(self._resolved(user_id, proposed))
-        await asyncio.sleep(0)
         known = {message.sequence: message for message in logged}
         for message in await self._around(logged[:_SURROUNDED], narrowed.until_us):
             known[message.sequence] = message
         for message in await self._takers(user_id, list(known.values()), narrowed.until_us):
             known[message.sequence] = message
-        await asyncio.sleep(0)
-        return CandidatePool(timeline(known.values(), read=self._features.read), total, narrowed)
+        around = await self.threads.run(timeline, known.values(), read=self._features.read)
+        return CandidatePool(around, total, narrowed)
 
-    async def found(
+    async def postings(
         self, user_id: str, pool: CandidatePool, terms: Sequence[str], most: int = _COMMON
-    ) -> Mapping[str, Found]:
-        """Return the places of terms. One in more than `most` messages may have a count and no places."""
-        if pool.is_whole and pool.timeline.is_short:
-            return await read_in(pool.timeline, terms)
+    ) -> Mapping[str, Posting] | None:
+        """Return the postings of terms, for `found`; None if the pool's own messages are read instead.
+
+        A term in more than `most` messages may have a count and no sequences.
+        """
+        if pool.reads_messages:
+            return None
         postings = await self.words.postings(user_id, terms, pool.narrowed, most)
-        return found_in(pool.timeline, dict(zip(terms, postings, strict=True)))
+        return dict(zip(terms, postings, strict=True))
 
     async def _whole(self, user_id: str, until_us: int | None, counts: LogCounts) -> CandidatePool | None:
         """Return all of a user's messages before a time; None if there are too many to rank."""
@@ -158,7 +170,7 @@ class CandidatePools:
         logged = await _read(self._pages(key))
         if sum(len(message.wire) for message in logged) >= _READ_BYTES:
             return None
-        return timeline(logged[: self.timeline_max], known)
+        return await self.threads.run(timeline, logged[: self.timeline_max], known)
 
     async def _pages(self, key: Key) -> AsyncGenerator[Sequence[LoggedMessage], None]:
         before = _end(key.until_us)
@@ -197,16 +209,10 @@ class CandidatePools:
         self, user_id: str, narrowed: Filter, asked: ParsedQuestion, nearest: Sequence[Sequence[VectorHit]], total: int
     ) -> list[int]:
         """Return the sequences of the candidates by words and by meaning, the most promising first."""
-        promise: dict[int, float] = {}
-        for place, sentence in enumerate(asked.sentences):
-            await asyncio.sleep(0)
-            postings = await self.words.postings(user_id, sentence.terms, narrowed, _COMMON)
-            by_words = _by_words(postings, total, self.candidates_max)
-            by_meaning = [(hit.sequence, hit.score) for hit in nearest[place]] if nearest else []
-            for sequence, share in [*_shares(by_words), *_shares(by_meaning)]:
-                promise[sequence] = promise.get(sequence, 0.0) + share
-        latest_first = sorted(promise, reverse=True)
-        return sorted(latest_first, key=promise.__getitem__, reverse=True)[: self.candidates_max]
+        by_sentence = [
+            await self.words.postings(user_id, sentence.terms, narrowed, _COMMON) for sentence in asked.sentences
+        ]
+        return await self.threads.run(_promising, by_sentence, nearest, total, self.candidates_max)
 
 
 def _end(until_us: int | None) -> Position | None:
@@ -233,6 +239,20 @@ def _within_budget(messages: list[LoggedMessage]) -> list[LoggedMessage]:
         return messages
     exceeding = next(place for place, size in enumerate(accumulate(sizes)) if size >= _READ_BYTES)
     return messages[: exceeding + 1]
+
+
+def _promising(
+    by_sentence: Sequence[Sequence[Posting]], nearest: Sequence[Sequence[VectorHit]], total: int, limit: int
+) -> list[int]:
+    """Return the sequences of the best candidates, best first, given what words and meaning propose by sentence."""
+    promise: dict[int, float] = {}
+    for place, postings in enumerate(by_sentence):
+        by_words = _by_words(postings, total, limit)
+        by_meaning = [(hit.sequence, hit.score) for hit in nearest[place]] if nearest else []
+        for sequence, share in [*_shares(by_words), *_shares(by_meaning)]:
+            promise[sequence] = promise.get(sequence, 0.0) + share
+    latest_first = sorted(promise, reverse=True)
+    return sorted(latest_first, key=promise.__getitem__, reverse=True)[:limit]
 
 
 def _by_words(postings: Sequence[Posting], total: int, most: int) -> list[tuple[int, float]]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Sequence
 from sys import intern
 from typing import Final, NamedTuple
 
 from nomemory.server.message import Entry, LoggedMessage
 from nomemory.text.asking import ends_asking, only_asks
+from nomemory.text.attachments import without_attachments
 from nomemory.text.names import beginning
-from nomemory.text.sentences import without_attachments
 from nomemory.text.temporal_cues import tells_when
 from nomemory.v1 import message_pb2
 
@@ -63,6 +64,7 @@ class KeptFeatures:
     """Reads messages, and keeps their features, until there is no more room: the content of a version never changes.
 
     It does not know which versions still exist, or whose they are: callers ask for messages that the log just gave.
+    Threads may share it.
 
     Args:
         most_bytes: about how much memory they may take together; when it is used up, all are forgotten.
@@ -71,6 +73,7 @@ class KeptFeatures:
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._kept: dict[int, Features] = {}
+        self._changing = threading.Lock()
         self.weight = 0
 
     def read(self, logged: Sequence[LoggedMessage]) -> list[Features]:
@@ -80,11 +83,13 @@ class KeptFeatures:
 
     def _keep(self, logged: LoggedMessage) -> Features:
         features = features_of(logged)
-        if self.weight + features.weight > self._most_bytes:
-            self._kept.clear()
-            self.weight = 0
-        self._kept[logged.sequence] = features
-        self.weight += features.weight
+        with self._changing:
+            if self.weight + features.weight > self._most_bytes:
+                self._kept.clear()
+                self.weight = 0
+            if logged.sequence not in self._kept:  # another thread may have read it meanwhile
+                self.weight += features.weight
+            self._kept[logged.sequence] = features
         return features
 
 

@@ -21,7 +21,8 @@ from nomemory.text.language import Language, language_of
 from nomemory.text.names import beginning, beginnings, without_speakers
 from nomemory.text.question_reading import QuestionReading
 from nomemory.text.question_words import without_asking_words
-from nomemory.text.time_expressions import Precision, TimeRange
+from nomemory.text.time_expressions import Precision
+from nomemory.text.time_range import TimeRange
 
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
 _TERMS_MAX: Final = 128

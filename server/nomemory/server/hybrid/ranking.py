@@ -15,7 +15,7 @@ import numpy as np
 from nomemory.server.hybrid.parsed_question import ParsedQuestion
 from nomemory.server.hybrid.timeline import Flags, Floats, Timeline
 from nomemory.server.message import Role
-from nomemory.text.time_expressions import TimeRange
+from nomemory.text.time_range import TimeRange
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import numpy as np
 
+from nomemory.server.admission.read_threads import ReadThreads
+from nomemory.server.admission.round_robin_limit import RoundRobinLimit
 from nomemory.server.embedding.local_model import PACKAGE_MODEL
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
@@ -27,16 +29,16 @@ from nomemory.server.hybrid.ranking import (
     preferred,
 )
 from nomemory.server.hybrid.relations import LOOKED_AT, HybridHit, Related, Relation, relations
-from nomemory.server.hybrid.relevance_feedback import RARE, leaders, shared
+from nomemory.server.hybrid.relevance_feedback import RARE, Leader, leaders, shared
 from nomemory.server.hybrid.sufficiency import Candidates, sufficiency, told_apart
 from nomemory.server.hybrid.timeline import Flags, Floats, Ints, Timeline
 from nomemory.server.hybrid.word_scores import WordScores, word_scores
-from nomemory.server.lexical.protocol import LexicalIndex
+from nomemory.server.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter, LoggedMessage, Role
 from nomemory.server.reads.reply_budget import fitting, nothing_beside
+from nomemory.server.vector.active_index import VectorSpace
 from nomemory.server.vector.protocol import VectorHit
-from nomemory.server.vector.space import VectorSpace
 from nomemory.text.question_reading import QuestionReading
 
 _WITHOUT_MEANING: Final = frozenset(
@@ -96,10 +98,27 @@ class _Ranked:
 
 
 @dataclass(frozen=True, slots=True)
+class _Matched:
+    """A sentence's ranking before the best messages are followed, and these messages."""
+
+    ranked: _Ranked
+    leaders: Sequence[Leader]
+
+    @property
+    def terms_of_leaders(self) -> set[str]:
+        """The terms of the best messages."""
+        return {term for leader in self.leaders for term in leader.terms}
+
+
+@dataclass(frozen=True, slots=True)
 class HybridMessages:
     """Ranks one user's messages by how well they answer a question.
 
+    Data is fetched on the event loop, and ranked in a thread.
+
     Attributes:
+        slots: held while it reads or ranks, not while it waits for meaning.
+        threads: rank.
         words: the lexical index.
         log: where the messages are.
         pools: reads the messages that are ranked.
@@ -108,6 +127,8 @@ class HybridMessages:
         reply_max_bytes: where a reply ends early.
     """
 
+    slots: RoundRobinLimit
+    threads: ReadThreads
     words: LexicalIndex
     log: LogReader
     pools: CandidatePools
@@ -121,39 +142,50 @@ class HybridMessages:
         Raises:
             Fault: INDEX_UNAVAILABLE, the lexical index cannot be read. Without meaning the words decide alone.
         """
-        await self.words.refresh()
-        counts = await self.log.counts(query.user_id)
-        behind = await self._behind(space, query.user_id, counts.sequence)
-        narrowed = await self.pools.open_ended(query.user_id, query.narrowed)
-        speakers = await self.pools.speakers(query.user_id, narrowed.until_us, counts)
-        reading = QuestionReading(query.text, _now(query.narrowed))
-        asked = parsed(reading, speakers)
+        async with self.slots.slot(query.user_id):
+            await self.words.refresh()
+            counts = await self.log.counts(query.user_id)
+            behind = await self._behind(space, query.user_id, counts.sequence)
+            narrowed = await self.pools.open_ended(query.user_id, query.narrowed)
+            speakers = await self.pools.speakers(query.user_id, narrowed.until_us, counts)
+            reading = QuestionReading(query.text, _now(query.narrowed))
+            asked = await self.threads.run(parsed, reading, speakers)
         nearest = await self._nearest(space, query, asked, narrowed)
-        read_meanwhile = await self.pools.read(query.user_id, narrowed, asked, nearest or [], counts)
-        pool = read_meanwhile.before(query.narrowed.until_us)
-        if not len(pool.timeline):
-            return HybridAnswer(
-                [], truncated=False, behind=behind, words_only=nearest is None, sufficiency=0.0, told_apart=False
-            )
-        if pool.timeline.foremost != speakers:  # of many messages, only now is it known who speaks
-            asked = parsed(reading, pool.timeline.foremost)
-        ranked = await self._ranked(query, pool, asked, nearest or (None,) * len(asked.sentences))
-        eligible = _eligible(pool.timeline, ranked, query.narrowed)
-        hits = _best(pool.timeline, ranked, eligible, query.top_k)
+        async with self.slots.slot(query.user_id):
+            read_meanwhile = await self.pools.read(query.user_id, narrowed, asked, nearest or [], counts)
+            pool = read_meanwhile.before(query.narrowed.until_us)
+            if not len(pool.timeline):
+                return HybridAnswer(
+                    [], truncated=False, behind=behind, words_only=nearest is None, sufficiency=0.0, told_apart=False
+                )
+            if pool.timeline.foremost != speakers:  # of many messages, only now is it known who speaks
+                asked = await self.threads.run(parsed, reading, pool.timeline.foremost)
+            ranked = await self._ranked(query, pool, asked, nearest or (None,) * len(asked.sentences))
+            answer = await self.threads.run(self._answer, space.embedder.model, query, pool.timeline, asked, ranked)
+        answer = replace(answer, behind=behind, words_only=nearest is None)
+        if not query.relates:
+            return answer
+        return replace(answer, relations=await self._relations(space, query, pool.timeline, answer.items))
+
+    def _answer(
+        self, model: str, query: HybridQuery, timeline: Timeline, asked: ParsedQuestion, ranked: Sequence[_Ranked]
+    ) -> HybridAnswer:
+        """Choose the best messages, and rate whether they answer the question."""
+        eligible = _eligible(timeline, ranked, query.narrowed)
+        hits = _best(timeline, ranked, eligible, query.top_k)
         beside = _explanation if query.explains else nothing_beside
         items = hits[: fitting((hit.message for hit in hits), self.reply_max_bytes, beside)]
-        persons = places_of(asked, pool.timeline)
-        holding = eligible[~pool.timeline.retracted[eligible]]
-        candidates = _candidates(space, pool.timeline, ranked, holding)
+        persons = places_of(asked, timeline)
+        holding = eligible[~timeline.retracted[eligible]]
+        candidates = _candidates(model, timeline, ranked, holding)
         return HybridAnswer(
             items,
             truncated=len(items) < len(hits),
-            behind=behind,
-            words_only=nearest is None,
-            sufficiency=sufficiency(candidates, persons, len(pool.timeline.speakers)),
-            told_apart=told_apart(persons, len(pool.timeline.speakers)),
+            behind=False,
+            words_only=False,
+            sufficiency=sufficiency(candidates, persons, len(timeline.speakers)),
+            told_apart=told_apart(persons, len(timeline.speakers)),
             by_words=candidates.cosines is None,
-            relations=await _relations(space, query, pool.timeline, items) if query.relates else (),
         )
 
     async def _behind(self, space: VectorSpace, user_id: str, latest: int) -> bool:
@@ -181,28 +213,48 @@ class HybridMessages:
 
     async def _near(self, space: VectorSpace, query: HybridQuery, text: str, narrowed: Filter) -> list[VectorHit]:
         """Search by the meaning of a text, or by the caller's own vector."""
-        vector = query.vector or await space.embedder.embed_query(text)
+        vector = query.vector or await space.embed_query(query.user_id, text)
         return await space.vectors.search(query.user_id, vector, narrowed, self.candidates_max)
 
     async def _ranked(
         self, query: HybridQuery, pool: CandidatePool, asked: ParsedQuestion, nearest: Sequence[list[VectorHit] | None]
     ) -> list[_Ranked]:
-        ranked = []
-        for sentence, hits in zip(asked.sentences, nearest, strict=True):
-            await asyncio.sleep(0)  # other calls have their turn
-            ranked.append(await self._rank(query, pool, asked, sentence, hits))
-        return ranked
+        """Rank sentence by sentence. A short log is ranked as a whole in one go: no index has to be asked."""
+        sentences = list(zip(asked.sentences, nearest, strict=True))
+        if pool.reads_messages:
+            return await self.threads.run(lambda: [self._rank(pool, asked, *sentence) for sentence in sentences])
+        return [await self._rank_with_index(query.user_id, pool, asked, *sentence) for sentence in sentences]
 
-    async def _rank(
+    async def _rank_with_index(
         self,
-        query: HybridQuery,
+        user_id: str,
         pool: CandidatePool,
         asked: ParsedQuestion,
         sentence: ParsedSentence,
         hits: list[VectorHit] | None,
     ) -> _Ranked:
+        postings = await self.pools.postings(user_id, pool, sentence.terms)
+        matching = await self.threads.run(self._match, pool, asked, sentence, hits, postings)
+        terms = sorted(matching.terms_of_leaders)
+        postings = await self.pools.postings(user_id, pool, terms, RARE) if terms else {}
+        return await self.threads.run(self._follow, pool, matching, postings)
+
+    def _rank(
+        self, pool: CandidatePool, asked: ParsedQuestion, sentence: ParsedSentence, hits: list[VectorHit] | None
+    ) -> _Ranked:
+        return self._follow(pool, self._match(pool, asked, sentence, hits, None), None)
+
+    def _match(
+        self,
+        pool: CandidatePool,
+        asked: ParsedQuestion,
+        sentence: ParsedSentence,
+        hits: list[VectorHit] | None,
+        postings: Mapping[str, Posting] | None,
+    ) -> _Matched:
+        """Rank by what matches a sentence, by who speaks, and by the talk around."""
         timeline, weights = pool.timeline, self.weights
-        found = await self.pools.found(query.user_id, pool, sentence.terms)
+        found = pool.found(sentence.terms, postings)
         emphasis = dict.fromkeys(sentence.topic, 1 + weights.topic)
         words = word_scores(timeline, found, pool.total, weights.beside, emphasis)
         complete = hits is not None and len(hits) < self.candidates_max
@@ -210,41 +262,40 @@ class HybridMessages:
         match = Match(None if meaning is None else meaning.nearness, words.scores)
         matching = matched(match, weights)
         ranking = in_talk(timeline, matching.plus(**preferred(timeline, asked, weights)), weights)
-        if weights.shared:
-            followed = await self._shared(query.user_id, pool, ranking, sentence)
-            ranking = ranking.plus(shared=weights.shared * followed)
-        return _Ranked(corrected(timeline, ranking), matching.scores, words, meaning)
-
-    async def _shared(self, user_id: str, pool: CandidatePool, ranking: Ranking, sentence: ParsedSentence) -> Floats:
-        timeline = pool.timeline
         known = timeline.bearers.keys() | set(sentence.terms)
-        followed = leaders(timeline, ranking.scores, known)
-        terms = sorted({term for leader in followed for term in leader.terms})
-        found = await self.pools.found(user_id, pool, terms, RARE)
-        return shared(timeline, followed, found, pool.total)
+        followed = leaders(timeline, ranking.scores, known) if weights.shared else []
+        return _Matched(_Ranked(ranking, matching.scores, words, meaning), followed)
 
+    def _follow(self, pool: CandidatePool, matching: _Matched, postings: Mapping[str, Posting] | None) -> _Ranked:
+        """Rank again, with what messages share with the best ones, given the postings of the terms of these."""
+        timeline, ranking = pool.timeline, matching.ranked.ranking
+        if self.weights.shared:
+            found = pool.found(sorted(matching.terms_of_leaders), postings)
+            followed = shared(timeline, matching.leaders, found, pool.total)
+            ranking = ranking.plus(shared=self.weights.shared * followed)
+        return replace(matching.ranked, ranking=corrected(timeline, ranking))
 
-async def _relations(
-    space: VectorSpace, query: HybridQuery, timeline: Timeline, items: Sequence[HybridHit]
-) -> Sequence[Relation]:
-    """Relate the best messages; none where meaning cannot be had."""
-    messages = [item.message for item in items[:LOOKED_AT]]
-    try:
-        async with asyncio.timeout(query.patience_s):
-            vectors = await space.vectors.vectors(query.user_id, [one.message_id for one in messages])
-    except TimeoutError:
-        return ()
-    except Fault as fault:
-        if fault.reason in _WITHOUT_MEANING:
+    async def _relations(
+        self, space: VectorSpace, query: HybridQuery, timeline: Timeline, items: Sequence[HybridHit]
+    ) -> Sequence[Relation]:
+        """Relate the best messages; none where meaning cannot be had."""
+        messages = [item.message for item in items[:LOOKED_AT]]
+        try:
+            async with asyncio.timeout(query.patience_s):
+                vectors = await space.vectors.vectors(query.user_id, [one.message_id for one in messages])
+        except TimeoutError:
             return ()
-        raise
-    return relations(_related(timeline, messages), vectors)
+        except Fault as fault:
+            if fault.reason in _WITHOUT_MEANING:
+                return ()
+            raise
+        return await self.threads.run(lambda: relations(_related(timeline, messages), vectors))
 
 
-def _candidates(space: VectorSpace, timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints) -> Candidates:
+def _candidates(model: str, timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints) -> Candidates:
     """Gather the features of sufficiency; for several sentences, the best of each."""
     cosines = None
-    if space.embedder.model == PACKAGE_MODEL and all(one.meaning for one in ranked):
+    if model == PACKAGE_MODEL and all(one.meaning for one in ranked):
         cosines = np.max([one.meaning.cosines for one in ranked if one.meaning], axis=0)[eligible]
     usual = max((one.meaning for one in ranked if one.meaning), key=lambda meaning: meaning.mean, default=None)
     has_words = any(one.words.has_terms for one in ranked)

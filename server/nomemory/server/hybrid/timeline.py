@@ -22,8 +22,8 @@ from nomemory.server.hybrid.message_features import Features, beginning_of, cont
 from nomemory.server.message import Filter, LoggedMessage, Role
 from nomemory.server.reads.speakers import foremost
 from nomemory.text.analysis import streams
+from nomemory.text.attachments import without_attachments
 from nomemory.text.names import beginning
-from nomemory.text.sentences import without_attachments
 
 _LINK_US: Final = 30 * 60 * 1_000_000
 """Messages of one conversation that lie no farther apart follow upon each other."""
@@ -239,10 +239,11 @@ class Timeline:
         count = len(self) if until_us is None else int(np.searchsorted(self.ts_us, until_us))
         if count == len(self):
             return self
-        if count not in self._beginnings:
+        before = self._beginnings.get(count)
+        if before is None:
             self._beginnings.clear()  # who asks several things in a row, asks at one time
-            self._beginnings[count] = Timeline(self.logged[:count], self.features[:count], self._terms)
-        return self._beginnings[count]
+            before = self._beginnings[count] = Timeline(self.logged[:count], self.features[:count], self._terms)
+        return before
 
     def located(self, sequences: Ints) -> tuple[Ints, Flags]:
         """Return where versions stand, and which of them do: the place of one that does not means nothing."""
@@ -260,11 +261,6 @@ class Timeline:
     def terms(self) -> Sequence[tuple[str, ...]]:
         """The terms of all messages. What is read of one is kept, also with what later becomes of the timeline."""
         return list(map(self.terms_at, range(len(self))))
-
-    @property
-    def is_read(self) -> bool:
-        """Whether the terms of all messages have been asked for before."""
-        return "terms" in vars(self)
 
     def beginning_terms_at(self, place: int) -> tuple[str, ...]:
         """Return the terms of a message; of a long one, those of its beginning."""

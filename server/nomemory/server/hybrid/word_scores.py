@@ -5,7 +5,6 @@ At which places of a timeline terms stand: as an index says, or as its messages 
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +16,6 @@ import numpy as np
 
 from nomemory.server.hybrid.timeline import Floats, Ints, Timeline
 from nomemory.server.lexical.protocol import Posting
-
-_ANALYSED_CHARS: Final = 4_000
-"""About how much is analysed in one go, which takes a millisecond or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +41,14 @@ def found_in(timeline: Timeline, postings: Mapping[str, Posting]) -> Mapping[str
     }
 
 
-async def read_in(timeline: Timeline, terms: Sequence[str]) -> Mapping[str, Found]:
-    """Read the messages of a whole timeline: what an index of them would say. Other calls run in between."""
-    await _analysed(timeline)
+def read_in(timeline: Timeline, terms: Sequence[str]) -> Mapping[str, Found]:
+    """Return at which places of a whole timeline terms stand, from its messages instead of an index."""
     wanted = frozenset(terms)
     places: dict[str, list[int]] = {term: [] for term in terms}
     for place, standing in enumerate(map(wanted.intersection, timeline.terms)):
         for term in standing:
             places[term].append(place)
     return {term: Found(len(some), np.array(some, dtype=np.int64)) for term, some in places.items()}
-
-
-async def _analysed(timeline: Timeline) -> None:
-    if timeline.is_read:
-        return
-    chars = 0
-    for place, one in enumerate(timeline.features):
-        timeline.terms_at(place)
-        chars += one.chars
-        if chars >= _ANALYSED_CHARS:
-            await asyncio.sleep(0)
-            chars = 0
 
 
 _SATURATION: Final = 0.9

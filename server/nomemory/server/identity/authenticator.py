@@ -1,34 +1,49 @@
-"""Finds out who calls: by a credential, or, on a loopback address only, without any."""
+"""Authenticators: by a credential, or, on a loopback address only, without any."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.access import Peer
 from nomemory.server.identity.api_keys import ApiKeys
 from nomemory.server.identity.caller import LOCAL, Caller, Metadata
 from nomemory.server.identity.certificates import Certificates, peer_names
 from nomemory.server.identity.credentials import CARRIERS, SentKey, SentToken, invalid_credentials, sent_credential
 from nomemory.server.identity.tokens import Tokens
 
+AuthContext = Callable[[], Mapping[str, Iterable[bytes]]]
+"""Return the properties of the TLS peer, in the form of gRPC's `auth_context`."""
+
+
+class Authenticator(Protocol):
+    """Finds out who calls."""
+
+    async def caller(self, metadata: Metadata, auth_context: AuthContext) -> Caller:
+        """Return the caller.
+
+        Raises:
+            Fault: CREDENTIALS_MISSING or CREDENTIALS_INVALID.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class CredentialAuthenticator:
-    """Takes exactly one credential of a kind that the server knows. None: the server does not know that kind."""
+    """Accepts exactly one credential. An attribute is None if the server has no credentials of that kind."""
 
     api_keys: ApiKeys | None
     tokens: Tokens | None
     certificates: Certificates | None
 
-    async def caller(self, metadata: Metadata, peer: Peer) -> Caller:
-        """Return whom the credential is of.
+    async def caller(self, metadata: Metadata, auth_context: AuthContext) -> Caller:
+        """Return the holder of the credential.
 
         Raises:
-            Fault: CREDENTIALS_MISSING, there is none; CREDENTIALS_INVALID, it is not good, or there are several.
+            Fault: CREDENTIALS_MISSING, there is none; CREDENTIALS_INVALID, it is not valid, or there are several.
         """
         sent = sent_credential(metadata)
-        names = peer_names(peer()) if self.certificates else None
+        names = peer_names(auth_context()) if self.certificates else None
         if sent is not None and names is not None:
             raise invalid_credentials("send a credential or a client certificate, not both")
         if self.certificates and names is not None:
@@ -50,14 +65,13 @@ class CredentialAuthenticator:
 
 
 class LocalAuthenticator:
-    """Takes everybody on this machine as trusted."""
+    """Trusts everybody on this machine."""
 
-    async def caller(self, metadata: Metadata, peer: Peer) -> Caller:  # noqa: ARG002 - the protocol's signature
+    async def caller(self, metadata: Metadata, auth_context: AuthContext) -> Caller:  # noqa: ARG002 - the protocol's signature
         """Return the local caller.
 
         Raises:
-            Fault: CREDENTIALS_INVALID, credentials were sent, which nothing here can check: whoever sends them
-                believes that they matter.
+            Fault: CREDENTIALS_INVALID, the call brings credentials, which this server cannot check.
         """
         if any(name in CARRIERS for name, _ in metadata):
             raise invalid_credentials("this server checks no credentials: send none")

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from nomemory.server.identity.access import Authenticator
 from nomemory.server.identity.api_keys import ApiKeys
-from nomemory.server.identity.authenticator import CredentialAuthenticator, LocalAuthenticator
+from nomemory.server.identity.authenticator import Authenticator, CredentialAuthenticator, LocalAuthenticator
 from nomemory.server.identity.caller import known_scopes
 from nomemory.server.identity.certificates import Certificates
 from nomemory.server.identity.credentials import IdentitySettingsError

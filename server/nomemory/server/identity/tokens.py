@@ -9,11 +9,11 @@ from typing import Any, Final
 import jwt
 
 from nomemory.server.faults import Fault
-from nomemory.server.identity.access import is_usable_id
 from nomemory.server.identity.caller import READS, Caller, Scope, known_scopes
 from nomemory.server.identity.credentials import invalid_credentials
 from nomemory.server.identity.key_sets import TokenKeys
 from nomemory.server.identity.namespace import Namespace
+from nomemory.server.identity.user_binding import is_valid_user_id
 
 NAME: Final = "user-token"
 """The caller's name in logs, which never say whose token it was."""
@@ -70,7 +70,7 @@ class Tokens:
 
     def _is_usable(self, user_id: str) -> bool:
         namespace = self._rules.namespace
-        return is_usable_id(namespace.stored(user_id) if namespace else user_id, self._rules.id_max_chars)
+        return is_valid_user_id(namespace.stored(user_id) if namespace else user_id, self._rules.id_max_chars)
 
     async def _claims(self, token: str) -> dict[str, Any]:  # Any: a claim may be any JSON value
         try:

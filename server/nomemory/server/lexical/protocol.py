@@ -1,17 +1,17 @@
-"""The lexical index as the rest of the server sees it.
+"""The protocol of a lexical index.
 
-It may be a follower of the log, with a view that lags behind, or part of the log's own database, and up to date with
-every write. It may be in this process or across a network: calls are awaited, and one that answers at once never
-suspends.
+An index may follow the message log with a lag, or be part of the log's own database and never lag. It may be in this
+process or across a network, so its calls are awaited.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from nomemory.server.lexical.query.tree import Query
+from nomemory.server.lexical.window import RankingWindow
 from nomemory.server.message import Filter, LoggedMessage
 
 if TYPE_CHECKING:  # the process that writes the index has no use for it
@@ -19,34 +19,56 @@ if TYPE_CHECKING:  # the process that writes the index has no use for it
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True)
-class RankPosition:
-    """A place in a ranked listing: everything that is worse, or equal and not newer, comes after it."""
+class FrozenRanking(NamedTuple):
+    """The state of a user's messages that a ranked listing keeps for all of its pages.
+
+    Attributes:
+        applied: the sequence up to which the index contains every change of the user.
+        weights: the weight of each leaf of the query, then of each speaker boost.
+        window: the matches that are ranked; None: all of them.
+    """
+
+    applied: int
+    weights: tuple[float, ...]
+    window: RankingWindow | None = None
+
+
+class RankPosition(NamedTuple):
+    """A position in a ranked listing, before the hits with this score and time."""
 
     score: float
     ts_us: int
 
 
 @dataclass(frozen=True, slots=True)
-class WordSearch:
-    """A page of a search: its query, with the weights that `weigh` gave, and what else a version has to be.
+class LexicalSearch:
+    """A search for one page.
 
-    `pinned` is the greatest sequence of a version, and `after` where the page begins; None: with the best.
+    Attributes:
+        user_id: whose messages are searched.
+        query: the parsed query.
+        ranking: what `LexicalIndex.freeze` returned at the first page. Versions after `ranking.applied` do not match.
+        filter: a further condition on the messages.
+        start: where the page begins; None: with the best hit.
+        limit: the least number of hits to return, if there are as many.
     """
 
     user_id: str
     query: Query
-    weights: Sequence[float]
-    narrowed: Filter
-    pinned: int
-    after: RankPosition | None
+    ranking: FrozenRanking
+    filter: Filter
+    start: RankPosition | None
     limit: int
 
 
 class LexicalHit(NamedTuple):
-    """A version of a message that matches. `sequence` resolves in the log, or is gone there.
+    """A version of a message that matches.
 
-    `message` is set where the index is part of the log: there is nothing to resolve then.
+    Attributes:
+        score: its score.
+        ts_us: its time.
+        sequence: its sequence in the log, which may have deleted it since.
+        message: the message itself where the index is part of the log, else None.
     """
 
     score: float
@@ -55,16 +77,12 @@ class LexicalHit(NamedTuple):
     message: LoggedMessage | None = None
 
 
-class Weighing(NamedTuple):
-    """What a listing is frozen with: up to where the view contains everything of the user, and the weights then."""
-
-    applied: int
-    weights: tuple[float, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """In how many of a user's messages a term stands, and in which versions, unless those are too many."""
+    """The document frequency of a term within a user, and the sequences of the versions that have it.
+
+    There are no sequences where the frequency exceeds the limit that was asked for.
+    """
 
     count: int
     sequences: NDArray[np.int64]
@@ -77,61 +95,61 @@ class IndexUnusableError(Exception):
 class LexicalIndex(Protocol):
     """Finds words and phrases in one user's messages. Belongs to one event loop.
 
-    A listing is frozen by its caller: `weigh` at its first page, then `search` with what it gave for every page. So an
-    engine keeps nothing between pages.
+    An index keeps nothing between the pages of a listing: `freeze` is called at its first page, and what it returns is
+    passed to `search` for every page.
     """
 
     @property
     def lags(self) -> bool:
-        """Whether the view may lag behind the log. Where it never does, nobody needs to ask `applied`."""
+        """Whether the index may lag behind the log. Where it never does, nobody needs to call `applied`."""
 
     async def applied(self, user_id: str) -> int:
-        """Return the sequence up to which this reader's view contains every change of this user.
+        """Return the sequence up to which the index contains every change of a user.
 
-        It may be beyond the user's latest change.
+        It may be greater than the sequence of the user's latest change.
         """
 
-    async def weigh(self, user_id: str, query: Query) -> Weighing:
-        """Return what `applied` does, and the weight of each leaf and each sign of the query.
+    async def freeze(self, user_id: str, query: Query, message_filter: Filter) -> FrozenRanking:
+        """Return the weights of a query and the window of its matches, as of now.
 
-        They are made from this user's messages alone.
-
-        First those of `Query.leaves`, in their order, then those of `Query.signs`, of which one at most is not 0.
-        Weights are multiples of 1/64, so that sums are exact in 32 bits and do not depend on their order. Where time
-        alone orders (`Query.is_uniform`), a score is the sum of all weights; elsewhere it is the sum of those of what
-        is found, times the worth of the message's form. A query that asks for nothing has no leaves.
+        They depend on this user's messages alone. Weights are multiples of 1/64, so that sums are exact in 32 bits. A
+        query without leaves has no weights.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.
         """
 
-    async def search(self, asked: WordSearch) -> list[LexicalHit]:
-        """Return the best versions with `sequence <= pinned`, by score and `ts` descending, from `after` on.
+    async def search(self, search: LexicalSearch) -> list[LexicalHit]:
+        """Return the best hits from `search.start` on, by score and `ts` descending.
 
-        At least `limit` if there are as many; hits of equal score and `ts` are never cut apart, so there may be
-        more. Hits exactly at `after` are included: who pages knows which of them it has delivered. A `limit` below 1
-        gives nothing.
+        A score is the sum of the weights of the leaves and boosts that a message has, times the weight of its class
+        where `Query.by_class`. Where `Query.is_uniform` it is the sum of all weights.
+
+        Hits with the same score and `ts` are never separated, so there may be more than `search.limit`. Fewer than
+        `search.limit` means that there are no more. A limit below 1 returns nothing.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.
         """
 
-    async def total(self, user_id: str, narrowed: Filter) -> int:
+    async def total(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages of a user that a filter admits.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.
         """
 
-    async def postings(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
-        """Return, for each term of the analysis, where it stands; the versions only where they are at most `most`.
+    async def postings(
+        self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
+    ) -> list[Posting]:
+        """Return the posting of each term, without the sequences of terms in more than `max_sequences` messages.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.
         """
 
     async def refresh(self) -> None:
-        """Take the latest commit into view. Cheap if there is none, and nothing to do where the view never lags.
+        """Take the latest commit into view. Cheap if there is none, and nothing to do where the index never lags.
 
         Raises:
             Fault: INDEX_UNAVAILABLE if it cannot be read; the view stays as it was.
@@ -149,19 +167,4 @@ class LexicalProgress(Protocol):
         """The sequence up to which everything is committed."""
 
     async def wipe_removed(self) -> None:
-        """Take everything out of the index's files that was removed and applied by now."""
-
-
-_EVERYTHING: Final = 2**63 - 1
-
-
-class WordsInLog:
-    """Implements LexicalProgress of an index that is part of the log."""
-
-    @property
-    def applied(self) -> int:
-        """Beyond every sequence: what the log has committed is searchable."""
-        return _EVERYTHING
-
-    async def wipe_removed(self) -> None:
-        """Do nothing: what the log takes out of its tables is out of this index."""
+        """Remove from the index's files everything that was deleted and applied by now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -49,22 +49,15 @@ class DamagedMessage(NamedTuple):
 # Any: each statement says what its columns are.
 Row = Any
 
-Damage = DamagedMessage | str
-"""What a read may meet: a damaged message, or a file that cannot be read somewhere, in SQLite's words."""
-
 
 class LogDamage:
     """What reads and the background check have found. Its members may be used from any thread.
-
-    Args:
-        tell: told of what a read has met, in the thread of the read.
 
     Attributes:
         suspected: set when a read meets damage, for the background check to look at all.
     """
 
-    def __init__(self, tell: Callable[[Damage], None] = lambda _found: None) -> None:
-        self._tell = tell
+    def __init__(self) -> None:
         self.suspected = threading.Event()
         self._messages: frozenset[DamagedMessage] = frozenset()
         self._file = ""
@@ -85,14 +78,6 @@ class LogDamage:
         own = [m for m in self._messages if (m.user_id == user_id if user_id else m.user_id.startswith(prefix))]
         return sorted(own, key=lambda message: message.sequence)
 
-    def note(self, found: Damage) -> None:
-        """Remember what a read has met."""
-        if isinstance(found, str):
-            self.suspect(found)
-        else:
-            self._messages |= {found}
-            self._tell(found)
-
     def note_all(self, messages: Iterable[DamagedMessage], file: str, checked_at: float) -> None:
         """Replace what was known by what a whole check has found."""
         self._messages, self._file, self._checked_at = frozenset(messages), file, checked_at
@@ -101,11 +86,10 @@ class LogDamage:
         """Remember that the file cannot be read somewhere, and have it checked."""
         self._file = self._file or cause
         self.suspected.set()
-        self._tell(cause)
 
     def report(self, user_id: str, sequence: int) -> Fault:
         """Remember a damaged message that somebody asks for; return what to tell them."""
-        self.note(DamagedMessage(user_id, sequence))
+        self._messages |= {DamagedMessage(user_id, sequence)}
         return _fault("a message of this answer is damaged in the message log", "CHECKSUM", None)
 
     def sound_wires(self, user_id: str, rows: Sequence[Row]) -> list[bytes]:

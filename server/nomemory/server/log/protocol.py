@@ -119,8 +119,8 @@ class LogUnusableError(CannotStartError):
     """The log cannot be used; the text says what to do."""
 
 
-class LogMovedError(LogUnusableError):
-    """The log is elsewhere, or is the unfinished copy of one."""
+class LogMigratedError(LogUnusableError):
+    """The log was migrated to a database."""
 
 
 class LogVersionError(CannotStartError):

@@ -20,7 +20,8 @@ from nomemory.server.log.protocol import ErasableLog, Removals
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import ERASURE, ERASURE_WAITS, StandingFaults
 from nomemory.server.structured_logs import get_logger
-from nomemory.server.vector.model_change import SpacesInUse, UnusedCollections
+from nomemory.server.vector.collection_cleanup import CollectionCleanup
+from nomemory.server.vector.indexed_spaces import IndexedSpaces
 from nomemory.server.vector.protocol import NoRoomError
 
 _LOOKS = 40
@@ -36,12 +37,12 @@ class Indexes:
     """What follows the log.
 
     Attributes:
-        unused: the collections of vectors that follow nothing: they are deleted.
+        cleanup: deletes collections of vectors that are no longer used.
     """
 
     lexical: LexicalProgress
-    spaces: SpacesInUse
-    unused: UnusedCollections
+    spaces: IndexedSpaces
+    cleanup: CollectionCleanup
 
     async def behind(self, until: FeedPosition) -> str:
         """Name an index that does not have everything up to a position; nothing if all have."""
@@ -57,13 +58,13 @@ class Indexes:
         await self.lexical.wipe_removed()
         for one in self.spaces.all():
             await one.indexer.wipe_backlog()
-        await self.unused.delete()
+        await self.cleanup.delete()
 
     async def wipe_vectors(self) -> str:
         """Take it out of the vectors in use; return what keeps it from that, in words, or nothing."""
         try:
             for one in self.spaces.all():
-                await one.index.wipe_removed()
+                await one.index.erase_deleted()
         except NoRoomError as refused:
             return str(refused)
         except Fault as fault:

@@ -19,7 +19,7 @@ import orjson
 from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.protocol import IndexUnusableError
-from nomemory.server.lexical.tantivy.listing import compare_words
+from nomemory.server.lexical.tantivy.log_comparison import compare_with_log
 from nomemory.server.lexical.tantivy.schema import discard_index, lexical_checkpoint
 from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.position import Checkpoint, LogPosition
@@ -27,7 +27,7 @@ from nomemory.server.log.sqlite.inspection import check_counts, inspect, mend_co
 from nomemory.server.log.sqlite.schema import locked, open_for_writing, position, state_of
 from nomemory.server.log.sqlite.transaction import Step
 from nomemory.server.private_files import put
-from nomemory.server.vector.collection import vector_checkpoint
+from nomemory.server.vector.collection_state import vector_checkpoint
 
 
 def write_record(path: Path, log: LogPosition) -> None:
@@ -191,7 +191,7 @@ def _agrees(directory: Path, log: sqlite3.Connection) -> bool:
     if known is None or not known.can_go_on(position(log)):
         return False
     try:
-        found = compare_words(directory, log)
+        found = compare_with_log(directory, log)
     except IndexUnusableError:
         return False
     return not found.missing and not found.orphans

@@ -1,7 +1,4 @@
-"""Every metric of the server. `docs/metrics.md` is generated from here.
-
-What a metric is: its name, its kind, its labels, and what people need to know of it.
-"""
+"""Every metric of the server. `docs/metrics.md` is generated from here."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Final
 
 
 class Kind(StrEnum):
-    """How a metric is read."""
+    """The type of a metric in Prometheus."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -23,12 +20,12 @@ class Family:
     """A metric with all of its labels.
 
     Attributes:
-        name: as Prometheus knows it, without `_bucket`, `_sum` and `_count`.
-        meaning: a sentence.
-        advice: what to do when it is bad.
-        labels: their names. Values come from the contract, or are names of the server's own parts: nothing that a
-            caller sends is ever one.
-        bounds: of a histogram, the upper bounds of its buckets, in rising order.
+        name: its name in Prometheus, without `_bucket`, `_sum` and `_count`.
+        meaning: what it counts or measures.
+        advice: what to do about a bad value.
+        labels: the names of its labels. Their values come from the contract, or name parts of the server; nothing
+            that a caller sends is ever one.
+        bounds: the upper bounds of a histogram's buckets, in rising order.
     """
 
     name: str
@@ -39,7 +36,7 @@ class Family:
 
     @property
     def kind(self) -> Kind:
-        """How it is read. The names of counters, and of no other metrics, end with `_total`."""
+        """The type. The names of counters, and of no other metrics, end with `_total`."""
         if self.bounds:
             return Kind.HISTOGRAM
         return Kind.COUNTER if self.name.endswith("_total") else Kind.GAUGE
@@ -63,7 +60,7 @@ CALLS: Final = Family(
     "How long calls took, from their arrival to their end, by method of the contract, way in (`grpc`, `http`) and "
     "gRPC code. `_count` is how many there were.",
     "Look at which method it is. Slow searches by meaning: `nomemory_embedder_call_duration_seconds`. All slow at "
-    "once: `nomemory_reads_waiting` and the CPU of the processes; more `--workers` help readers.",
+    "once: `nomemory_reads_waiting` and the CPU of the server; more servers over PostgreSQL share the reads.",
     labels=("method", "via", "code"),
     bounds=_SECONDS,
 )
@@ -85,34 +82,30 @@ HTTP_REFUSED: Final = Family(
 )
 READS_RUNNING: Final = Family(
     "nomemory_reads_running",
-    "Expensive reads (searches, recalls, counts, exports) that a process works on.",
+    "Expensive reads (searches, recalls, counts, exports) that the server works on.",
     "At NOMEMORY_READS_RUNNING_MAX others wait: see the next one.",
-    labels=("process",),
 )
 READS_WAITING: Final = Family(
     "nomemory_reads_waiting",
-    "Expensive reads that wait for their turn in a process.",
-    "For long: the server has more to do than it can. Add `--workers`, or find the caller who floods it "
-    "(`nomemory_reads_users` is small then).",
-    labels=("process",),
+    "Expensive reads that wait for their turn.",
+    "For long: the server has more to do than it can. Find the caller who floods it (`nomemory_reads_users` is small "
+    "then), or add servers over PostgreSQL.",
 )
 READS_USERS: Final = Family(
     "nomemory_reads_users",
     "Of how many users these reads are.",
     "Few users and many reads: one of them is in a flood, and the others are not hurt by it.",
-    labels=("process",),
 )
 READS_REFUSED: Final = Family(
     "nomemory_reads_refused_total",
-    "Reads that a process has refused with `OVERLOADED`.",
+    "Reads that were refused with `OVERLOADED`.",
     "A client that tries again at once, or too little room: NOMEMORY_READS_USER_MAX, NOMEMORY_READS_CALLER_MAX.",
-    labels=("process",),
 )
 QUEUE: Final = Family(
     "nomemory_queue_waiting",
-    "What waits in a process: `writes` for the log's writer, `embedder` for the embedder.",
+    "Requests that wait: `writes` for the log's writer, `embedder` for the embedder.",
     "`writes`: the disk is slow to confirm commits. `embedder`: queries come faster than the model embeds them.",
-    labels=("process", "queue"),
+    labels=("queue",),
 )
 LOG_READABLE: Final = Family(
     "nomemory_log_readable",
@@ -213,26 +206,22 @@ RECALL_DROPPED: Final = Family(
 )
 PROCESS_MEMORY: Final = Family(
     "nomemory_process_memory_bytes",
-    "Memory of each process of the server, on Linux without pages of files.",
+    "Memory of each process, on Linux without pages of files: `server` itself, the indexers, the embedders, the vector "
+    "engine.",
     "Rising without end is a leak; a process beyond its bound is replaced (NOMEMORY_PROCESS_MEMORY_BYTES).",
-    labels=("process", "role"),
+    labels=("process",),
 )
 PROCESS_CPU: Final = Family(
     "nomemory_process_cpu_seconds_total",
     "CPU time of each process. Those that were replaced are counted on, as far as a scrape had seen them.",
-    "A process at 1 second a second is at its limit: more `--workers` for readers, more shards for the vector index.",
-    labels=("process", "role"),
+    "A process at 1 second a second is at its limit: see [past one machine](scaling.md).",
+    labels=("process",),
 )
 PROCESS_RESTARTS: Final = Family(
     "nomemory_process_restarts_total",
     "How often a process was started again, whether it had died or was replaced on purpose.",
     "A process that dies again and again: the log says with which exit code, and where it crashed.",
-    labels=("process", "role"),
-)
-PROCESSES_UNHEARD: Final = Family(
-    "nomemory_processes_unheard",
-    "Processes that did not say in time what they had counted. Their counts are those of an earlier scrape.",
-    "For long: a reader hangs or is starting; `nomemory_fault` says more.",
+    labels=("process",),
 )
 FAULT: Final = Family(
     "nomemory_fault",
@@ -240,5 +229,5 @@ FAULT: Final = Family(
     "`nomemory status` has it in words. See [faults](operating.md#faults).",
     labels=("part", "kind"),
 )
-CATALOG: Final = tuple(one for one in tuple(globals().values()) if isinstance(one, Family))
+CATALOG: Final = tuple(value for value in tuple(globals().values()) if isinstance(value, Family))
 BY_NAME: Final = {family.name: family for family in CATALOG}

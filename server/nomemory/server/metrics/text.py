@@ -1,13 +1,10 @@
-"""Samples as Prometheus reads them: its text format, version 0.0.4.
-
-The protocol of what answers a scrape.
-"""
+"""The text format of Prometheus, version 0.0.4."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Final, Protocol
+from typing import Final
 
 from nomemory.server.metrics.catalog import CATALOG, Family
 from nomemory.server.metrics.samples import Distribution, Labels, Samples, Value
@@ -16,7 +13,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def text_of(samples: Samples) -> bytes:
-    """Write samples. A family without any still says what it is."""
+    """Write samples. A family without samples has its help and type."""
     return "".join(_lines(samples)).encode()
 
 
@@ -25,36 +22,25 @@ def _lines(samples: Samples) -> Iterator[str]:
         yield f"# HELP {family.name} {family.meaning}\n# TYPE {family.name} {family.kind}\n"
         values = samples.values.get(family.name, {})
         for labels in sorted(values):
-            yield from _of_one(family, labels, values[labels])
+            yield from _sample_lines(family, labels, values[labels])
 
 
-def _of_one(family: Family, labels: Labels, value: Value) -> Iterator[str]:
-    named = [f'{name}="{_escaped(of)}"' for name, of in zip(family.labels, labels, strict=True)]
+def _sample_lines(family: Family, labels: Labels, value: Value) -> Iterator[str]:
+    pairs = [f'{name}="{_escaped(label)}"' for name, label in zip(family.labels, labels, strict=True)]
     if not isinstance(value, Distribution):
-        yield f"{family.name}{_braced(named)} {value}\n"
+        yield f"{family.name}{_braced(pairs)} {value}\n"
         return
     bounds = (*map(str, family.bounds), "+Inf")
     for bound, count in zip(bounds, accumulate(value.counts), strict=True):
-        within = _braced([*named, f'le="{bound}"'])
-        yield f"{family.name}_bucket{within} {count}\n"
-    yield f"{family.name}_sum{_braced(named)} {value.total}\n"
-    yield f"{family.name}_count{_braced(named)} {sum(value.counts)}\n"
+        bucket = _braced([*pairs, f'le="{bound}"'])
+        yield f"{family.name}_bucket{bucket} {count}\n"
+    yield f"{family.name}_sum{_braced(pairs)} {value.total}\n"
+    yield f"{family.name}_count{_braced(pairs)} {sum(value.counts)}\n"
 
 
-def _braced(named: Sequence[str]) -> str:
-    return f"{{{','.join(named)}}}" if named else ""
+def _braced(pairs: Sequence[str]) -> str:
+    return f"{{{','.join(pairs)}}}" if pairs else ""
 
 
 def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-class Exposition(Protocol):
-    """Tells of all processes of a server, whichever of them is asked."""
-
-    async def text(self) -> bytes:
-        """Return the figures of now, as Prometheus reads them.
-
-        Raises:
-            Fault: STORAGE_UNAVAILABLE, the process that knows them is gone.
-        """

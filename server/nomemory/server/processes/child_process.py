@@ -1,37 +1,38 @@
-"""A child process of a server, and the pipe to it."""
+"""A worker process of the server, with its connection and its watchdog."""
 
 from __future__ import annotations
 
 import asyncio
 import subprocess
-from typing import Self
+from typing import Final, Self
 
-from nomemory.server.processes.connection import (
-    Answer,
+from nomemory.server.processes.ipc_connection import (
     CallFailedError,
+    OnNotification,
     PipeClosedError,
     PipeConnection,
-    answer_nothing,
+    ignore,
 )
-from nomemory.server.processes.launch import Launch, WorkerUnavailableError
-from nomemory.server.processes.watch import Watch, WatchPolicy
+from nomemory.server.processes.spawn import Launch
+from nomemory.server.processes.watchdog import Watchdog, WatchPolicy
+from nomemory.server.processes.worker_errors import WorkerUnavailableError
 
-_START_MAX_S = 120.0
-_EXIT_MAX_S = 20.0
+_START_TIMEOUT_S: Final = 120.0
+_EXIT_TIMEOUT_S: Final = 20.0
 
 
 class ChildProcess:
-    """A process that ends when its pipe is closed. `start` makes one.
+    """A process that ends when its connection is closed. `start` makes one.
 
     Attributes:
-        pipe: this end of the pipe.
+        pipe: this end of the connection.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], pipe: PipeConnection, part: str, policy: WatchPolicy) -> None:
         self._process = process
         self.pipe = pipe
-        watch = Watch(part, process.pid, pipe, process.kill, policy)
-        self._watching = asyncio.create_task(watch.run(), name=f"watch-{part}")
+        watchdog = Watchdog(part, process.pid, pipe, process.kill, policy)
+        self._watching = asyncio.create_task(watchdog.run(), name=f"watchdog-{part}")
 
     @property
     def process_id(self) -> int:
@@ -39,14 +40,22 @@ class ChildProcess:
         return self._process.pid
 
     @classmethod
-    async def start(cls, launch: Launch, part: str, policy: WatchPolicy, answer: Answer = answer_nothing) -> Self:
-        """Start a process, watch it from then on, answer what it asks or tells, and wait until it is ready.
+    async def start(
+        cls, launch: Launch, part: str, policy: WatchPolicy, on_notification: OnNotification = ignore
+    ) -> Self:
+        """Start a process, watch it from then on, and wait until it takes calls.
+
+        Args:
+            launch: how to start it.
+            part: its name in faults.
+            policy: how it is watched.
+            on_notification: called with its notifications.
 
         Raises:
             WorkerUnavailableError: it cannot be started; the text is its own where it said why.
         """
         process, ours = launch.start()
-        child = cls(process, await PipeConnection(answer).over(ours), part, policy)
+        child = cls(process, await PipeConnection.open(ours, on_notification), part, policy)
         try:
             await child._wait_ready()
         except BaseException:
@@ -58,16 +67,16 @@ class ChildProcess:
         """Kill the process."""
         self._process.kill()
 
-    async def close(self, grace_s: float = _EXIT_MAX_S) -> None:
-        """Close the pipe, which ends the process; kill it if it does not end. Returns when it is gone."""
+    async def close(self, grace_s: float = _EXIT_TIMEOUT_S) -> None:
+        """Close the connection, which ends the process; kill it if it does not end. Returns when it is gone."""
         self._watching.cancel()
         self.pipe.close()
-        await wait_ended(self._process, grace_s)
+        await asyncio.to_thread(_wait_or_kill, self._process, grace_s)
         await self.pipe.wait_closed()
 
     async def _wait_ready(self) -> None:
         try:
-            async with asyncio.timeout(_START_MAX_S):
+            async with asyncio.timeout(_START_TIMEOUT_S):
                 await self.pipe.wait_ready()
         except (TimeoutError, PipeClosedError) as error:
             raise WorkerUnavailableError("did not start") from error
@@ -75,10 +84,9 @@ class ChildProcess:
             raise WorkerUnavailableError(str(error)) from error
 
 
-async def wait_ended(process: subprocess.Popen[bytes], grace_s: float) -> int:
-    """Wait until a process has ended, kill it after a while; return its exit code."""
+def _wait_or_kill(process: subprocess.Popen[bytes], grace_s: float) -> None:
     try:
-        return await asyncio.to_thread(process.wait, grace_s)
+        process.wait(grace_s)
     except subprocess.TimeoutExpired:
         process.kill()
-        return await asyncio.to_thread(process.wait)
+        process.wait()

@@ -1,4 +1,4 @@
-"""Keeps background jobs going: a failure is logged and shown in the status, and the job starts again."""
+"""Restarts background jobs that fail, logs their failures, and reports them for the status."""
 
 from __future__ import annotations
 
@@ -12,18 +12,25 @@ from dataclasses import dataclass
 from nomemory.server.backoff import Backoff
 from nomemory.server.structured_logs import get_logger
 
-_log = get_logger("supervisor")
+_FIRST_RESTART_DELAY_S, _LONGEST_RESTART_DELAY_S = 0.2, 10.0
+_FAULT_LASTS_S = 30.0
+"""How long a job is reported as failing after its latest failure."""
 
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 10.0
-_REMEMBERED_S = 30.0
-
-_ENDINGS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
+_NO_FAILURES = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 """Exceptions that end a job without a failure. All others are failures, even a BaseException such as a panic."""
+
+_log = get_logger("supervisor")
 
 
 @dataclass(frozen=True, slots=True)
 class JobFault:
-    """The kind of error that a job fails with, since when, and when it did last, in seconds since the Unix epoch."""
+    """The failures of a job.
+
+    Attributes:
+        kind: the class of the latest error.
+        since_s: when the job began to fail, in seconds since the Unix epoch.
+        latest_s: when it failed last.
+    """
 
     kind: str
     since_s: float
@@ -31,16 +38,16 @@ class JobFault:
 
 
 class Supervisor:
-    """Runs jobs until they end. A job that raises is started again; the wait grows while it keeps failing soon."""
+    """Runs jobs until they end. A job that raises is restarted; the delay grows while it keeps failing soon."""
 
     def __init__(self) -> None:
         self._faults: dict[str, JobFault] = {}
         self._stopped = asyncio.Event()
 
     def fault(self, name: str) -> JobFault | None:
-        """Return the error that a job failed with lately; None if it is healthy."""
+        """Return the recent failures of a job; None if it is healthy."""
         fault = self._faults.get(name)
-        return fault if fault is not None and time.time() - fault.latest_s < _REMEMBERED_S else None
+        return fault if fault is not None and time.time() - fault.latest_s < _FAULT_LASTS_S else None
 
     def start_task(self, name: str, job: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         """Run a job on the event loop."""
@@ -53,13 +60,13 @@ class Supervisor:
         job: Callable[[], Awaitable[None]],
         stop: Callable[[], None] | None = None,
     ) -> None:
-        """Run a job until the stack is left. Then no job starts again, and this one has ended.
+        """Run a job until the stack is left, which stops the job, waits for its end and lets no job restart.
 
         Args:
-            stack: what the job belongs to.
-            name: of the job.
+            stack: stops the job.
+            name: the name of the job.
             job: the work.
-            stop: has it end; without, it is cancelled.
+            stop: ends the job; None: it is cancelled.
         """
         task = self.start_task(name, job)
         stack.push_async_callback(asyncio.wait, [task])
@@ -67,19 +74,19 @@ class Supervisor:
         stack.callback(self.stop)
 
     def stop(self) -> None:
-        """Start no job again."""
+        """Restart no job from now on."""
         self._stopped.set()
 
     async def _run_task(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
-        backoff = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
+        backoff = Backoff(_FIRST_RESTART_DELAY_S, _LONGEST_RESTART_DELAY_S)
         while not self._stopped.is_set():
             began_at = time.monotonic()
             try:
                 await job()
-            except _ENDINGS:
+            except _NO_FAILURES:
                 raise
             except BaseException as error:  # noqa: BLE001 - whatever it was, the work has to go on
-                if time.monotonic() - began_at > _LONGEST_WAIT_S:  # it went well for a while
+                if time.monotonic() - began_at > _LONGEST_RESTART_DELAY_S:  # it was healthy for a while
                     backoff.reset()
                 wait_s = backoff.next_s()
                 self._note(name, error, wait_s)

@@ -1,4 +1,4 @@
-"""A worker process that is started on demand, for calls that would hold this process's interpreter lock."""
+"""A worker process that is started by its first call, for calls that would hold the server's interpreter lock."""
 
 from __future__ import annotations
 
@@ -8,28 +8,27 @@ from typing import Any
 
 from nomemory.server.backoff import Backoff
 from nomemory.server.processes.child_process import ChildProcess
-from nomemory.server.processes.connection import CallFailedError, PipeClosedError
-from nomemory.server.processes.launch import (
-    Launch,
+from nomemory.server.processes.ipc_connection import CallFailedError, PipeClosedError
+from nomemory.server.processes.spawn import Launch
+from nomemory.server.processes.watchdog import WatchPolicy
+from nomemory.server.processes.worker_errors import (
     WorkerError,
     WorkerFailedError,
     WorkerLostError,
     WorkerSlowError,
     WorkerUnavailableError,
 )
-from nomemory.server.processes.watch import WatchPolicy
 
-_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 5.0
+_FIRST_RESTART_DELAY_S, _LONGEST_RESTART_DELAY_S = 0.1, 5.0
 
 
 class Worker:
-    """A worker that the first call starts. When it dies it is started again.
+    """A worker process that the first call starts. If it dies, it is started again.
 
     Args:
         launch: how to start it.
-        timeout_s: how long it may say nothing while calls wait; then it is killed. The same for a single call, but
-            that alone costs only the call.
-        part: what it is called in faults.
+        timeout_s: the time limit of a call. If the worker has sent nothing at all in that time, it is killed.
+        part: its name in faults.
         policy: how it is watched.
     """
 
@@ -41,7 +40,7 @@ class Worker:
         self._child: ChildProcess | None = None
         self._starting: asyncio.Task[ChildProcess] | None = None
         self._reviving: asyncio.Task[None] | None = None
-        self._backoff = Backoff(_FIRST_DELAY_S, _LONGEST_DELAY_S, at_once=True)
+        self._backoff = Backoff(_FIRST_RESTART_DELAY_S, _LONGEST_RESTART_DELAY_S, at_once=True)
         self._closed = False
 
     @property

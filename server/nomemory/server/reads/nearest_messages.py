@@ -10,16 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.protocol import LogReader
-from nomemory.server.message import Filter, LoggedMessage
+from nomemory.server.message import Filter
+from nomemory.server.reads.ranked import Ranked
 from nomemory.server.reads.reply_budget import fitting
 from nomemory.server.reads.speakers import Speakers
-from nomemory.server.vector.protocol import VectorHit
-from nomemory.server.vector.space import VectorSpace
+from nomemory.server.vector.active_index import VectorSpace
 from nomemory.spans.span import span
 from nomemory.text.names import without_speakers
 
@@ -29,17 +29,6 @@ _MARGIN = 8
 
 _GROWTH = 4
 _Hit = TypeVar("_Hit")
-
-
-class Ranked(NamedTuple):
-    """A message and its score."""
-
-    message: LoggedMessage
-    score: float
-
-    def order(self) -> tuple[float, int, str]:
-        """Return the sort key of the listing, for descending order."""
-        return (self.score, self.message.ts_us, self.message.message_id)
 
 
 async def best(
@@ -106,7 +95,7 @@ class NearestMessages:
             Fault: EMBEDDER_DISABLED, EMBEDDER_UNAVAILABLE or INDEX_UNAVAILABLE.
         """
         behind = await space.progress.behind(query.user_id, await self._log.user_sequence(query.user_id))
-        vector = query.vector or await space.embedder.embed_query(await self._meant(query))
+        vector = query.vector or await space.embed_query(query.user_id, await self._meant(query))
         ranked = await self._ranked(space, query, vector)
         items = ranked[: fitting((item.message for item in ranked), self._reply_max_bytes)]
         return Nearest(items, truncated=len(items) < len(ranked), behind=behind)
@@ -118,15 +107,16 @@ class NearestMessages:
         return without_speakers(text, names) or text
 
     async def _ranked(self, space: VectorSpace, query: NearestQuery, vector: Vector) -> list[Ranked]:
-        async def fetch(limit: int) -> list[VectorHit]:
+        """Search, and again with a larger limit while too many hits are gone from the log."""
+        limit = query.top_k + _MARGIN
+        while True:
             hits = await space.vectors.search(query.user_id, vector, query.narrowed, limit)
-            return [hit for hit in hits if query.min_score is None or hit.score >= query.min_score]
-
-        async def resolve(hits: Sequence[VectorHit]) -> list[Ranked]:
-            versions = await self._log.by_sequences(query.user_id, [hit.sequence for hit in hits])
-            return [Ranked(versions[hit.sequence], hit.score) for hit in hits if hit.sequence in versions]
-
-        return await best(query.top_k, fetch, resolve)
+            above = [hit for hit in hits if query.min_score is None or hit.score >= query.min_score]
+            versions = await self._log.by_sequences(query.user_id, [hit.sequence for hit in above])
+            ranked = [Ranked(versions[hit.sequence], hit.score) for hit in above if hit.sequence in versions]
+            if len(ranked) >= query.top_k or len(above) < limit:
+                return sorted(ranked, key=Ranked.order, reverse=True)[: query.top_k]
+            limit *= _GROWTH
 
 
 async def wait_until(reached: Callable[[], Awaitable[bool]], *, name: str, timeout_s: float, poll_s: float) -> None:

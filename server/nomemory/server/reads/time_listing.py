@@ -7,11 +7,11 @@ Listing the users who have messages, by their ids.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from nomemory.server.admission.round_robin_limit import RoundRobinLimit
 from nomemory.server.cursor import Cursors, Listing, Place, UserPlace
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.protocol import LogReader, Position, Surroundings, UserCount
@@ -41,10 +41,17 @@ class TimeListing:
 
     A page holds the versions that existed at the first page and still do: later writes and replacements have a
     higher sequence than the one that the cursor pins.
+
+    Args:
+        log: the message log.
+        cursors: seal and open the places of pages.
+        reply_max_bytes: where a page ends early.
+        slots: of the expensive reads.
     """
 
-    def __init__(self, log: LogReader, cursors: Cursors, reply_max_bytes: int) -> None:
+    def __init__(self, log: LogReader, cursors: Cursors, reply_max_bytes: int, slots: RoundRobinLimit) -> None:
         self._log = log
+        self._slots = slots
         self._cursors = cursors
         self._reply_max_bytes = reply_max_bytes
 
@@ -79,19 +86,20 @@ class TimeListing:
     async def batches(self, listing: Listing, batch_max: int, cursor: str) -> AsyncIterator[WirePage]:
         """Read a listing from a cursor to its end, in batches of at most so many messages.
 
-        Each batch is a page of its own: one short read, with a cursor that resumes after it. All of them are pinned at
-        the sequence of the first. The last one has no cursor; it is empty if nothing is left.
+        Each batch is a page of its own, with a cursor that resumes after it. It holds a slot of the expensive reads
+        while it is read, not while the caller takes it. All batches are pinned at the sequence of the first. The last
+        one has no cursor; it is empty if nothing is left.
 
         Raises:
             Fault: one of the CURSOR_… reasons.
         """
         while True:
-            page = await self.wire_page(listing, batch_max, cursor)
+            async with self._slots.slot(listing.user_id):
+                page = await self.wire_page(listing, batch_max, cursor)
             yield page
             cursor = page.next_cursor
             if not cursor:
                 return
-            await asyncio.sleep(0)  # a client that is quick to read must not keep the event loop to itself
 
     async def _wires(self, listing: Listing, limit: int, cursor: str) -> tuple[int, list[bytes]]:
         """Return the sequence that pins a listing, and up to `limit` messages of it."""

@@ -15,10 +15,9 @@ from typing import Final, Literal
 
 import orjson
 
+from nomemory.server.api.call import CallContext
 from nomemory.server.log.protocol import Outcome
-from nomemory.server.logs import process_fields
 from nomemory.server.message import Message
-from nomemory.server.rpc.call import Call
 from nomemory.server.standard_error import log_stream
 from nomemory.spans.span import trace_fields
 
@@ -40,44 +39,45 @@ class Audit:
 
     is_on: bool = True
 
-    def stored(self, call: Call, action: Action, messages: Iterable[Message], outcomes: Iterable[Outcome]) -> None:
+    def stored(
+        self, context: CallContext, action: Action, messages: Iterable[Message], outcomes: Iterable[Outcome]
+    ) -> None:
         """Note a batch that the log has. Who is named in it counts, also where nothing had to be changed."""
         if self.is_on:
             users: Counter[str] = Counter()
             for message, outcome in zip(messages, outcomes, strict=True):
                 users[message.user_id] += outcome in _CHANGES
-            self._write(call, action, users)
+            self._write(context, action, users)
 
-    def removed(self, call: Call, action: Action, user_id: str, messages: int) -> None:
+    def removed(self, context: CallContext, action: Action, user_id: str, messages: int) -> None:
         """Note a deletion that the log has."""
-        self._write(call, action, {user_id: messages})
+        self._write(context, action, {user_id: messages})
 
     @contextmanager
-    def recalling(self, call: Call) -> Iterator[Retrieved]:
+    def recalling(self, context: CallContext) -> Iterator[Retrieved]:
         """Note a recall when the context is left, however it ends; not that of a user's own token."""
         retrieved = Retrieved()
         try:
             yield retrieved
         finally:
-            bound = call.admission.bound
+            bound = context.bound
             if bound is not None and bound.identity != "token":
                 done = retrieved.messages is not None
                 users = {bound.user_id: retrieved.messages or 0}
-                self._write(call, "recall", users, identity=bound.identity, done=done)
+                self._write(context, "recall", users, identity=bound.identity, done=done)
 
-    def _write(self, call: Call, action: Action, users: Mapping[str, int], **more: object) -> None:
+    def _write(self, context: CallContext, action: Action, users: Mapping[str, int], **more: object) -> None:
         if not self.is_on:
             return
         line = {
             "action": action,
-            "caller": call.admission.caller.name,
+            "caller": context.caller.name,
             **more,
             "users": users,
             "messages": sum(users.values()),
-            "request_id": call.request_id,
+            "request_id": context.request_id,
             "event": "audit",
             "level": "info",
-            **process_fields(),
             **trace_fields(),
             "timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
         }

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.contract_roles import role_of
 from nomemory.recall.model.question import Question, Turn
-from nomemory.recall.model.search_scope import role_of
 from nomemory.server.rpc.checker import Checker, checking
 from nomemory.server.settings import Settings
 from nomemory.server.settings.limits import LimitSettings
 from nomemory.server.wire import MICROS
-from nomemory.text.time_expressions import TimeRange
+from nomemory.text.time_range import TimeRange
 from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 

@@ -9,12 +9,12 @@ from typing import Protocol
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.server.lexical.protocol import LexicalProgress
-from nomemory.server.log.damage import Damage, LogDamage
+from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.position import FeedPosition
 from nomemory.server.log.protocol import LogCounts, LogReader
 from nomemory.server.processes.supervisor import JobFault
 from nomemory.server.standing_faults import LEXICAL_INDEXER, StandingFault, StandingFaults
-from nomemory.server.vector.model_change import IndexedSpace, SpacesInUse
+from nomemory.server.vector.indexed_spaces import IndexedSpace, IndexedSpaces
 from nomemory.v1 import ingest_service_pb2 as pb
 
 LEXICAL_JOB = "lexical-indexer"
@@ -25,16 +25,13 @@ _NAMED_MAX = 100
 
 
 class Report(Protocol):
-    """Reports how far the log and each index are, whichever process has them."""
+    """Reports how far the log and each index are."""
 
     async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
         """Report on one user's messages; for None on those of all users whose ids begin with a prefix.
 
         No sequence exceeds that of the latest change in them.
         """
-
-    def note_damage(self, met: Damage) -> None:
-        """Take note of damage to the log that a read of another process has met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class StatusReport:
 
     log: LogReader
     lexical: LexicalProgress
-    spaces: SpacesInUse
+    spaces: IndexedSpaces
     job_fault: Callable[[str], JobFault | None]
     faults: StandingFaults
     notice: str
@@ -59,22 +56,18 @@ class StatusReport:
     async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
         """Report on one user's messages; for None on those of all users whose ids begin with a prefix."""
         counts = await self.log.counts(user_id, prefix)
-        serving, coming = self.spaces.serving, self.spaces.coming
+        active, next_ = self.spaces.active, self.spaces.next
         status = pb.GetIndexStatusResponse(
             log=self._log(user_id, prefix, counts),
             lexical=await self._lexical(user_id, prefix, counts.sequence),
-            vector=await self._vector(serving, user_id, prefix, counts.sequence),
-            embedder=_embedder(serving),
+            vector=await self._vector(active, user_id, prefix, counts.sequence),
+            embedder=_embedder(active),
             faults=map(_encoded, self.faults.all()),
         )
-        if coming is not None:
-            status.coming_vector.CopyFrom(await self._vector(coming, user_id, prefix, counts.sequence))
-            status.coming_embedder.CopyFrom(_embedder(coming))
+        if next_ is not None:
+            status.coming_vector.CopyFrom(await self._vector(next_, user_id, prefix, counts.sequence))
+            status.coming_embedder.CopyFrom(_embedder(next_))
         return status
-
-    def note_damage(self, met: Damage) -> None:
-        """Take note of damage to the log that a read of another process has met."""
-        self.damage.note(met)
 
     def _log(self, user_id: str | None, prefix: str, counts: LogCounts) -> pb.LogStatus:
         damaged = self.damage.messages(user_id, prefix)
@@ -110,7 +103,7 @@ class StatusReport:
             parked_message_ids=vector.parked_ids,
             fault=fault.kind if fault else "",
             fault_since=_timestamp(fault.since_s) if fault else None,
-            notice=self.spaces.notice if one is self.spaces.serving else "",
+            notice=self.spaces.notice if one is self.spaces.active else "",
         )
 
     async def _checkpoint(self, applied: FeedPosition, user_id: str | None) -> int:
@@ -118,7 +111,7 @@ class StatusReport:
 
     def _standing(self, *parts: str) -> StandingFault | None:
         """Return the oldest fault of some parts."""
-        standing = (fault for fault in self.faults.all() if {fault.part, _kind_of_part(fault.part)} & set(parts))
+        standing = (fault for fault in self.faults.all() if fault.part in parts)
         return next(standing, None)
 
 
@@ -127,11 +120,6 @@ def _embedder(one: IndexedSpace) -> pb.EmbedderStatus:
     return pb.EmbedderStatus(
         kind=model.kind, model=model.model, dimension=model.dimension, texts_embedded=one.indexer.texts_embedded
     )
-
-
-def _kind_of_part(part: str) -> str:
-    """Return what a numbered part is called without its number: `vector-engine-2` is a `vector-engine`."""
-    return part.rstrip("0123456789").removesuffix("-")
 
 
 def _encoded(fault: StandingFault) -> pb.ServerFault:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from nomemory.server.api.call import CallContext
+from nomemory.server.api.service import ServedMethod
 from nomemory.server.faults import Fault, Reason, Violation
-from nomemory.server.identity.access import Need
+from nomemory.server.identity.access import RequiredScopes
 from nomemory.server.identity.caller import Scope
 from nomemory.server.log.commit import CONFLICT
 from nomemory.server.log.protocol import Deleted, Erased, LogWriter, Outcome, Written
 from nomemory.server.message import Filter
 from nomemory.server.rpc.audit import Action, Audit
-from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.rpc.decode_ingest import (
     Batch,
     RefusedMessage,
@@ -33,7 +34,7 @@ from nomemory.server.rpc.index_status import Report
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import ERASURE
 from nomemory.server.token_cipher import WriteTokens
-from nomemory.server.vector.space import ServingSpace
+from nomemory.server.vector.active_index import ServingSpace
 from nomemory.v1 import ingest_service_pb2 as pb
 
 
@@ -161,13 +162,14 @@ class IngestService:
 
     def methods(self) -> Mapping[str, ServedMethod]:
         """Return the methods by their short names."""
-        write, look = Need(frozenset({Scope.INGEST})), Need(frozenset({Scope.QUERY, Scope.ADMIN}))
+        write = RequiredScopes(frozenset({Scope.INGEST}))
+        status = RequiredScopes(frozenset({Scope.QUERY, Scope.ADMIN}))
         return {
             "WriteMessages": ServedMethod(write, self.write_messages),
-            "ImportMessages": ServedMethod(replace(write, is_bulk=True), self.import_messages),
+            "ImportMessages": ServedMethod(write, self.import_messages, is_bulk=True),
             "DeleteMessages": ServedMethod(write, self.delete_messages),
             "EraseUser": ServedMethod(write, self.erase_user),
-            "GetIndexStatus": ServedMethod(look, self.get_index_status),
+            "GetIndexStatus": ServedMethod(status, self.get_index_status),
         }
 
     @property
@@ -175,10 +177,10 @@ class IngestService:
         """What notes changes."""
         return Audit(is_on=self.settings.server.audit)
 
-    async def write_messages(self, request: pb.WriteMessagesRequest, call: Call) -> pb.WriteMessagesResponse:
+    async def write_messages(self, request: pb.WriteMessagesRequest, context: CallContext) -> pb.WriteMessagesResponse:
         """Store a batch, all or nothing."""
         batch = await decode_write(request, self.settings, self.spaces.now.embedder.dimension)
-        written = await self._write("write", batch, call)
+        written = await self._write("write", batch, context)
         results = [
             pb.WriteResult(message_id=message_id, outcome=pb.WriteOutcome.Value(f"WRITE_OUTCOME_{outcome.name}"))
             for message_id, outcome in zip(written.message_ids, written.outcomes, strict=True)
@@ -186,14 +188,14 @@ class IngestService:
         return pb.WriteMessagesResponse(results=results, write_token=self.tokens.issue(written.sequence))
 
     async def import_messages(
-        self, requests: AsyncIterator[pb.ImportMessagesRequest], call: Call
+        self, requests: AsyncIterator[pb.ImportMessagesRequest], context: CallContext
     ) -> pb.ImportMessagesResponse:
         """Store a stream of batches; what is refused is reported and skipped."""
         tally = ImportTally(self.settings.limits.rejections_max)
         try:
             async for request in requests:
                 batch = await decode_import(request, self.settings, self.spaces.now.embedder.dimension)
-                written = await self._write_in_turn(batch, call)
+                written = await self._write_in_turn(batch, context)
                 tally.add(batch, written, size=len(request.messages))
         except Fault as fault:
             fault.metadata = {**fault.metadata, **tally.so_far()}
@@ -201,19 +203,21 @@ class IngestService:
         tally.response.write_token = self.tokens.issue(tally.sequence)
         return tally.response
 
-    async def delete_messages(self, request: pb.DeleteMessagesRequest, call: Call) -> pb.DeleteMessagesResponse:
+    async def delete_messages(
+        self, request: pb.DeleteMessagesRequest, context: CallContext
+    ) -> pb.DeleteMessagesResponse:
         """Delete messages of one user."""
-        receipt = await unbroken(self._delete(request, decode_delete(request, self.settings), call))
+        receipt = await unbroken(self._delete(request, decode_delete(request, self.settings), context))
         return pb.DeleteMessagesResponse(
             deleted=receipt.deleted,
             missing_message_ids=receipt.missing,
             write_token=self.tokens.issue(receipt.sequence),
         )
 
-    async def erase_user(self, request: pb.EraseUserRequest, call: Call) -> pb.EraseUserResponse:
+    async def erase_user(self, request: pb.EraseUserRequest, context: CallContext) -> pb.EraseUserResponse:
         """Delete everything of one user, and say what still holds bytes of it."""
         user_id = decode_user(request.user_id, self.settings, required=True)
-        erased = await unbroken(self._erase(user_id, call))
+        erased = await unbroken(self._erase(user_id, context))
         response = pb.EraseUserResponse(
             deleted=erased.deleted,
             sequence=erased.sequence,
@@ -226,47 +230,53 @@ class IngestService:
             response.residues.extend(residues(self.settings, response.erase_ts, waits=waits))
         return response
 
-    async def get_index_status(self, request: pb.GetIndexStatusRequest, call: Call) -> pb.GetIndexStatusResponse:
+    async def get_index_status(
+        self, request: pb.GetIndexStatusRequest, context: CallContext
+    ) -> pb.GetIndexStatusResponse:
         """Return how far the log and each index are."""
         user_id = decode_user(request.user_id, self.settings, required=False)
-        return await self.report.status(user_id or None, call.user_prefix)
+        return await self.report.status(user_id or None, context.user_prefix)
 
-    async def _write(self, action: Action, batch: Batch, call: Call) -> Written:
+    async def _write(self, action: Action, batch: Batch, context: CallContext) -> Written:
         """Store a batch. What the log has is in the audit, even if the caller has gone meanwhile."""
 
         async def stored() -> Written:
             written = await self.writer.write(
                 batch.messages, on_conflict=batch.on_conflict, request_id=batch.request_id
             )
-            self.audit.stored(call, action, batch.messages, written.outcomes)
+            self.audit.stored(context, action, batch.messages, written.outcomes)
             return written
 
         return await unbroken(stored())
 
-    async def _delete(self, request: pb.DeleteMessagesRequest, narrowed: Filter | None, call: Call) -> Deleted:
+    async def _delete(
+        self, request: pb.DeleteMessagesRequest, narrowed: Filter | None, context: CallContext
+    ) -> Deleted:
         if narrowed is None:
             receipt = await self.writer.delete(request.user_id, list(request.message_ids))
         else:
             receipt = await self.writer.delete_matching(request.user_id, narrowed)
-        self.audit.removed(call, "delete" if narrowed is None else "delete-matching", request.user_id, receipt.deleted)
+        self.audit.removed(
+            context, "delete" if narrowed is None else "delete-matching", request.user_id, receipt.deleted
+        )
         return receipt
 
-    async def _erase(self, user_id: str, call: Call) -> Erased:
+    async def _erase(self, user_id: str, context: CallContext) -> Erased:
         erased = await self.writer.erase(user_id)
-        self.audit.removed(call, "erase", user_id, erased.deleted)
+        self.audit.removed(context, "erase", user_id, erased.deleted)
         return erased
 
-    async def _write_in_turn(self, batch: Batch, call: Call) -> Written:
+    async def _write_in_turn(self, batch: Batch, context: CallContext) -> Written:
         """Store a batch of an import; where too much is queued, wait for room within the deadline.
 
         A back-fill has nobody who waits for it, and its client could only send everything again.
         """
         while True:
             try:
-                return await self._write("import", batch, call)
+                return await self._write("import", batch, context)
             except Fault as fault:
                 pause_s = fault.retry_after_s or 0.0
                 # Twice: the client has to hear of it before its deadline.
-                if fault.reason != Reason.ERROR_REASON_OVERLOADED or call.remaining_s() <= 2 * pause_s:
+                if fault.reason != Reason.ERROR_REASON_OVERLOADED or context.remaining_s() <= 2 * pause_s:
                     raise
                 await asyncio.sleep(pause_s)

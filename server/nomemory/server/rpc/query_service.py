@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
+from nomemory.server.admission.expensive_reads import is_expensive
+from nomemory.server.admission.read_threads import ReadThreads
+from nomemory.server.admission.round_robin_limit import RoundRobinLimit
+from nomemory.server.api.call import CallContext
+from nomemory.server.api.service import ServedMethod
 from nomemory.server.hybrid.search import HybridMessages
-from nomemory.server.identity.access import Need
+from nomemory.server.identity.access import RequiredScopes
 from nomemory.server.identity.caller import Scope
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.reads.conversation_listing import ConversationListing
 from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
-from nomemory.server.reads.nearest_messages import NearestMessages, Ranked, wait_until
+from nomemory.server.reads.nearest_messages import NearestMessages, wait_until
+from nomemory.server.reads.ranked import Ranked
 from nomemory.server.reads.reply_budget import fitting
 from nomemory.server.reads.time_listing import TimeListing, UserListing, read_neighborhood
-from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.rpc.decode_query import (
     LexicalQuery,
     decode_batch_get,
@@ -41,13 +47,13 @@ from nomemory.server.rpc.reply import (
 )
 from nomemory.server.settings import Settings
 from nomemory.server.token_cipher import WriteTokens
-from nomemory.server.vector.space import ServingSpace, VectorSpace
+from nomemory.server.vector.active_index import ServingSpace, VectorSpace
 from nomemory.v1 import query_service_pb2 as pb
 
 _ANSWERING_S = 0.05
 """Seconds of a deadline that are reserved for answering when a read waits for its index."""
 _EXPORTED_AT_ONCE = 1000
-"""Most messages that an export reads before other calls have their turn: some milliseconds."""
+"""Most messages of one batch of an export."""
 _SHARE_OF_MEANING = 0.5
 """Share of the remaining time for meaning, so that words can still answer if the embedder hangs."""
 
@@ -61,8 +67,10 @@ class Waiting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QueryService:
-    """Serves `nomemory.v1.QueryService`."""
+    """Serves `nomemory.v1.QueryService`. Expensive reads hold a slot while they work."""
 
+    slots: RoundRobinLimit
+    threads: ReadThreads
     log: LogReader
     by_time: TimeListing
     conversations: ConversationListing
@@ -77,60 +85,69 @@ class QueryService:
 
     def methods(self) -> Mapping[str, ServedMethod]:
         """Return the methods by their short names."""
-        need = Need(frozenset({Scope.QUERY}))
+        query, admin = RequiredScopes(frozenset({Scope.QUERY})), RequiredScopes(frozenset({Scope.ADMIN}))
         return {
-            "ListMessages": ServedMethod(need, self.list_messages),
-            "LexicalSearch": ServedMethod(need, self.lexical_search),
-            "SemanticSearch": ServedMethod(need, self.semantic_search),
-            "HybridSearch": ServedMethod(need, self.hybrid_search),
-            "GetNeighbors": ServedMethod(need, self.get_neighbors),
-            "BatchGetMessages": ServedMethod(need, self.batch_get_messages),
-            "CountMessages": ServedMethod(need, self.count_messages),
-            "ListConversations": ServedMethod(need, self.list_conversations),
-            "ListUsers": ServedMethod(Need(frozenset({Scope.ADMIN})), self.list_users),
-            "ExportMessages": ServedMethod(replace(need, is_bulk=True), self.export_messages),
+            "ListMessages": ServedMethod(query, self.list_messages),
+            "LexicalSearch": ServedMethod(query, self.lexical_search),
+            "SemanticSearch": ServedMethod(query, self.semantic_search),
+            "HybridSearch": ServedMethod(query, self.hybrid_search),
+            "GetNeighbors": ServedMethod(query, self.get_neighbors),
+            "BatchGetMessages": ServedMethod(query, self.batch_get_messages),
+            "CountMessages": ServedMethod(query, self.count_messages),
+            "ListConversations": ServedMethod(query, self.list_conversations),
+            "ListUsers": ServedMethod(admin, self.list_users),
+            "ExportMessages": ServedMethod(query, self.export_messages, is_bulk=True),
         }
 
-    async def list_messages(self, request: pb.ListMessagesRequest, call: Call) -> bytes:
+    async def list_messages(self, request: pb.ListMessagesRequest, context: CallContext) -> bytes:
         """Read by time, in either order."""
         query = decode_list(request, self.settings)
-        await self._reach_log(request, call)
-        page = await self.by_time.wire_page(query.listing, query.page_size, request.cursor)
+        await self._reach_log(request, context)
+        is_scan = is_expensive("ListMessages", request)
+        async with self.slots.slot(request.user_id) if is_scan else nullcontext():
+            page = await self.by_time.wire_page(query.listing, query.page_size, request.cursor)
         return listing_reply(page.wires, query.mask, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
-    async def lexical_search(self, request: pb.LexicalSearchRequest, call: Call) -> bytes:
+    async def lexical_search(self, request: pb.LexicalSearchRequest, context: CallContext) -> bytes:
         """Find words and phrases; an empty query reads by time."""
         query = decode_lexical(request, self.settings)
-        read = self._page_by_time if query.query.is_empty else self._page_by_words
-        page = await read(query, request, call)
+        if query.query.is_empty:
+            await self._reach_log(request, context)
+        else:
+            await self._reach_words(request, context)
+        async with self.slots.slot(request.user_id):
+            page = await self._lexical_page(query, request.cursor)
+            marks = b""
+            if query.snippet_chars is not None:
+                marks = await self.threads.run(highlights, page.items, query.query, self.settings, query.snippet_chars)
         reply = pb.LexicalSearchResponse(
             next_cursor=page.next_cursor,
             scores=[pb.MessageScore(message_id=item.message.message_id, score=item.score) for item in page.items],
             index_behind=page.behind,
+            truncated=page.truncated,
         )
-        shown = await highlights(page.items, query.query, self.settings, query.snippet_chars)
-        return listing_reply([item.message.wire for item in page.items], query.mask, reply) + shown
+        return listing_reply([item.message.wire for item in page.items], query.mask, reply) + marks
 
-    async def semantic_search(self, request: pb.SemanticSearchRequest, call: Call) -> bytes:
+    async def semantic_search(self, request: pb.SemanticSearchRequest, context: CallContext) -> bytes:
         """Find messages near in meaning."""
         with self.spaces.used() as space:
             query, mask = decode_semantic(request, self.settings, space.embedder.dimension)
             space.progress.note_query(request.user_id)
-            await self._reach_meaning(space, request, call)
+            await self._reach_meaning(space, request, context)
             nearest = await self.by_meaning.search(space, query)
         reply = pb.SemanticSearchResponse(
             truncated=nearest.truncated, index_behind=nearest.behind, embedding_model=space.embedder.model
         )
         return semantic_reply(nearest.items, mask, reply)
 
-    async def hybrid_search(self, request: pb.HybridSearchRequest, call: Call) -> bytes:
+    async def hybrid_search(self, request: pb.HybridSearchRequest, context: CallContext) -> bytes:
         """Find the messages that answer a question."""
         with self.spaces.used() as space:
             query, mask = decode_hybrid(request, self.settings, space.embedder.dimension)
             space.progress.note_query(request.user_id)
-            await self._reach_words(request, call)
-            await self._reach_meaning(space, request, call)
-            patience_s = call.remaining_s() * _SHARE_OF_MEANING
+            await self._reach_words(request, context)
+            await self._reach_meaning(space, request, context)
+            patience_s = context.remaining_s() * _SHARE_OF_MEANING
             answer = await self.hybrid.search(space, replace(query, patience_s=patience_s))
         reply = pb.HybridSearchResponse(
             truncated=answer.truncated,
@@ -144,7 +161,7 @@ class QueryService:
         )
         return hybrid_reply(answer.items, mask, reply, explain=request.explain)
 
-    async def get_neighbors(self, request: pb.GetNeighborsRequest, _call: Call) -> bytes:
+    async def get_neighbors(self, request: pb.GetNeighborsRequest, _context: CallContext) -> bytes:
         """Read the messages around one."""
         before, after, mask = decode_neighbors(request, self.settings)
         around = await read_neighborhood(
@@ -162,7 +179,7 @@ class QueryService:
         )
         return listing_reply(around.wires, mask, reply)
 
-    async def batch_get_messages(self, request: pb.BatchGetMessagesRequest, _call: Call) -> bytes:
+    async def batch_get_messages(self, request: pb.BatchGetMessagesRequest, _context: CallContext) -> bytes:
         """Resolve ids."""
         mask = decode_batch_get(request, self.settings)
         message_ids = list(request.message_ids)
@@ -175,63 +192,64 @@ class QueryService:
         )
         return listing_reply([message.wire for message in present[:fits]], mask, reply)
 
-    async def count_messages(self, request: pb.CountMessagesRequest, call: Call) -> pb.CountMessagesResponse:
+    async def count_messages(self, request: pb.CountMessagesRequest, context: CallContext) -> pb.CountMessagesResponse:
         """Count what a filter admits."""
         narrowed = decode_count(request, self.settings)
-        await self._reach_log(request, call)
-        return pb.CountMessagesResponse(count=await self.log.count(request.user_id, narrowed))
+        await self._reach_log(request, context)
+        async with self.slots.slot(request.user_id):
+            return pb.CountMessagesResponse(count=await self.log.count(request.user_id, narrowed))
 
     async def list_conversations(
-        self, request: pb.ListConversationsRequest, call: Call
+        self, request: pb.ListConversationsRequest, context: CallContext
     ) -> pb.ListConversationsResponse:
         """Sum up conversations, the latest first."""
         query = decode_conversations(request, self.settings)
-        await self._reach_log(request, call)
-        page = await self.conversations.page(query.listing, query.page_size, request.cursor)
+        await self._reach_log(request, context)
+        async with self.slots.slot(request.user_id):
+            page = await self.conversations.page(query.listing, query.page_size, request.cursor)
         return pb.ListConversationsResponse(
             conversations=map(conversation, page.conversations), next_cursor=page.next_cursor
         )
 
-    async def list_users(self, request: pb.ListUsersRequest, call: Call) -> pb.ListUsersResponse:
+    async def list_users(self, request: pb.ListUsersRequest, context: CallContext) -> pb.ListUsersResponse:
         """Say who has messages, among those whom the caller may know of."""
-        query = decode_users(request, self.settings, call.user_prefix)
-        page = await self.users.page(query.listing, query.page_size, request.cursor)
+        query = decode_users(request, self.settings, context.user_prefix)
+        async with self.slots.slot(context.caller.name):
+            page = await self.users.page(query.listing, query.page_size, request.cursor)
         users = [pb.UserSummary(user_id=one.user_id, message_count=one.messages) for one in page.users]
         return pb.ListUsersResponse(users=users, next_cursor=page.next_cursor)
 
-    async def export_messages(self, request: pb.ExportMessagesRequest, _call: Call) -> AsyncIterator[bytes]:
+    async def export_messages(self, request: pb.ExportMessagesRequest, _context: CallContext) -> AsyncIterator[bytes]:
         """Read everything in the order of the log, batch by batch."""
         listing = decode_export(request, self.settings)
         batch_max = min(self.settings.limits.write_batch_max, _EXPORTED_AT_ONCE)
         async for batch in self.by_time.batches(listing, batch_max, request.cursor):
             yield listing_reply(batch.wires, None, pb.ExportMessagesResponse(next_cursor=batch.next_cursor))
 
-    async def _page_by_words(self, query: LexicalQuery, request: pb.LexicalSearchRequest, call: Call) -> RankedPage:
-        await self._reach_words(request, call)
+    async def _lexical_page(self, query: LexicalQuery, cursor: str) -> RankedPage:
         beside = room(self.settings, query.snippet_chars)
-        return await self.by_words.page(query.listing, query.query, query.page_size, request.cursor, beside)
-
-    async def _page_by_time(self, query: LexicalQuery, request: pb.LexicalSearchRequest, call: Call) -> RankedPage:
-        await self._reach_log(request, call)
-        beside = room(self.settings, query.snippet_chars)
-        page = await self.by_time.page(query.listing, query.page_size, request.cursor, beside)
+        if not query.query.is_empty:
+            return await self.by_words.page(query.listing, query.query, query.page_size, cursor, beside)
+        page = await self.by_time.page(query.listing, query.page_size, cursor, beside)
         return RankedPage([Ranked(message, 0.0) for message in page.messages], page.next_cursor, behind=False)
 
-    async def _reach_log(self, request: Waiting, call: Call) -> None:
+    async def _reach_log(self, request: Waiting, context: CallContext) -> None:
         async def reached(sequence: int) -> bool:
             return await self.log.sequence() >= sequence
 
-        await self._reach("log", reached, request, call)
+        await self._reach("log", reached, request, context)
 
-    async def _reach_words(self, request: Waiting, call: Call) -> None:
-        await self._reach("lexical index", partial(self.by_words.reached, request.user_id), request, call)
+    async def _reach_words(self, request: Waiting, context: CallContext) -> None:
+        await self._reach("lexical index", partial(self.by_words.reached, request.user_id), request, context)
 
-    async def _reach_meaning(self, space: VectorSpace, request: Waiting, call: Call) -> None:
-        await self._reach("vector index", partial(self.by_meaning.reached, space, request.user_id), request, call)
+    async def _reach_meaning(self, space: VectorSpace, request: Waiting, context: CallContext) -> None:
+        await self._reach("vector index", partial(self.by_meaning.reached, space, request.user_id), request, context)
 
-    async def _reach(self, name: str, reached: Callable[[int], Awaitable[bool]], request: Waiting, call: Call) -> None:
+    async def _reach(
+        self, name: str, reached: Callable[[int], Awaitable[bool]], request: Waiting, context: CallContext
+    ) -> None:
         """Wait until an index has what a token asks for."""
         sequence = self.tokens.read(request.at_least)
         if sequence:
-            timeout_s, poll_s = call.remaining_s() - _ANSWERING_S, self.settings.timing.wait_poll_s
+            timeout_s, poll_s = context.remaining_s() - _ANSWERING_S, self.settings.timing.wait_poll_s
             await wait_until(lambda: reached(sequence), name=name, timeout_s=timeout_s, poll_s=poll_s)

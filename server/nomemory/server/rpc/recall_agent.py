@@ -1,7 +1,4 @@
-"""Runs the recall of a request: the one place where the server calls `nomemory.recall`.
-
-Planners and chat models leave the event loop to other reads while they think.
-"""
+"""Runs the recall of a request: the one place where the server calls `nomemory.recall`."""
 
 from __future__ import annotations
 
@@ -10,44 +7,12 @@ from dataclasses import dataclass
 
 from nomemory.recall.api import OnStep, recall
 from nomemory.recall.llm.chat_model import ChatModel
-from nomemory.recall.llm.prompt import Prompt
-from nomemory.recall.model.evidence import EnoughRule
 from nomemory.recall.model.result import RecallResult
-from nomemory.recall.planning.base import Plan, Planner, Situation
+from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.recall.planning.base import Planner
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.query_stub import QueryStub
-from nomemory.server.admission.fair_slots import waiting_elsewhere
 from nomemory.server.rpc.decode_recall import RecallQuery
-
-
-@dataclass(frozen=True, slots=True)
-class PatientPlanner:
-    """Implements `Planner` over another."""
-
-    within: Planner
-
-    @property
-    def name(self) -> str:
-        """The name of the planner within."""
-        return self.within.name
-
-    async def plan(self, situation: Situation) -> Plan:
-        """Decide what to do next."""
-        async with waiting_elsewhere():
-            return await self.within.plan(situation)
-
-
-@dataclass(frozen=True, slots=True)
-class PatientModel:
-    """Implements `ChatModel` over another."""
-
-    within: ChatModel
-
-    async def ask(self, prompt: Prompt, within_s: float | None = None) -> str:
-        """Return the text of the model's answer."""
-        async with waiting_elsewhere():
-            return await self.within.ask(prompt, within_s)
-
 
 Metadata = Sequence[tuple[str, str]]
 
@@ -87,14 +52,13 @@ class RecallHost:
 
     async def ask(self, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep) -> RecallResult:
         """Recall for one user, with a planner made for this recall."""
-        planner, model = self.answered_by.planner(), self.answered_by.model
         return await recall(
             self.stub,
             user_id,
             query.question,
             skill=skill,
-            planner=planner and PatientPlanner(planner),
-            model=model and PatientModel(model),
+            planner=self.answered_by.planner(),
+            model=self.answered_by.model,
             budget=query.budget,
             rule=self.rule,
             on_step=on_step,

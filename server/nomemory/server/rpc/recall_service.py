@@ -15,12 +15,14 @@ from typing import Final
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from nomemory.recall.model.budget import Budget, Limits
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.contract_roles import ROLE_IN_CONTRACT
 from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.memory_view import Conflict, MemoryView, Statement
 from nomemory.recall.model.note import Note
-from nomemory.recall.model.result import RecallResult, Step
-from nomemory.recall.model.search_scope import ROLE_IN_CONTRACT
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.search_limits import Limits
+from nomemory.recall.model.step import Step
 from nomemory.recall.skills.folder import SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.tools.query_stub import (
@@ -29,16 +31,17 @@ from nomemory.recall.tools.query_stub import (
     QueryServiceUnavailableError,
     WriteTokenRefusedError,
 )
+from nomemory.server.api.call import CallContext
+from nomemory.server.api.service import ServedMethod
 from nomemory.server.faults import Fault, Reason, Violation, bad_field
-from nomemory.server.identity.access import Need
+from nomemory.server.identity.access import RequiredScopes
 from nomemory.server.identity.caller import Scope
 from nomemory.server.metrics import catalog
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.rpc.audit import Audit
-from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.rpc.decode_recall import RecallQuery, decode_recall
 from nomemory.server.settings import Settings
-from nomemory.server.vector.space import ServingSpace
+from nomemory.server.vector.active_index import ServingSpace
 from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 
@@ -185,29 +188,30 @@ class RecallService:
 
     def methods(self) -> Mapping[str, ServedMethod]:
         """Return the methods by their short names. Each needs a scope, and exactly one bound user."""
-        need = Need(frozenset({Scope.RECALL}), binds_user=True, least_deadline_s=_longest_s(self.budget))
+        required = RequiredScopes(frozenset({Scope.RECALL}), binds_user=True)
+        longest_s = _longest_s(self.budget)
         return {
-            "Recall": ServedMethod(need, self.recall),
-            "StreamRecall": ServedMethod(need, self.stream_recall),
+            "Recall": ServedMethod(required, self.recall, min_deadline_s=longest_s),
+            "StreamRecall": ServedMethod(required, self.stream_recall, min_deadline_s=longest_s),
         }
 
-    async def recall(self, request: pb.RecallRequest, call: Call) -> pb.RecallResponse:
+    async def recall(self, request: pb.RecallRequest, context: CallContext) -> pb.RecallResponse:
         """Search and answer."""
-        user_id, query, skill = self._prepared(request, call)
+        user_id, query, skill = self._prepared(request, context)
         with _faults():
-            result = await self._asked(call, user_id, query, skill, _unseen)
+            result = await self._asked(context, user_id, query, skill, _unseen)
         return self._reply(result, include_trace=query.include_trace)
 
     async def stream_recall(
-        self, request: pb.StreamRecallRequest, call: Call
+        self, request: pb.StreamRecallRequest, context: CallContext
     ) -> AsyncIterator[pb.StreamRecallResponse]:
         """Search and answer, each step as it happens."""
-        user_id, query, skill = self._prepared(request.recall, call)
+        user_id, query, skill = self._prepared(request.recall, context)
         steps: asyncio.Queue[Step | None] = asyncio.Queue()
 
         async def work() -> RecallResult:
             try:
-                return await self._asked(call, user_id, query, skill, steps.put)
+                return await self._asked(context, user_id, query, skill, steps.put)
             finally:
                 steps.put_nowait(None)
 
@@ -221,8 +225,10 @@ class RecallService:
         finally:
             task.cancel()
 
-    async def _asked(self, call: Call, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep) -> RecallResult:
-        with Audit(is_on=self.settings.server.audit).recalling(call) as retrieved:
+    async def _asked(
+        self, context: CallContext, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep
+    ) -> RecallResult:
+        with Audit(is_on=self.settings.server.audit).recalling(context) as retrieved:
             result = await self.ask(user_id, query, skill, on_step)
             retrieved.messages = len(result.evidence)
             self._note(result)
@@ -234,13 +240,13 @@ class RecallService:
         self.meters.observe(catalog.RECALL_ROUNDS, limits.iterations)
         self.meters.count(catalog.RECALL_DROPPED, by=limits.dropped_arguments)
 
-    def _prepared(self, request: pb.RecallRequest, call: Call) -> tuple[str, RecallQuery, Skill]:
-        user_id = call.bound_user()
+    def _prepared(self, request: pb.RecallRequest, context: CallContext) -> tuple[str, RecallQuery, Skill]:
+        user_id = context.bound_user()
         dimension = self.spaces.now.embedder.dimension if self.spaces else None
         query = decode_recall(request, self.settings, self.budget, datetime.now(UTC), dimension)
         with _faults():
             skill = self.skills.load(query.skill)
-        return user_id, replace(query, budget=_within(query.budget, call.remaining_s())), skill
+        return user_id, replace(query, budget=_within(query.budget, context.remaining_s())), skill
 
     def _reply(self, result: RecallResult, *, include_trace: bool) -> pb.RecallResponse:
         return recall_reply(result, evidence_chars=self.budget.evidence_chars, include_trace=include_trace)

@@ -13,18 +13,19 @@ from typing import TypeVar
 from google.protobuf.message import Message as ProtoMessage
 from grpc.aio import AioRpcError, Metadata
 
-from nomemory.recall.tools.query_stub import QueryStub, Rpc, service_error
+from nomemory.recall.tools.query_stub import QueryStub, Rpc
+from nomemory.recall.tools.service_error import service_error
+from nomemory.server.api.call import CallContext
+from nomemory.server.api.grpc.status import grpc_status
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import fresh_ulid
-from nomemory.server.rpc.call import Call
 from nomemory.server.rpc.query_service import QueryService
-from nomemory.server.rpc.status import status_of
 from nomemory.spans.span import outgoing_metadata
 from nomemory.v1 import query_service_pb2 as pb
 
 _Request = TypeVar("_Request", bound=ProtoMessage)
 _Reply = TypeVar("_Reply", bound=ProtoMessage)
-_Method = Callable[[_Request, Call], Awaitable[bytes]]
+_Method = Callable[[_Request, CallContext], Awaitable[bytes]]
 
 
 class InProcessQuery:
@@ -48,7 +49,7 @@ class InProcessQuery:
 
 def _unary(method: _Method[_Request], reply_type: type[_Reply]) -> Callable[..., Awaitable[_Reply]]:
     async def call(request: _Request, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> _Reply:  # noqa: ASYNC109, ARG001 - the signature of a stub's method
-        own = Call(fresh_ulid(), asyncio.get_running_loop().time() + timeout)
+        own = CallContext(fresh_ulid(), asyncio.get_running_loop().time() + timeout)
         try:
             async with asyncio.timeout_at(own.deadline):
                 return reply_type.FromString(await method(request, own))
@@ -64,7 +65,7 @@ def _unary(method: _Method[_Request], reply_type: type[_Reply]) -> Callable[...,
 
 
 def _as_rpc_error(fault: Fault, request_id: str) -> AioRpcError:
-    status = status_of(fault, request_id)
+    status = grpc_status(fault, request_id)
     trailing = Metadata(*status.trailing_metadata)
     return AioRpcError(status.code, Metadata(), trailing, status.details)
 

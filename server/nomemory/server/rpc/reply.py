@@ -9,7 +9,6 @@ Highlights in a reply: their size, and their making.
 
 from __future__ import annotations
 
-import asyncio
 import struct
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -21,7 +20,7 @@ from nomemory.server.lexical.highlight import Extent, highlight
 from nomemory.server.lexical.query.tree import Query
 from nomemory.server.log.protocol import ConversationSummary
 from nomemory.server.message import LoggedMessage
-from nomemory.server.reads.nearest_messages import Ranked
+from nomemory.server.reads.ranked import Ranked
 from nomemory.server.reads.reply_budget import Beside, nothing_beside
 from nomemory.server.rpc.checker import Mask
 from nomemory.server.settings import Settings
@@ -122,8 +121,6 @@ _SPAN_BYTES = 14
 
 
 _CHAR_BYTES = 4
-_SHORT_CHARS = 1000
-"""Contents up to this length are highlighted within a few milliseconds. Longer ones take up to 0.1 s, in a thread."""
 
 
 def room(settings: Settings, snippet_chars: int | None) -> Beside:
@@ -143,29 +140,14 @@ def room(settings: Settings, snippet_chars: int | None) -> Beside:
     return beside
 
 
-async def highlights(items: Sequence[Ranked], query: Query, settings: Settings, snippet_chars: int | None) -> bytes:
-    """Return the bytes of a reply that has a highlight for each message; none if `snippet_chars` is None.
-
-    Other calls run in between. To encode the highlights of a large page all at once would hold them up.
-    """
-    if snippet_chars is None:
-        return b""
+def highlights(items: Sequence[Ranked], query: Query, settings: Settings, snippet_chars: int) -> bytes:
+    """Return the bytes of a reply that has a highlight for each message. A long message takes up to 0.1 s."""
     extent = Extent(settings.limits.highlight_max_chars, settings.limits.highlight_spans_max)
-    made, since_pause = list[bytes](), 0
-    for item in items:
-        content = message_pb2.ChatMessage.FromString(item.message.wire).content
-        if len(content) > _SHORT_CHARS:
-            made.append(await asyncio.to_thread(_highlight, item.message, content, query, snippet_chars, extent))
-            continue
-        made.append(_highlight(item.message, content, query, snippet_chars, extent))
-        since_pause += len(content)
-        if since_pause > _SHORT_CHARS:
-            await asyncio.sleep(0)
-            since_pause = 0
-    return b"".join(made)
+    return b"".join(_highlight(item.message, query, snippet_chars, extent) for item in items)
 
 
-def _highlight(message: LoggedMessage, content: str, query: Query, snippet_chars: int, extent: Extent) -> bytes:
+def _highlight(message: LoggedMessage, query: Query, snippet_chars: int, extent: Extent) -> bytes:
+    content = message_pb2.ChatMessage.FromString(message.wire).content
     found = highlight(content, query, snippet_chars, extent)
     start, end = found.snippet
     made = pb.Highlight(message_id=message.message_id, snippet_text=content[start:end], truncated=found.truncated)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from nomemory.server.admission.scheduler import ReadScheduler
-from nomemory.server.identity.access import FOR_EVERYBODY
+from nomemory.server.admission.read_admission import ReadAdmission
+from nomemory.server.api.call import CallContext
+from nomemory.server.api.service import ServedMethod
+from nomemory.server.identity.access import PUBLIC
 from nomemory.server.identity.caller import Scope
-from nomemory.server.rpc.call import Call, ServedMethod
-from nomemory.server.vector.space import ServingSpace
+from nomemory.server.vector.active_index import ServingSpace
 from nomemory.v1 import server_service_pb2 as pb
 
 
@@ -19,27 +20,29 @@ class ServerService:
 
     Attributes:
         info: what is the same for every caller, as long as the server runs.
-        scheduler: knows what is in hand; None where no reads are served.
+        reads: admits expensive reads; None where no reads are served.
         spaces: what is searched by meaning; None where that is another server's.
         skills: return the names of what recalls can be steered by.
     """
 
     info: pb.GetServerInfoResponse
-    scheduler: ReadScheduler | None = None
+    reads: ReadAdmission | None = None
     spaces: ServingSpace | None = None
     skills: Callable[[], Iterable[str]] = tuple
     full_name: str = "nomemory.v1.ServerService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
-        """Return the methods by their short names: the one needs nothing of its caller."""
-        return {"GetServerInfo": ServedMethod(FOR_EVERYBODY, self.get_server_info)}
+        """Return the methods by their short names: every authenticated caller may call it."""
+        return {"GetServerInfo": ServedMethod(PUBLIC, self.get_server_info)}
 
-    async def get_server_info(self, _request: pb.GetServerInfoRequest, call: Call) -> pb.GetServerInfoResponse:
+    async def get_server_info(
+        self, _request: pb.GetServerInfoRequest, context: CallContext
+    ) -> pb.GetServerInfoResponse:
         """Describe the server and the caller. How busy it is tells of all its users: no namespace learns it."""
-        caller = call.admission.caller
+        caller = context.caller
         described = pb.GetServerInfoResponse(
             caller=pb.CallerInfo(user_id=caller.user_id or "", scopes=sorted(caller.scopes)),
-            reads=self._load() if call.namespace is None else None,
+            reads=self._load() if context.namespace is None else None,
             skills=self.skills() if Scope.RECALL in caller.scopes else (),
         )
         described.MergeFrom(self.info)
@@ -50,7 +53,7 @@ class ServerService:
         return described
 
     def _load(self) -> pb.ReadLoad | None:
-        if self.scheduler is None:
+        if self.reads is None:
             return None
-        load = self.scheduler.load()
+        load = self.reads.load()
         return pb.ReadLoad(running=load.running, waiting=load.waiting, users=load.users, refused=load.refused)

@@ -55,12 +55,6 @@ class VectorSettings(SettingsGroup):
     )
     flush_s: Fixed[float] = 5.0
     """How often the embedded vector index is flushed to disk."""
-    shard_points: Fixed[int] = Field(300_000, ge=1000)
-    """Most vectors of a shard of the embedded vector index, on the average. When there are more it is spread over
-    more shards, each with a process and a part of the users, while it serves."""
-    pack_points: Fixed[int] = 20_000
-    """New vectors of a shard that are packed together, each user's beside each other: a packed one takes less
-    memory and time. The shard does not answer meanwhile, for half a second with 20,000."""
     timeout_s: float = Field(30.0, gt=0, description="How long the vector engine may take to answer.")
     probe_s: Fixed[float] = 5.0
     """How often a Qdrant server is asked whether it is there, and how long it may take to say so."""
@@ -159,7 +153,7 @@ class HybridSettings(SettingsGroup):
     cache_bytes: int = Field(
         64_000_000,
         ge=0,
-        description="About how many bytes of memory each process spends on what it has read of ranked messages.",
+        description="About how many bytes of memory the server spends on what it has read of ranked messages.",
     )
     without: Fixed[str] = ""
     """Steps of the ranking that are left out, parted by spaces, to measure what they are worth."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from nomemory.server.settings.group import Fixed, SettingsGroup, variables
+from nomemory.server.settings.group import Fixed, SettingsGroup
 
 
 class LimitSettings(SettingsGroup):
@@ -70,27 +70,16 @@ class LimitSettings(SettingsGroup):
 
 
 class AdmissionSettings(SettingsGroup):
-    """How the reads of many share a server. Each bound holds in each of its processes."""
+    """How many expensive reads a process takes in, and how many work at a time."""
 
-    model_config = variables("reads_")
-    heading: ClassVar[str] = "Admission of reads"
+    heading: ClassVar[str] = "Expensive reads"
 
-    running_max: int = Field(
-        2, ge=1, description="Expensive reads (searches, recalls, counts) that take turns at once."
+    expensive_read_concurrency: int = Field(
+        2, ge=1, description="Expensive reads (searches, scans, counts, exports) that work at a time; others wait."
     )
-    rest_s: Fixed[float] = 0.001
-    """How long the event loop is left to short calls after each 3 ms of expensive reads."""
-    rest_max_s: Fixed[float] = 0.02
-    """How much longer that is, at most, while calls keep coming."""
-    user_max: int = Field(32, ge=1, description="Expensive reads of one user in hand; more are refused.")
-    caller_max: int = Field(256, ge=1, description="The same of one caller: an API key, a certificate, a token.")
-    total_max: Fixed[int] = 1024
-    """The same of all."""
-    refusal_s: Fixed[float] = 1.0
-    """How long a refusal is held back: who does not wait is made to, without cost."""
-    refusals_max: Fixed[int] = 1000
-    """Most refusals that are held back; more are sent at once."""
-    embeddings_max: Fixed[int] = 0
-    """Query texts that are with the embedder at once. 0: 2 for `local`, 64 for others."""
-    vectors_max: Fixed[int] = 8
-    """Searches that are with the vector index at once."""
+    max_inflight_reads_per_user: int = Field(
+        32, ge=1, description="Expensive reads of one user that work or wait; more are refused."
+    )
+    max_inflight_reads_per_caller: int = Field(
+        256, ge=1, description="The same of one caller: an API key, a certificate, a token."
+    )

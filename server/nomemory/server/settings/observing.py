@@ -28,10 +28,6 @@ class MetricsSettings(SettingsGroup):
         description="Bearer token of whoever scrapes, at least 16 characters; good for `/metrics` alone. Unset: a "
         "server that checks credentials wants a key with the scope `admin`.",
     )
-    connections_max: Fixed[int] = 16
-    """Most connections at that port; further ones are closed."""
-    collect_s: Fixed[float] = 1.0
-    """How long the processes of a server may take to say what they counted."""
 
 
 class TracingSettings(SettingsGroup):

@@ -74,56 +74,15 @@ class HttpSettings(SettingsGroup):
         description="Whether the inspector is served, a page at `/inspect/` that reads (docs/inspector.md).",
         validation_alias="NOMEMORY_INSPECT",
     )
-    connections_max: Fixed[int] = 1024
-    """Most connections of a process over HTTP. Further ones take the place of those that have brought no
-    request, or are closed."""
-    head_max_bytes: Fixed[int] = 32_768
-    """Most bytes of a request before its body: its line and its headers."""
-    head_s: Fixed[float] = 10.0
-    """How long these may take to arrive, the TLS handshake included."""
-    pipelined_max: Fixed[int] = 16
-    """Most requests that a connection sends ahead of its answers."""
-    json_values_max: Fixed[int] = 100_000
-    """Most values in the JSON of a request, but for the numbers of plain arrays: its commas and brackets are
-    counted."""
-    json_numbers_max: Fixed[int] = 2_000_000
-    """Most numbers in plain arrays of the JSON of a request, such as embeddings."""
-    heartbeat_s: Fixed[float] = 15.0
-    """How long a stream of events may be silent before an empty comment is sent."""
     cors_origins: str = Field(
         "",
         description="Origins whose pages may call the server from a browser, such as `https://chat.example`, separated "
         "by spaces. `*`: any. Empty: none.",
     )
-    cors_max_age_s: Fixed[int] = 600
-    """How long a browser may remember that."""
-
-
-class WorkerSettings(SettingsGroup):
-    """The processes that answer calls (docs/operating.md)."""
-
-    model_config = variables("workers_")
-    heading: ClassVar[str] = "Several processes"
-
-    count: int = Field(
-        1,
-        ge=1,
-        le=64,
-        description="Processes that answer calls, over one data directory.",
-        validation_alias="NOMEMORY_WORKERS",
-    )
-    start_s: Fixed[float] = 10.0
-    """How long the start waits for all of them; those that are late join later."""
-    memory_bytes: Fixed[int] = 4 << 30
-    """Most memory of each of them but the first (pages of files not counted); beyond it the process is
-    replaced. 0: no bound."""
-    connection_s: Fixed[float] = 300.0
-    """Where there are several: age at which a connection is ended, without hurting calls, so that clients
-    spread over them again."""
 
 
 class ProcessSettings(SettingsGroup):
-    """How a server watches its other processes (docs/operating.md)."""
+    """How a server watches its worker processes (docs/operating.md)."""
 
     model_config = variables("process_")
     heading: ClassVar[str] = "Watching processes"
@@ -142,58 +101,20 @@ class ProcessSettings(SettingsGroup):
     )
 
 
-_MIB = 1024 * 1024
-
-
 class ConnectionSettings(SettingsGroup):
-    """What clients may hold of one process."""
+    """Connections of clients."""
 
-    heading: ClassVar[str] = "Connections and what is on its way"
+    heading: ClassVar[str] = "Connections"
 
-    connections_max: int = Field(4096, ge=1, description="Most connections of a process; further ones are closed.")
-    connection_streams_max: Fixed[int] = 100
-    """Most calls of a connection at once. A client keeps further ones until others have ended."""
+    connections_max: int = Field(
+        4096,
+        ge=1,
+        description="Maximum connections over gRPC, fewer where the limit on open files is lower. Further ones are "
+        "closed.",
+    )
     connection_idle_s: float = Field(
         600.0, ge=1, le=86_400, description="How long a connection without a call stays open. Clients open another."
     )
-    connection_handshake_s: Fixed[float] = 10.0
-    """How long a new connection may take until it speaks HTTP/2."""
-    connection_age_s: Fixed[float] = 900.0
-    """Age at which a connection of gRPC is ended. Calls on it go on, and clients open another."""
-    connection_grace_s: Fixed[float] = 3600.0
-    """How long they may; then it is closed, read or unread."""
-    keepalive_s: Fixed[float] = 60.0
-    """How long a connection may be silent before it is asked for a sign of life."""
-    client_ping_s: Fixed[float] = 5.0
-    """How often a client may ask for a sign of life, calls or none; more often ends it."""
-    keepalive_timeout_s: Fixed[float] = 20.0
-    """How long that sign may take."""
-    calls_max: Fixed[int] = 2000
-    """Most calls of a process at once that are being answered."""
-    arriving_max: Fixed[int] = 1000
-    """Most requests at once that have not arrived whole."""
-    reading_max: Fixed[int] = 64
-    """How many of those are read at once; the others wait with their clients."""
-    reading_s: Fixed[float] = 0.05
-    """Where others have waited so long, and nothing was read whole, half of those that are read give way."""
-    requests_max_bytes: Fixed[int] = 256 * _MIB
-    """Most bytes of requests in hand of a process: of those that are being answered, and of bodies over HTTP that come.
-    Those of 64 KiB and less do not count."""
-    uploads_max: Fixed[int] = 32
-    """Most ImportMessages of a process at once."""
-    upload_idle_s: Fixed[float] = 30.0
-    """How long an import may send nothing; then it is given up where others need its place."""
-    watches_max: Fixed[int] = 1000
-    """Most callers at once who watch the server's health."""
-    unread_connection_max_bytes: Fixed[int] = 64 * _MIB
-    """Most bytes of replies that the client of one connection has not taken yet. Each takes about two bytes of
-    memory."""
-    unread_max_bytes: Fixed[int] = 256 * _MIB
-    """The same for all connections of a process."""
-    unread_s: Fixed[float] = 5.0
-    """How long a client may leave an answer over HTTP unread; then its connection is closed."""
-    retry_s: Fixed[float] = 1.0
-    """When a client may try again that is refused because there is too much. It is told so."""
 
 
 class TimingSettings(SettingsGroup):
@@ -202,8 +123,6 @@ class TimingSettings(SettingsGroup):
     heading: ClassVar[str] = "Time"
 
     deadline_default_s: float = Field(30.0, gt=0, description="Deadline where a client sets none.")
-    deadline_import_s: Fixed[float] = 3600.0
-    """The same, for ImportMessages and ExportMessages."""
     drain_s: float = Field(5.0, ge=0, description="How long calls in flight may finish after SIGTERM.")
     cursor_lifetime_s: Fixed[float] = 86_400.0
     """How long a cursor can be used."""

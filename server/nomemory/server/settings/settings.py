@@ -28,7 +28,6 @@ class Settings(BaseModel):
     metrics: observing.MetricsSettings
     tracing: observing.TracingSettings
     identity: IdentitySettings
-    workers: serving.WorkerSettings
     processes: serving.ProcessSettings
     connections: serving.ConnectionSettings
     limits: LimitSettings

@@ -27,7 +27,7 @@ class PostgresSettings(SettingsGroup):
     model_config = variables("postgres_")
     heading: ClassVar[str] = "PostgreSQL, with `NOMEMORY_LOG`"
 
-    pool_max: int = Field(10, ge=1, description="Most connections that each process reads through.")
+    pool_max: int = Field(10, ge=1, description="Most connections that the server reads through.")
     writers: int = Field(
         2,
         ge=1,

@@ -32,12 +32,11 @@ class TracingSettingsError(CannotStartError):
     """The settings do not describe where spans go, or would show secrets to others; the text says what to set."""
 
 
-def start_tracing(settings: Settings, process: str, stack: AsyncExitStack) -> CallTracer | None:
+def start_tracing(settings: Settings, stack: AsyncExitStack) -> CallTracer | None:
     """Record the spans of this process and send them from now on; the stack sends the last ones.
 
     Args:
         settings: of the server.
-        process: what this process is called in traces.
         stack: ends it.
 
     Returns:
@@ -60,7 +59,6 @@ def start_tracing(settings: Settings, process: str, stack: AsyncExitStack) -> Ca
         "service.name": settings.tracing.service,
         "service.version": __version__,
         "process.pid": os.getpid(),
-        "nomemory.process": process,
     }
     provider = TracerProvider(_sampler(settings), Resource(named), shutdown_on_exit=False)
     batches = BatchSpanProcessor(

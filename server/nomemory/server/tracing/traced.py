@@ -38,7 +38,7 @@ _READS: Final = (
     "around",
     "surroundings",
 )
-_WORDS: Final = ("weigh", "search", "total", "postings")
+_WORDS: Final = ("freeze", "search", "total", "postings")
 _VECTORS: Final = ("search", "vectors")
 
 

@@ -1,31 +1,35 @@
-"""Makes the vector index of the settings."""
+"""Create the vector index of the settings."""
 
 from __future__ import annotations
 
-from functools import partial
+import shutil
 from pathlib import Path
 
 from nomemory.server.cannot_start import need_extra
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.processes.watch import WatchPolicy
+from nomemory.server.processes.watchdog import WatchPolicy
 from nomemory.server.settings import Settings
-from nomemory.server.vector.collection import Collection, QdrantLayout, collection_of, is_begun
+from nomemory.server.structured_logs import get_logger
+from nomemory.server.vector.collection import Collection, collection_of
+from nomemory.server.vector.collection_state import has_points
 from nomemory.server.vector.edge.index import EdgeIndex
-from nomemory.server.vector.edge.shards import EdgeShards
 from nomemory.server.vector.protocol import VectorIndex
+from nomemory.server.vector.qdrant.sharding import QdrantSharding
+
+_log = get_logger("vectors")
 
 
 def choose_vector_index(
     settings: Settings, vectors: Path, embedder: Embedder, policy: WatchPolicy | None = None, *, log_id: str = ""
 ) -> VectorIndex:
-    """Make the index for an embedder's vectors. Nothing is started or sent yet.
+    """Create the index for an embedder's vectors. Nothing is started or sent yet.
 
     Args:
         settings: which engine.
         vectors: the directory of all collections.
-        embedder: whose vectors.
-        policy: how a process of its own is watched.
-        log_id: the log that it is filled from. On a server it has to be the only one.
+        embedder: the model of the vectors.
+        policy: how a worker process is watched.
+        log_id: the message log that fills the index. A collection on a server is filled from one log only.
 
     Raises:
         ExtraMissingError: the client of a Qdrant server is not installed.
@@ -36,15 +40,19 @@ def choose_vector_index(
     return _on_server(settings.vector.qdrant_url, settings, collection, embedder.dimension, log_id)
 
 
-def _embedded(settings: Settings, collection: Collection, dimension: int, policy: WatchPolicy | None) -> EdgeShards:
-    open_shard = partial(
-        EdgeIndex,
-        dimension=dimension,
-        timeout_s=settings.vector.timeout_s,
-        policy=policy,
-        pack_points=settings.vector.pack_points,
-    )
-    return EdgeShards(collection.shard, dimension, open_shard, settings.server.free_bytes_min)
+def _embedded(settings: Settings, collection: Collection, dimension: int, policy: WatchPolicy | None) -> EdgeIndex:
+    _delete_former_layout(collection)
+    timeout_s, min_free_bytes = settings.vector.timeout_s, settings.server.free_bytes_min
+    return EdgeIndex(collection.shard, dimension, timeout_s, policy, min_free_bytes=min_free_bytes)
+
+
+def _delete_former_layout(collection: Collection) -> None:
+    """Delete the files of earlier versions. The index is then rebuilt from the message log."""
+    former = list(collection.directory.glob("shard*"))
+    if former:
+        _log.warning("the vector index has a former layout and is rebuilt", collection=collection.name)
+    for path in former:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _on_server(url: str, settings: Settings, collection: Collection, dimension: int, log_id: str) -> VectorIndex:
@@ -58,9 +66,9 @@ def _on_server(url: str, settings: Settings, collection: Collection, dimension: 
         client,
         collection.name,
         dimension,
-        QdrantLayout.of(settings),
+        QdrantSharding.of(settings),
         timeout_s=vector.timeout_s,
         probe_s=vector.probe_s,
-        is_new=settings.server.log is None and not is_begun(collection.backlog),
+        is_new=settings.server.log is None and not has_points(collection.backlog),
         log_id=log_id,
     )

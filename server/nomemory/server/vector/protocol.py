@@ -1,4 +1,4 @@
-"""The vector index as the rest of the server sees it."""
+"""Interface of the vector index, which every engine implements."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from nomemory.server.message import Filter, Role
 
 @dataclass(frozen=True, slots=True)
 class VectorPoint:
-    """One part of one version of a message. Its id is derived from user, message and part.
+    """The vector of one part of one version of a message. Its id is derived from user, message and part.
 
-    `marks` are those of the entries of its metadata.
+    `marks` are digests of the entries of the message's metadata.
     """
 
     user_id: str
@@ -31,7 +31,10 @@ class VectorPoint:
 
 
 class VectorHit(NamedTuple):
-    """A version of a message, at its best part. `sequence` resolves in the log, or is gone there."""
+    """A version of a message with the score of its best part.
+
+    The message log may no longer have the version of this sequence.
+    """
 
     score: float
     ts_us: int
@@ -40,11 +43,11 @@ class VectorHit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredPoints:
-    """What is stored of some users.
+    """The points of some users.
 
     Attributes:
         by_user: for each user the number of sound points by the sequence of their version.
-        unsound: how many of all points cannot be used.
+        unsound: the number of points that cannot be used.
     """
 
     by_user: list[Counter[int]]
@@ -52,96 +55,92 @@ class StoredPoints:
 
 
 class NoRoomError(Exception):
-    """There is no room, on the disk or in memory, for what was asked. The text says what is missing."""
+    """The disk or the memory is too small for an operation. The text says how much is missing."""
 
 
 class VectorSearch(Protocol):
-    """What reads need of a vector index, in whichever process it is."""
+    """The read operations of a vector index.
 
-    async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
-        """Return the nearest messages by score and `ts` descending, each once, at its best part.
+    Raises (any method): Fault INDEX_UNAVAILABLE, the engine does not answer.
+    """
 
-        At least `limit` if there are as many; hits of equal score are never cut apart, so there may be more.
+    async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
+        """Return the nearest messages by score and `ts` descending.
 
-        Raises:
-            Fault: INDEX_UNAVAILABLE if the engine does not answer.
+        Returns at least `limit` messages if there are as many. Ties at the limit are kept whole, so there may be more.
         """
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the stored vector of each message's first part; messages without one are not in the answer.
-
-        Raises:
-            Fault: INDEX_UNAVAILABLE if the engine does not answer.
-        """
+        """Return the stored vector of each message's first part. Messages without one are left out."""
 
 
 MessageKey = tuple[str, str]
-"""A user's id, and the id of a message of theirs."""
+"""User id and message id."""
 
 
 class VectorIndex(VectorSearch, Protocol):
-    """Nearest neighbours within one user, exactly, by cosine. All methods run on the event loop.
+    """Exact nearest neighbours by cosine within one user. All methods run on the event loop.
 
-    Raises (any method): Fault INDEX_UNAVAILABLE if the engine does not answer.
+    Raises (any method): Fault INDEX_UNAVAILABLE, the engine does not answer.
     """
 
     async def upsert(self, points: Sequence[VectorPoint]) -> None:
-        """Store points; a point with the same user, message and part is overwritten."""
+        """Store points. A point with the same user, message and part is overwritten."""
 
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
         """Remove the points of a message from a part on."""
 
-    async def exceeding(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
-        """Return which messages may have more points than so many each: those from which something is to be removed."""
+    async def with_surplus_points(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
+        """Return the messages that may have more points than so many each, so that some have to be removed."""
 
-    async def stored(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
-        """Return the vectors that are stored of a version of a message, of its parts from the first on."""
+    async def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
+        """Return the stored vectors of a version of a message, part by part from the first one."""
 
     async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
         """Remove the points of versions of a user's messages."""
 
     async def users(self) -> set[str]:
-        """Return the users of whom there are points; perhaps some more, of whom there were."""
+        """Return the users who have points, and perhaps some who had."""
 
     async def flush(self) -> None:
         """Make everything that was stored survive a power cut."""
 
-    async def wipe_removed(self) -> None:
-        """Take what was removed by now out of the engine's files.
+    async def erase_deleted(self) -> None:
+        """Erase the content of removed points from the engine's files.
 
-        What is in another program's hands stays there until that wipes it out.
+        On a Qdrant server the content stays until the server optimises its segments.
 
         Raises:
-            NoRoomError: there is no room to do it now. The index is as it was.
+            NoRoomError: there is no space for it now. The index is unchanged.
         """
 
     async def count(self) -> int:
         """Count the points."""
 
     async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
-        """Read what is stored of users, in the way of a search, so that what is counted is also found.
+        """Read the points of users by the condition of a search, so that every point counted is also found.
 
         Args:
-            user_ids: whose.
-            with_vectors: whether a point has to have a sound vector, too.
+            user_ids: the users.
+            with_vectors: also check that vectors are sound.
         """
 
-    async def give_up(self) -> None:
-        """Begin with an empty index, because what is stored is damaged beyond repair."""
+    async def reset(self) -> None:
+        """Start over with an empty index, because the stored one is damaged beyond repair."""
 
     async def drop(self, collection: str) -> None:
-        """Delete another collection on the engine's server, if it has one. Files are none of its business."""
+        """Delete another collection on the engine's server. An embedded engine does nothing."""
 
     async def probe(self) -> None:
         """Return if the engine answers.
 
         Raises:
-            ForeignCollectionError: what it has is filled from another log.
+            ForeignCollectionError: the collection is filled from another message log.
         """
 
     @property
     def suspect(self) -> asyncio.Event:
-        """Set when points may have been lost: the engine failed, or was away. Whoever looks into it clears it."""
+        """Set when points may have been lost: the engine failed or was away. Cleared by whoever checks the index."""
 
     async def close(self) -> None:
         """Close the engine."""

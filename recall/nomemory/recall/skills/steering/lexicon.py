@@ -13,8 +13,8 @@ import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.recall.skills.steering.outline import Entry, Unreadable, listed
 from nomemory.text.normalisation import plain
+from nomemory.text.stems import stem
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
-from nomemory.text.terms import stem
 
 EXPANSIONS_MAX: Final = 16
 """Terms that one sentence may bring."""

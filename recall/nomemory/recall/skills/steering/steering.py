@@ -17,7 +17,8 @@ from nomemory.recall.skills.steering.template import Template, read_templates
 from nomemory.text.analysis import streams
 from nomemory.text.question_reading import QuestionReading
 from nomemory.text.question_words import without_asking_words
-from nomemory.text.time_expressions import ANY_TIME, TimeRange, last_days
+from nomemory.text.time_expressions import last_days
+from nomemory.text.time_range import ANY_TIME, TimeRange
 
 LEXICON_FILE: Final = "references/lexicon.md"
 _NOTES_MAX: Final = 8

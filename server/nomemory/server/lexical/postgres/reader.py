@@ -11,12 +11,13 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from nomemory.server.faults import index_unavailable
-from nomemory.server.lexical.postgres.condition import Statement
-from nomemory.server.lexical.postgres.counts import counting, posting, weighing
-from nomemory.server.lexical.postgres.search import PostgresSearch
-from nomemory.server.lexical.protocol import LexicalHit, Posting, Weighing, WordSearch
+from nomemory.server.lexical.idf import query_weights
+from nomemory.server.lexical.postgres.conditions import Statement
+from nomemory.server.lexical.postgres.search import nth_newest_statement, search_statement
+from nomemory.server.lexical.postgres.term_counts import count_statement, frequencies_statement, postings_statement
+from nomemory.server.lexical.protocol import FrozenRanking, LexicalHit, LexicalSearch, Posting
 from nomemory.server.lexical.query.tree import Query
-from nomemory.server.lexical.rarity import weights_of
+from nomemory.server.lexical.window import WINDOW, RankingWindow, count_window_terms, exceeds_window
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.position import bucket_of
@@ -27,18 +28,20 @@ if TYPE_CHECKING:
     import asyncpg
 
 _SIZES_KEPT: Final = 16_384
-"""Users of whom is remembered about how many messages they have: it decides how a search goes, not what it finds."""
+"""Number of users whose approximate number of messages is cached: it decides how a search runs, not what it finds."""
 
 _SEQUENCE: Final = "SELECT latest_sequence FROM users WHERE bucket = $1 AND user_id = $2"
 
 
 class PostgresLexicalIndex:
-    """Implements LexicalIndex over the tables of a log in PostgreSQL. Each call is one round trip.
+    """Implements LexicalIndex over the tables of a log in PostgreSQL.
+
+    Each call is one round trip; `freeze` is two where more messages match than a window holds.
 
     Args:
         pool: connections to it, which the index does not close.
-        lifetimes: what has expired is not found.
-        damage: told of what is found to be damaged.
+        lifetimes: which messages have expired; they are not found.
+        damage: told of damaged messages.
     """
 
     lags: Final = False
@@ -54,50 +57,57 @@ class PostgresLexicalIndex:
         rows = await self._fetch(Statement(_SEQUENCE, (bucket_of(user_id), user_id)))
         return int(rows[0][0]) if rows else 0
 
-    async def weigh(self, user_id: str, query: Query) -> Weighing:
-        """Return the latest sequence and the weights, as of one moment."""
-        ((sequence, messages, counts, borne),) = await self._fetch(weighing(user_id, query))
+    async def freeze(self, user_id: str, query: Query, message_filter: Filter) -> FrozenRanking:
+        """Return the latest sequence, the weights and the window of a query."""
+        ((sequence, messages, frequencies, boosted),) = await self._fetch(frequencies_statement(user_id, query))
         self._sizes[user_id] = messages
-        return Weighing(sequence, weights_of(query, messages, counts, borne))
+        ranking = FrozenRanking(sequence, query_weights(query, messages, frequencies, boosted))
+        if not exceeds_window(query, frequencies, messages):
+            return ranking
+        rows = await self._fetch(nth_newest_statement(user_id, message_filter, WINDOW))
+        terms = count_window_terms(query, ranking.weights, frequencies)
+        return ranking._replace(window=RankingWindow(terms, rows[0][0])) if rows else ranking
 
-    async def search(self, asked: WordSearch) -> list[LexicalHit]:
-        """Return the best versions with `sequence <= pinned`, with their messages.
+    async def search(self, search: LexicalSearch) -> list[LexicalHit]:
+        """Return the best hits from `search.start` on, with their messages.
 
         Raises:
             Fault: INDEX_UNAVAILABLE, or STORAGE_UNAVAILABLE if one of the messages is damaged.
         """
-        if asked.limit < 1:
+        if search.limit < 1:
             return []
-        user_id = asked.user_id
-        statement = PostgresSearch(asked, self._lifetimes, self._sizes.get(user_id)).statement()
+        user_id = search.user_id
+        statement = search_statement(search, self._lifetimes, self._sizes.get(user_id))
         if statement is None:
             return []
         rows = await self._fetch(statement)
-        found = self._damage.sound_messages(
+        messages = self._damage.sound_messages(
             user_id,
             [
-                (user_id, message_id, ts_us, wire, sequence, crc, taker)
-                for _, ts_us, sequence, message_id, wire, crc, taker in rows
+                (user_id, message_id, ts_us, wire, sequence, crc, retracted_by)
+                for _, ts_us, sequence, message_id, wire, crc, retracted_by in rows
             ],
         )
         hits = [
             LexicalHit(score, message.ts_us, message.sequence, message)
-            for (score, *_), message in zip(rows, found, strict=True)
+            for (score, *_), message in zip(rows, messages, strict=True)
         ]
         hits.sort(key=lambda hit: (hit.score, hit.ts_us), reverse=True)
         return hits
 
-    async def total(self, user_id: str, narrowed: Filter) -> int:
+    async def total(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages of a user that a filter admits."""
-        rows = await self._fetch(counting(user_id, narrowed))
+        rows = await self._fetch(count_statement(user_id, message_filter))
         return int(rows[0][0])
 
-    async def postings(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
-        """Return where terms stand, all of them in one round trip."""
+    async def postings(
+        self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
+    ) -> list[Posting]:
+        """Return the postings of all terms in one round trip."""
         if not terms:
             return []
-        rows = await self._fetch(posting(user_id, terms, narrowed, most))
-        return [Posting(int(number), _sequences(number, sequences, most)) for number, sequences in rows]
+        rows = await self._fetch(postings_statement(user_id, terms, message_filter, max_sequences))
+        return [Posting(int(count), _sequences(count, sequences, max_sequences)) for count, sequences in rows]
 
     async def refresh(self) -> None:
         """Do nothing: the view never lags."""
@@ -121,5 +131,5 @@ def _answering() -> Iterator[None]:
         raise index_unavailable("the lexical index cannot be read", cause, RETRY_AFTER_S) from error
 
 
-def _sequences(number: int, sequences: Sequence[int] | None, most: int) -> NDArray[np.int64]:
-    return np.array(sequences if sequences and number <= most else (), dtype=np.int64)
+def _sequences(count: int, sequences: Sequence[int] | None, max_sequences: int) -> NDArray[np.int64]:
+    return np.array(sequences if sequences and count <= max_sequences else (), dtype=np.int64)

@@ -15,8 +15,8 @@ _TOKENS_PER_TERM = 8
 VERSION = 2
 """Version of the parser. Raise it when a text gets other leaves or weights: older cursors then no longer fit."""
 
-_ASIDE = 1 / 8
-"""Weight of a leaf outside the sentences that ask."""
+_DOWNWEIGHT = 1 / 8
+"""Weight factor of a leaf outside the sentences that ask."""
 
 
 class Stream(Enum):
@@ -59,10 +59,10 @@ EVERYTHING = AllOf()
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
-    """A message said by somebody with one of these terms in their name; without names, by the user.
+class SpeakerBoost:
+    """Raises the score of messages whose sender has one of these terms in their name; without names, of the user's.
 
-    Signs rank what matches, and never match.
+    A boost never matches a message by itself.
     """
 
     names: tuple[str, ...] = ()
@@ -70,28 +70,29 @@ class Sign:
 
 @dataclass(frozen=True)
 class Query:
-    """A parsed query. A match scores by the weights of its leaves and signs that are found in it.
+    """A parsed query. A match scores the sum of the weights of the leaves and boosts that it has.
 
     Attributes:
-        root: what has to be found.
-        aside: leaves that stand beside what is asked, and count less.
-        signs: what else ranks; of several only the first that some message of the user bears.
-        by_form: whether the form of a message ranks too: it does where a text is words and phrases side by side.
+        root: the condition that a message has to match.
+        downweighted: leaves that stand beside the question, and count less.
+        boosts: speaker boosts; only the first one that applies to some message of the user counts.
+        by_class: whether the score is multiplied by the weight of the message's class: it is where a text is words and
+            phrases side by side.
     """
 
     root: Node = EVERYTHING
-    aside: frozenset[Leaf] = frozenset()
-    signs: tuple[Sign, ...] = ()
-    by_form: bool = False
+    downweighted: frozenset[Leaf] = frozenset()
+    boosts: tuple[SpeakerBoost, ...] = ()
+    by_class: bool = False
 
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
         """The leaves that score, each once, in the order of the text."""
         return tuple(dict.fromkeys(_scoring(self.root)))
 
-    def share(self, leaf: Leaf) -> float:
-        """Return what a leaf counts of its rarity."""
-        return _ASIDE if leaf in self.aside else 1.0
+    def factor(self, leaf: Leaf) -> float:
+        """Return the factor by which the IDF of a leaf is multiplied."""
+        return _DOWNWEIGHT if leaf in self.downweighted else 1.0
 
     @property
     def is_empty(self) -> bool:
@@ -105,7 +106,7 @@ class Query:
 
     @cached_property
     def is_union(self) -> bool:
-        """Whether every message with a leaf matches. One that only bears a sign does not."""
+        """Whether every message with a leaf matches, and no other."""
         return self.root == any_of(self.leaves)
 
 
@@ -135,6 +136,17 @@ def any_of(parts: Iterable[Node]) -> Node:
     for part in parts:
         flat |= dict.fromkeys(part.parts if isinstance(part, AnyOf) else (part,))
     return next(iter(flat)) if len(flat) == 1 else AnyOf(tuple(flat))
+
+
+def requires_leaf(node: Node) -> bool:
+    """Return whether every match has one of the node's leaves: a node that only negates may match any message."""
+    match node:
+        case Leaf():
+            return True
+        case AllOf(wanted):
+            return any(map(requires_leaf, wanted))
+        case AnyOf(parts):
+            return all(map(requires_leaf, parts))
 
 
 def count_terms(node: Node) -> int:

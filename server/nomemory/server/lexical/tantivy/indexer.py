@@ -17,13 +17,12 @@ import orjson
 import tantivy
 
 from nomemory.server import wire
-from nomemory.server.lexical.form import form_of
+from nomemory.server.lexical.message_class import message_class
 from nomemory.server.lexical.tantivy.indexer_calls import Follow
-from nomemory.server.lexical.tantivy.query import worth_of
 from nomemory.server.lexical.tantivy.schema import (
     CHECKPOINT,
+    MESSAGE_CLASS,
     METADATA,
-    WORTH,
     checkpoint_document,
     discard_former,
     open_index,
@@ -69,16 +68,14 @@ class TantivyLexicalWriter:
     def add(self, sequence: int, message: Message) -> None:
         """Add a version of a message."""
         tokens, terms = streams(message.content)
-        form = form_of(message.content, len(terms))
         fields = {
-            WORTH: worth_of(form),
             "user": message.user_id,
             "conversation": message.conversation_id,
             METADATA: list(marks_of(message.metadata.items())),
             "chars": " ".join(tokens),
             "terms": " ".join(terms),
             "speaker": _speaker(message.name),
-            "form": form,
+            MESSAGE_CLASS: message_class(message.content, len(terms)),
             "role": int(message.role),
             "ts": message.ts_us,
             "seq": sequence,

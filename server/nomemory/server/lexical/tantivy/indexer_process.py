@@ -6,9 +6,9 @@ import asyncio
 
 from nomemory.server.lexical.tantivy.indexer_calls import FAILURES_BY_NAME, Follow, ReadLog, WipeRemoved
 from nomemory.server.processes.child_process import ChildProcess
-from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
-from nomemory.server.processes.launch import Launch
-from nomemory.server.processes.watch import WatchPolicy
+from nomemory.server.processes.ipc_connection import CallFailedError, PipeClosedError, PipeConnection
+from nomemory.server.processes.spawn import Launch
+from nomemory.server.processes.watchdog import WatchPolicy
 from nomemory.server.standing_faults import LEXICAL_INDEXER
 
 _MODULE = "nomemory.server.lexical.tantivy.indexer_worker"
@@ -86,7 +86,7 @@ class LexicalIndexerProcess:
         if self._child is not None:
             self._child.pipe.close()
 
-    async def _note(self, applied: int) -> None:
+    def _note(self, applied: int) -> None:
         self._applied = applied
 
     async def _pass_on_wakes(self, pipe: PipeConnection) -> None:

@@ -15,7 +15,7 @@ from functools import partial
 from nomemory.server.lexical.tantivy.indexer import LexicalIndexer
 from nomemory.server.lexical.tantivy.indexer_calls import EXPECTED_FAILURES, WipeRemoved, failure_name
 from nomemory.server.logs import configure_logs
-from nomemory.server.processes.worker_pipe import WorkerPipe
+from nomemory.server.processes.ipc_worker import WorkerPipe
 from nomemory.server.structured_logs import get_logger
 
 _NICENESS = 5

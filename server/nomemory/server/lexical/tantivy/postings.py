@@ -1,4 +1,4 @@
-"""Where terms stand in a user's messages: many are looked up in one pass, and told apart by their scores."""
+"""Postings of terms within one user: many terms are looked up in one pass, each with a bit of the score."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import tantivy
 from numpy.typing import NDArray
 
 from nomemory.server.lexical.protocol import Posting
-from nomemory.server.lexical.tantivy.query import TERMS, all_of, of_marks, of_term, unscored
+from nomemory.server.lexical.tantivy.queries import TERMS, all_of, marks_query, term_query, unscored
 
-_AT_ONCE: Final = 24
-"""Terms in one pass. Each scores a power of two, and 32 bits of the engine's hold such a sum exactly."""
+_TERMS_PER_PASS: Final = 24
+"""Number of terms in one pass. Each scores a power of two, and 32 bits of the engine's hold such a sum exactly."""
 
 _RARE: Final = 1000
-"""A term in no more messages, of all users, is walked through as a whole: to look into a user's costs more."""
+"""A term in no more messages, of all users, is read as a whole: to seek within one user's messages costs more."""
 
 _FEW: Final = 1024
-"""Of a user with no more messages common terms are looked up in one pass, too: it finds no more than these."""
+"""Number of a user's messages up to which common terms are looked up in one pass, too: it finds no more than these."""
 
-_NOWHERE: Final = np.array([], dtype=np.int64)
+_NO_SEQUENCES: Final = np.array([], dtype=np.int64)
 
 
-class _Pass(NamedTuple):
-    """What a pass found: for each message a number, whose bits say which of the terms stand there."""
+class _LookupPass(NamedTuple):
+    """The matches of one pass: bit n of a message's marks says whether it has term n."""
 
     terms: Sequence[str]
     marks: NDArray[np.int64]
@@ -38,80 +38,81 @@ class TermLookup:
 
     Args:
         searcher: the view.
-        mine: what a message has to match: it is the user's, and a filter admits it.
-        messages: how many messages the user has in this view.
+        conditions: select the messages: those of a user that a filter admits.
+        messages: number of the user's messages in this view.
     """
 
-    def __init__(self, searcher: tantivy.Searcher, mine: Sequence[tantivy.Query], messages: int) -> None:
+    def __init__(self, searcher: tantivy.Searcher, conditions: Sequence[tantivy.Query], messages: int) -> None:
         self._searcher = searcher
-        self._mine = mine
+        self._conditions = conditions
         self._messages = messages
 
-    def postings(self, terms: Sequence[str], most: int) -> dict[str, Posting]:
-        """Return where each term stands; the versions only where they are at most `most`."""
-        in_all = {term: self._searcher.doc_freq(TERMS, term) for term in terms}
-        rare = {term: number for term, number in in_all.items() if number <= _RARE}
+    def postings(self, terms: Sequence[str], max_sequences: int) -> dict[str, Posting]:
+        """Return the posting of each term, without the sequences of terms in more than `max_sequences` messages."""
+        frequencies = {term: self._searcher.doc_freq(TERMS, term) for term in terms}  # of all users
+        rare = {term: frequency for term, frequency in frequencies.items() if frequency <= _RARE}
         common = [term for term in terms if term not in rare]
-        passes = [self._rare(some, sum(map(rare.__getitem__, some))) for some in _parted(list(rare))]
+        passes = [self._rare(group, sum(map(rare.__getitem__, group))) for group in _grouped(list(rare))]
         if self._messages <= _FEW:
-            return self._told_apart([*passes, *map(self._common, _parted(common))], most)
-        alone = {term: self._alone(term, most) for term in common}
-        passes += [one for one in alone.values() if isinstance(one, _Pass)]
-        many = {term: one for term, one in alone.items() if isinstance(one, Posting)}
-        return self._told_apart(passes, most) | many
+            return self._split([*passes, *map(self._common, _grouped(common))], max_sequences)
+        alone = {term: self._alone(term, max_sequences) for term in common}
+        passes += [lookup for lookup in alone.values() if isinstance(lookup, _LookupPass)]
+        frequent = {term: lookup for term, lookup in alone.items() if isinstance(lookup, Posting)}
+        return self._split(passes, max_sequences) | frequent
 
-    def _rare(self, terms: Sequence[str], likely: int) -> _Pass:
+    def _rare(self, terms: Sequence[str], expected: int) -> _LookupPass:
         """Look up terms that stand in about so many messages of all users together."""
-        return self._marked(terms, all_of([*self._mine, of_marks(list(map(of_term, terms)))]), likely)
+        return self._marked(terms, all_of([*self._conditions, marks_query(list(map(term_query, terms)))]), expected)
 
-    def _common(self, terms: Sequence[str]) -> _Pass:
+    def _common(self, terms: Sequence[str]) -> _LookupPass:
         """Look up terms of a user with few messages."""
-        return self._marked(terms, of_marks([all_of([*self._mine, of_term(term)]) for term in terms]), self._messages)
+        queries = [all_of([*self._conditions, term_query(term)]) for term in terms]
+        return self._marked(terms, marks_query(queries), self._messages)
 
-    def _alone(self, term: str, most: int) -> _Pass | Posting:
+    def _alone(self, term: str, max_sequences: int) -> _LookupPass | Posting:
         """Look up one term of a user with many messages."""
-        found = self._searcher.search(unscored(all_of([*self._mine, of_term(term)])), limit=most)
-        count = int(found.count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
-        if count > most:
-            return Posting(count, _NOWHERE)
-        return _Pass([term], np.ones(count, dtype=np.int64), [address for _, address in found.hits])
+        result = self._searcher.search(unscored(all_of([*self._conditions, term_query(term)])), limit=max_sequences)
+        count = int(result.count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
+        if count > max_sequences:
+            return Posting(count, _NO_SEQUENCES)
+        return _LookupPass([term], np.ones(count, dtype=np.int64), [address for _, address in result.hits])
 
-    def _marked(self, terms: Sequence[str], query: tantivy.Query, likely: int) -> _Pass:
-        limit = max(1, min(likely, self._messages))
+    def _marked(self, terms: Sequence[str], query: tantivy.Query, expected: int) -> _LookupPass:
+        limit = max(1, min(expected, self._messages))
         hits = self._searcher.search(query, limit=limit, count=False).hits
-        if len(hits) == limit < self._messages:  # there may be more than were thought
+        if len(hits) == limit < self._messages:  # there may be more than expected
             hits = self._searcher.search(query, limit=self._messages, count=False).hits
         marks = np.array([score for score, _ in hits]).astype(np.int64)
-        return _Pass(terms, marks, [address for _, address in hits])
+        return _LookupPass(terms, marks, [address for _, address in hits])
 
-    def _told_apart(self, passes: Sequence[_Pass], most: int) -> dict[str, Posting]:
-        """Read the versions that all passes found at once: it costs as much for one as for many."""
-        addresses = list(chain.from_iterable(one.addresses for one in passes))
+    def _split(self, passes: Sequence[_LookupPass], max_sequences: int) -> dict[str, Posting]:
+        """Read the sequences of all passes at once, which costs as much for one as for many."""
+        addresses = list(chain.from_iterable(lookup.addresses for lookup in passes))
         sequences = np.array(self._searcher.fast_field_values("seq", addresses), dtype=np.int64)
-        ends = np.cumsum([len(one.addresses) for one in passes], dtype=np.int64)
-        found: dict[str, Posting] = {}
-        for one, versions in zip(passes, np.split(sequences, ends)[:-1], strict=True):  # nothing is beyond the last end
-            found |= _postings(one, versions, most)
-        return found
+        ends = np.cumsum([len(lookup.addresses) for lookup in passes], dtype=np.int64)
+        postings: dict[str, Posting] = {}
+        for lookup, versions in zip(passes, np.split(sequences, ends)[:-1], strict=True):  # nothing after the last end
+            postings |= _postings(lookup, versions, max_sequences)
+        return postings
 
 
-def _parted(terms: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (terms[at : at + _AT_ONCE] for at in range(0, len(terms), _AT_ONCE))
+def _grouped(terms: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (terms[at : at + _TERMS_PER_PASS] for at in range(0, len(terms), _TERMS_PER_PASS))
 
 
-def _postings(one: _Pass, versions: NDArray[np.int64], most: int) -> Mapping[str, Posting]:
-    bits = (one.marks >> np.arange(len(one.terms))[:, np.newaxis] & 1).astype(np.bool_)
+def _postings(lookup: _LookupPass, versions: NDArray[np.int64], max_sequences: int) -> Mapping[str, Posting]:
+    bits = (lookup.marks >> np.arange(len(lookup.terms))[:, np.newaxis] & 1).astype(np.bool_)
     counts = bits.sum(axis=1).tolist()
     return {
-        term: Posting(count, versions[standing] if count <= most else _NOWHERE)
-        for term, count, standing in zip(one.terms, counts, bits, strict=True)
+        term: Posting(count, versions[has_term] if count <= max_sequences else _NO_SEQUENCES)
+        for term, count, has_term in zip(lookup.terms, counts, bits, strict=True)
     }
 
 
 _OVERHEAD: Final = 500
-"""Bytes that a posting takes in memory beside what it holds, about."""
+"""Bytes of memory that a posting takes beside its sequences, about."""
 
 
 def memory_of(postings: Mapping[str, Posting]) -> int:
-    """Return about how many bytes postings take in memory."""
+    """Return the number of bytes that postings take in memory, about."""
     return sum(_OVERHEAD + posting.sequences.nbytes for posting in postings.values())

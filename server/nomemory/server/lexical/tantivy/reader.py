@@ -1,48 +1,34 @@
-"""The reading side of the lexical index. Its methods answer at once, without suspending, but for expensive searches."""
+"""The reading side of the lexical index."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 import tantivy
 from cachetools import LRUCache
 
+from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.faults import index_unavailable
-from nomemory.server.lexical.form import FORMS
-from nomemory.server.lexical.protocol import (
-    IndexUnusableError,
-    LexicalHit,
-    Posting,
-    RankPosition,
-    Weighing,
-    WordSearch,
-)
-from nomemory.server.lexical.query.tree import Leaf, Query, Sign
-from nomemory.server.lexical.rarity import (
-    EssentialLeaves,
-    essential_leaves,
-    expected,
-    expected_all,
-    weights_of,
-)
-from nomemory.server.lexical.tantivy.listing import Listing, count
+from nomemory.server.lexical.idf import query_weights
+from nomemory.server.lexical.protocol import FrozenRanking, IndexUnusableError, LexicalHit, LexicalSearch, Posting
+from nomemory.server.lexical.query.tree import Leaf, Query, SpeakerBoost
 from nomemory.server.lexical.tantivy.postings import TermLookup, memory_of
-from nomemory.server.lexical.tantivy.query import (
+from nomemory.server.lexical.tantivy.queries import (
     all_of,
-    of_filter,
-    of_leaf,
-    of_node,
-    of_range,
-    of_ranking,
-    of_score,
-    of_sign,
-    of_user,
+    boost_query,
+    filter_queries,
+    leaf_query,
+    matching_query,
+    range_query,
+    ranking_query,
+    user_query,
+    window_query,
 )
+from nomemory.server.lexical.tantivy.ranking import ranked_hits
 from nomemory.server.lexical.tantivy.schema import (
     EnginePanicError,
     discard_index,
@@ -52,68 +38,81 @@ from nomemory.server.lexical.tantivy.schema import (
     read_checkpoint,
     reload_index,
 )
-from nomemory.server.message import EVERYTHING, Filter
+from nomemory.server.lexical.tantivy.time_order import count, newest_hits, nth_newest
+from nomemory.server.lexical.window import (
+    WINDOW,
+    RankingWindow,
+    count_window_terms,
+    exceeds_window,
+)
+from nomemory.server.message import Filter
 from nomemory.server.structured_logs import get_logger
 
 _log = get_logger("server")
 
+_FREQUENCIES_KEPT: Final = 65_536
+"""Number of document frequencies that are cached: a recall asks many things of one user, and much of it again."""
 
-_COUNTS_KEPT = 16_384
-"""Counts that are remembered: a recall asks many things of one user, and much of it again."""
+_STATES_KEPT: Final = 4096
+"""Number of users whose state is cached until the view moves."""
 
-_STATES_KEPT = 4096
-"""Users of whom is remembered, until the view moves, what it holds of them."""
+_WINDOWS_KEPT: Final = 1024
+"""Number of windows whose beginning is cached."""
 
-_POSTINGS_BYTES = 16_000_000
-"""About how much memory the postings take that are remembered."""
+_POSTINGS_BYTES: Final = 16_000_000
+"""Limit on the memory of cached postings, about."""
 
-_SPANS_KEPT = 1024
+_INLINE_POSTINGS: Final = 16_384
+"""Number of postings that a search may read on the event loop, about; a longer one runs in a thread."""
 
-_MANY = 1024
-"""Matches that take longer to walk through than a further search does."""
+_LEAF_POSTINGS: Final = 1024
+"""Number of postings that building and running the query of one term costs as much as."""
 
-_DEAR = 16
-"""Leaves of a query from which on it is searched for in a thread. The engine lets go of the interpreter's lock."""
-
-_OF_LATELY = 6.0
-"""How many times more matches than are wanted are to be expected in a period of time: people talk in bursts."""
-
-_CROWDED = 2.0
-"""How many times more messages than are wanted make it likely that a page holds nothing else."""
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
-class _State(NamedTuple):
-    """How many messages of a user a view holds, and the latest sequence among them.
+class _UserState(NamedTuple):
+    """The number of a user's messages in a view, and the latest sequence among them.
 
-    Views that agree in this hold the same messages of that user: whatever comes is later, whatever goes is one less.
+    Views that agree in both hold the same messages of that user: additions have later sequences, and removals lower the
+    number.
     """
 
     messages: int
     latest: int
 
 
-class _PostingsKey(NamedTuple):
-    """In what terms are looked up: a state of a user's messages, as far as a filter admits them."""
+class _WindowKey(NamedTuple):
+    """What the cached beginning of a window depends on."""
 
     user_id: str
-    state: _State
-    narrowed: Filter
-    most: int
+    state: _UserState
+    filter: Filter
 
 
-def open_or_discard(directory: Path) -> TantivyLexicalIndex:
-    """Open the index for reading; one that cannot be read gives way to an empty one, which the indexer fills.
+class _PostingsKey(NamedTuple):
+    """What cached postings depend on."""
 
-    So does one of a former version.
+    user_id: str
+    state: _UserState
+    filter: Filter
+    max_sequences: int
+
+
+def open_or_discard(directory: Path, threads: ReadThreads) -> TantivyLexicalIndex:
+    """Open the index for reading; one that cannot be read is replaced with an empty one, which the indexer fills.
+
+    So is one of a former version.
     """
     if has_former(directory):
         _log.info("the lexical index is of a former version and is built anew", directory=str(directory))
     try:
-        return TantivyLexicalIndex(directory)
+        return TantivyLexicalIndex(directory, threads)
     except IndexUnusableError:
         _log.warning("the lexical index cannot be read and is built anew", directory=str(directory))
         discard_index(directory)
-        return TantivyLexicalIndex(directory)
+        return TantivyLexicalIndex(directory, threads)
 
 
 @contextmanager
@@ -129,22 +128,26 @@ def _answering() -> Iterator[None]:
 class TantivyLexicalIndex:
     """Implements LexicalIndex over a directory that a writer, in any process, commits to.
 
+    Short searches run on the event loop, because a thread costs more than they do.
+
     Args:
         directory: where the index lives; an empty one is created if it is missing.
+        threads: run long searches.
 
     Raises:
-        IndexUnusableError: something is there that cannot be read. The writer mends it when it opens.
+        IndexUnusableError: something is there that cannot be read. The writer repairs it when it opens.
     """
 
     lags: Final = True
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, threads: ReadThreads) -> None:
+        self._threads = threads
         self._meta = directory / "meta.json"
         self._index = open_index(directory)
         self._committed: tuple[int, int] | None = None
-        self._state = lru_cache(_STATES_KEPT)(self._stated)
-        self._count = lru_cache(_COUNTS_KEPT)(self._counted)
-        self._span = lru_cache(_SPANS_KEPT)(self._spanned)
+        self._state = lru_cache(_STATES_KEPT)(self._read_state)
+        self._frequencies = LRUCache[tuple[str, _UserState], Mapping[Leaf | SpeakerBoost, int]](_FREQUENCIES_KEPT, len)
+        self._windows = LRUCache[_WindowKey, int | None](_WINDOWS_KEPT)
         self._postings = LRUCache[_PostingsKey, Mapping[str, Posting]](_POSTINGS_BYTES, memory_of)
         with _answering():
             self._take_latest()
@@ -153,38 +156,49 @@ class TantivyLexicalIndex:
         """Return the sequence up to which this reader's view contains everything, whoever wrote it."""
         return self._applied
 
-    async def weigh(self, user_id: str, query: Query) -> Weighing:
-        """Return the weight of each leaf, the rarer it is in this user's messages the more, and of each sign."""
+    async def freeze(self, user_id: str, query: Query, message_filter: Filter) -> FrozenRanking:
+        """Return the weights of a query and the window of its matches, in the present view."""
         with _answering():
-            state = self._state(user_id)
-            counts = [self._count(user_id, state, leaf) for leaf in query.leaves]
-            borne = (self._count(user_id, state, sign) > 0 for sign in query.signs)
-            return Weighing(self._applied, weights_of(query, state.messages, counts, borne))
+            applied, state = self._applied, self._state(user_id)
+            counts = await self._counted(user_id, state, (*query.leaves, *query.boosts))
+            frequencies, boosted = counts[: len(query.leaves)], counts[len(query.leaves) :]
+            weights = query_weights(query, state.messages, frequencies, map(bool, boosted))
+            if not exceeds_window(query, frequencies, state.messages):
+                return FrozenRanking(applied, weights)
+            since_us = await self._window_since(user_id, state, message_filter)
+            terms = count_window_terms(query, weights, frequencies)
+            return FrozenRanking(applied, weights, None if since_us is None else RankingWindow(terms, since_us))
 
-    async def search(self, asked: WordSearch) -> list[LexicalHit]:
-        """Return the best versions with `sequence <= pinned`, by score and `ts` descending, from `after` on."""
-        if asked.limit < 1:  # the engine panics
+    async def search(self, search: LexicalSearch) -> list[LexicalHit]:
+        """Return the best hits from `search.start` on, in the present view."""
+        if search.limit < 1:  # the engine panics
             return []
         with _answering():
-            find = self._finding(asked)
-            return find() if len(asked.query.leaves) < _DEAR else await asyncio.to_thread(find)
+            state = self._state(search.user_id)
+            newer = search.ranking.applied < self._applied
+            leaves = len(search.query.leaves)
+            return await self._run(state, leaves, _search, self._searcher, search, state.messages, newer)
 
-    async def total(self, user_id: str, narrowed: Filter) -> int:
+    async def total(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages of a user that a filter admits."""
         with _answering():
-            return count(self._searcher, all_of([of_user(user_id), *of_filter(narrowed)]))
+            return count(self._searcher, all_of([user_query(user_id), *filter_queries(message_filter)]))
 
-    async def postings(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
-        """Return, for each term of the analysis, where it stands; the versions only where they are at most `most`."""
+    async def postings(
+        self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
+    ) -> list[Posting]:
+        """Return the posting of each term, without the sequences of terms in more than `max_sequences` messages."""
         with _answering():
-            key = _PostingsKey(user_id, self._state(user_id), narrowed, most)
-            found = self._postings.get(key, {})
-            if missing := [term for term in dict.fromkeys(terms) if term not in found]:
-                mine = [of_user(user_id), *of_filter(narrowed)]
-                fresh = TermLookup(self._searcher, mine, key.state.messages).postings(missing, most)
-                found = {**found, **fresh}
-                self._postings[key] = found if memory_of(found) <= _POSTINGS_BYTES else fresh
-        return [found[term] for term in terms]
+            state = self._state(user_id)
+            key = _PostingsKey(user_id, state, message_filter, max_sequences)
+            known = self._postings.get(key, {})
+            if missing := [term for term in dict.fromkeys(terms) if term not in known]:
+                admitted = [user_query(user_id), *filter_queries(message_filter)]
+                lookup = TermLookup(self._searcher, admitted, state.messages)
+                fresh = await self._run(state, len(missing), lookup.postings, missing, max_sequences)
+                known = {**known, **fresh}
+                self._postings[key] = known if memory_of(known) <= _POSTINGS_BYTES else fresh
+        return [known[term] for term in terms]
 
     async def refresh(self) -> None:
         """Take the latest commit into view. Costs one `stat` if there is none.
@@ -200,7 +214,7 @@ class TantivyLexicalIndex:
         del self._searcher, self._index
 
     def _take_latest(self) -> None:
-        committed = self._look()
+        committed = self._commit_id()
         if committed == self._committed:
             return
         reload_index(self._index)
@@ -209,75 +223,43 @@ class TantivyLexicalIndex:
         self._applied = read_checkpoint(self._index)
         self._committed = committed
 
-    def _finding(self, asked: WordSearch) -> Callable[[], list[LexicalHit]]:
-        """Return what finds the best in the present view, in any thread, whatever the view is by then."""
-        searcher, query, weights, after, limit = self._searcher, asked.query, asked.weights, asked.after, asked.limit
-        mine, narrowing = of_user(asked.user_id), list(of_filter(asked.narrowed))
-        if asked.pinned < self._applied:
-            narrowing.append(of_range("seq", most=asked.pinned))
-        messages = self._state(asked.user_id).messages
-        likely = expected_all(messages, query, weights)
-        wanted = limit if query.is_uniform else limit * len(FORMS) / 2
-        lately = list(self._lately(asked, likely, wanted))
-        if query.is_uniform:
-            matching = all_of([mine, *narrowing, of_node(query.root, mine)])
-            return lambda: Listing(searcher, matching).by_time(sum(weights, start=0.0), after, limit, lately)
+    async def _run(
+        self,
+        state: _UserState,
+        leaves: int,
+        function: Callable[_Parameters, _Result],
+        *args: _Parameters.args,
+        **kwargs: _Parameters.kwargs,
+    ) -> _Result:
+        """Run a search of a user's messages for a number of leaves, in a thread if it is long."""
+        if max(state.messages, _LEAF_POSTINGS) * leaves <= _INLINE_POSTINGS:
+            return function(*args, **kwargs)
+        return await self._threads.run(function, *args, **kwargs)
 
-        def listing(leaves: Collection[Leaf] = ()) -> Listing:
-            ranking = all_of([of_ranking(query, weights, mine, leaves), *narrowing])
-            return Listing(searcher, ranking, scoring, by_form=query.by_form)
+    async def _counted(self, user_id: str, state: _UserState, parts: Sequence[Leaf | SpeakerBoost]) -> list[int]:
+        """Return the document frequency of each leaf and boost within a user."""
+        known = self._frequencies.get((user_id, state), {})
+        if missing := [part for part in parts if part not in known]:
+            counts = await self._run(state, len(missing), _count_all, self._searcher, user_id, missing)
+            fresh = dict(zip(missing, counts, strict=True))
+            known = {**known, **fresh}
+            self._frequencies[user_id, state] = known if len(known) <= _FREQUENCIES_KEPT else fresh
+        return [known[part] for part in parts]
 
-        def scoring(score: float) -> tantivy.Query | None:
-            tied = of_score(query, weights, score, mine)
-            return None if tied is None else all_of([tied, *narrowing])
+    async def _window_since(self, user_id: str, state: _UserState, message_filter: Filter) -> int | None:
+        """Return since when a window ranks all matches; None if the filter admits no more messages than a window."""
+        key = _WindowKey(user_id, state, message_filter)
+        if key not in self._windows:
+            admitted = all_of([user_query(user_id), *filter_queries(message_filter)])
+            self._windows[key] = await self._threads.run(nth_newest, self._searcher, admitted, WINDOW)
+        return self._windows[key]
 
-        def find() -> list[LexicalHit]:
-            if likely > _CROWDED * limit * len(FORMS):  # the best score has more ties than are wanted
-                page = listing().tied(sum(weights, start=0.0), after, limit, lately)
-                if len(page) >= limit:
-                    return page
-            few = essential_leaves(query, weights) if asked.narrowed == EVERYTHING else None
-            if few and _is_worthwhile(few, expected(messages, query, weights), limit) and _is_before(few, after):
-                page = listing(few.leaves).by_rank(after, limit)
-                if len(page) >= limit:
-                    return page
-            return listing().by_rank(after, limit)
+    def _read_state(self, user_id: str) -> _UserState:
+        result = self._searcher.search(user_query(user_id), limit=1, order_by_field="seq")
+        latest = next((sequence for sequence, _ in result.hits), 0)
+        return _UserState(int(result.count), latest)  # type: ignore[attr-defined]  # the engine's stub leaves it out
 
-        return find
-
-    def _stated(self, user_id: str) -> _State:
-        found = self._searcher.search(of_user(user_id), limit=1, order_by_field="seq")
-        latest = next((sequence for sequence, _ in found.hits), 0)
-        return _State(int(found.count), latest)  # type: ignore[attr-defined]  # the engine's stub leaves it out
-
-    def _counted(self, user_id: str, _state: _State, part: Leaf | Sign) -> int:
-        """Count the messages of a user where a leaf or a sign is found."""
-        found = of_leaf(part) if isinstance(part, Leaf) else of_sign(part)
-        return count(self._searcher, all_of([of_user(user_id), found]))
-
-    def _lately(self, asked: WordSearch, likely: float, wanted: float) -> Iterator[int]:
-        """Return times since which there are likely as many matches as are wanted, where there are many more in all."""
-        narrowed, after = asked.narrowed, asked.after
-        if likely < _MANY or narrowed.since_us is not None or narrowed.conversation_id or narrowed.metadata:
-            return
-        oldest, newest = self._span(asked.user_id, self._state(asked.user_id).messages // _MANY)
-        ends = (newest, narrowed.until_us, after.ts_us if after else None)
-        end = min(each for each in ends if each is not None)
-        for share in (_OF_LATELY * wanted / likely, _OF_LATELY**2 * wanted / likely):
-            if share < 1:
-                yield int(end - share * (newest - oldest))
-
-    def _spanned(self, user_id: str, _many: int) -> tuple[int, int]:
-        """Return when the first and the last message of a user were said, of as many about: it serves to guess."""
-        mine = of_user(user_id)
-        ends = (
-            self._searcher.search(mine, limit=1, count=False, order_by_field="ts", order=order).hits
-            for order in (tantivy.Order.Asc, tantivy.Order.Desc)
-        )
-        oldest, newest = (next((ts for ts, _ in hits), 0) for hits in ends)
-        return oldest, newest
-
-    def _look(self) -> tuple[int, int] | None:
+    def _commit_id(self) -> tuple[int, int] | None:
         """Tell one commit from another: each one replaces the file. None while the writer builds the index anew."""
         try:
             stat = self._meta.stat()
@@ -286,11 +268,22 @@ class TantivyLexicalIndex:
         return stat.st_ino, stat.st_mtime_ns
 
 
-def _is_worthwhile(few: EssentialLeaves, counts: Mapping[Leaf, float], limit: int) -> bool:
-    """Guess whether those that have one of the few leaves fill a page, and far more messages have none."""
-    return max(counts[leaf] for leaf in few.leaves) > _CROWDED * limit and max(counts.values()) > _MANY
+def _search(searcher: tantivy.Searcher, search: LexicalSearch, messages: int, newer: bool) -> list[LexicalHit]:  # noqa: FBT001
+    """Search a view. `newer` says whether it may have versions that the listing does not contain."""
+    query, (applied, weights, window), user = search.query, search.ranking, user_query(search.user_id)
+    conditions = list(filter_queries(search.filter))
+    if newer:
+        conditions.append(range_query("seq", maximum=applied))
+    if query.is_uniform:
+        matching = all_of([matching_query(query, user), *conditions])
+        return newest_hits(searcher, matching, sum(weights, start=0.0), search.start, search.limit)
+    if window:
+        conditions.append(window_query(query, weights, window, user))
+    ranking = all_of([ranking_query(query, weights, user), *conditions])
+    return ranked_hits(searcher, ranking, messages, search.start, search.limit, by_class=query.by_class)
 
 
-def _is_before(few: EssentialLeaves, after: RankPosition | None) -> bool:
-    """Return whether a page that begins there begins with those that have one of the few leaves."""
-    return after is None or after.score > few.rest
+def _count_all(searcher: tantivy.Searcher, user_id: str, parts: Sequence[Leaf | SpeakerBoost]) -> list[int]:
+    user = user_query(user_id)
+    queries = [leaf_query(part) if isinstance(part, Leaf) else boost_query(part) for part in parts]
+    return [count(searcher, all_of([user, query])) for query in queries]

@@ -31,7 +31,7 @@ def ordinary_panics() -> Iterator[None]:
 
 
 _NAME = "lexical-v"
-_VERSION = 3
+_VERSION = 4
 
 DIRECTORY = f"{_NAME}{_VERSION}"
 """The directory's name, within the server's data. A change of the fields or of the analysis needs a new one: the
@@ -44,8 +44,8 @@ _DISCARDS = 9
 _NAMED = "log"
 """A further `kind` of that document, if it names the log."""
 
-WORTH = "worth"
-"""The field by which a ranking is weighted."""
+MESSAGE_CLASS = "class"
+"""The field that holds a message's class."""
 
 METADATA = "metadata"
 """The field that holds the marks of a message's metadata, a term for each entry."""
@@ -56,9 +56,8 @@ _SPACED = "spaced"
 def build_schema() -> tantivy.Schema:
     """Describe a document: one version of a message, without its content.
 
-    `seq` is the version's sequence, by which it is deleted. `speaker` holds the terms of the speaker's name, `form` the
-    message's form, and `worth` what the engine needs to multiply by the worth of that form. `kind` and `applied` are
-    the checkpoint document's only.
+    `seq` is the version's sequence, by which it is deleted. `speaker` holds the terms of the sender's name. Only the
+    checkpoint document has `kind` and `applied`.
     """
     fields = tantivy.SchemaBuilder()
     fields.add_text_field("kind", tokenizer_name="raw", index_option="basic")
@@ -68,8 +67,7 @@ def build_schema() -> tantivy.Schema:
     fields.add_text_field("chars", tokenizer_name=_SPACED, index_option="position")
     fields.add_text_field("terms", tokenizer_name=_SPACED, index_option="basic")
     fields.add_text_field("speaker", tokenizer_name=_SPACED, index_option="basic")
-    fields.add_integer_field("form", indexed=True)
-    fields.add_float_field(WORTH, fast=True)
+    fields.add_integer_field(MESSAGE_CLASS, fast=True)
     fields.add_integer_field("role", indexed=True)
     fields.add_integer_field("ts", indexed=True, fast=True)
     fields.add_integer_field("seq", indexed=True, fast=True)

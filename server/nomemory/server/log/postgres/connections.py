@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 import asyncpg
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.move import MOVED_STATE
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
@@ -39,8 +38,6 @@ ERRORS: Final = (*AWAY, asyncpg.PostgresError)
 
 LONG_S: Final = 86_400.0
 """Seconds that a statement may take that goes through whole tables, in the background or before a server starts."""
-
-_MOVED: Final = "the message log was moved elsewhere: this server still reads where it was, and has to be stopped"
 
 
 class NumbersBehindError(OSError):
@@ -148,7 +145,7 @@ def storage_fault(error: BaseException, what: str) -> Fault:
     cause = getattr(error, "sqlstate", None) or type(error).__name__
     return Fault(
         Reason.ERROR_REASON_STORAGE_UNAVAILABLE,
-        _MOVED if cause == MOVED_STATE else f"the message log cannot be {what}",
+        f"the message log cannot be {what}",
         metadata={"cause": cause},
         retry_after_s=RETRY_AFTER_S,
     )

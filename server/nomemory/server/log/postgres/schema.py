@@ -28,9 +28,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from nomemory.server.log.move import refusal_of_database
 from nomemory.server.log.postgres.connections import ERRORS, LONG_S, Database
-from nomemory.server.log.protocol import LogMovedError, LogUnusableError, LogVersionError
+from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 
 if TYPE_CHECKING:
     from nomemory.server.log.postgres.connections import Connection
@@ -265,8 +264,6 @@ async def _migrate(connection: Connection) -> None:
         await connection.execute(VERSIONS_TABLE)
         latest = await connection.fetchrow(_LATEST)
     version, oldest_served = latest or (0, None)
-    if refusal := refusal_of_database(version):
-        raise LogMovedError(_UNUSABLE.format(cause=refusal))
     if version > SCHEMA_VERSION < (oldest_served or version):
         raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
     for step in range(version, SCHEMA_VERSION):

@@ -1,17 +1,21 @@
 """Reads the message log from SQLite.
 
-Its methods answer at once, without suspending, but for those that may walk through all that a user ever said.
+Short statements run on the event loop, which costs less than a thread. Statements that return many rows, or that may
+scan all messages of a user, run in a pool of threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Final, TypeVar
 
 import orjson
 
-from nomemory.server.log.conditions import Clause, Expiry, joined, unbounded
+from nomemory.server.admission.read_threads import ReadThreads
+from nomemory.server.log.conditions import Clause, Expiry, Value, joined, unbounded
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.position import FeedPosition, LogIdentity
@@ -25,7 +29,8 @@ from nomemory.server.log.protocol import (
     UserCount,
 )
 from nomemory.server.log.sqlite.conditions import BY_ENTRY, SQLITE, rarest_first
-from nomemory.server.log.sqlite.rows import BY_ID, Page, SqliteRows, SqliteScans
+from nomemory.server.log.sqlite.row_threads import SqliteRowThreads
+from nomemory.server.log.sqlite.rows import BY_ID, SqliteRows
 from nomemory.server.log.sqlite.schema import identity
 from nomemory.server.message import Filter, LoggedMessage
 from nomemory.server.sqlite_users import users_condition
@@ -46,22 +51,49 @@ SELECT user_id, messages - ifnull(gone, 0)
 FROM users LEFT JOIN (SELECT user_id, count(*) AS gone FROM ({gone}) GROUP BY user_id) USING (user_id)
 WHERE user_id > ? AND messages > ifnull(gone, 0) AND {condition} ORDER BY user_id LIMIT ?
 """
+_SHORT_ROWS: Final = 100
+"""Most rows that a statement on the event loop returns. With their checks they take about half a millisecond."""
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """SQL clauses for one page of a user's messages. `where` includes the order and the limit.
+
+    Attributes:
+        is_long: whether to run it in a thread: the page is large, or no index serves the filter.
+    """
+
+    source: str
+    where: str
+    values: Sequence[Value]
+    is_long: bool
 
 
 class SqliteLogReader:
-    """A read-only connection to the log; implements `LogReader`. Belongs to the thread that made it.
+    """Read-only connections to the log; implements `LogReader`. Belongs to the event loop that made it.
 
     Args:
         path: the database file.
         lifetimes: what has expired is not read.
-        damage: told of what is found to be damaged.
+        damage: told of damage, in the thread that finds it.
+        threads: run long statements; the caller closes them before the reader. None: the reader has one of its own.
     """
 
-    def __init__(self, path: Path, lifetimes: Lifetimes | None = None, damage: LogDamage | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        lifetimes: Lifetimes | None = None,
+        damage: LogDamage | None = None,
+        threads: ReadThreads | None = None,
+    ) -> None:
         self._expiry = Expiry(SQLITE, lifetimes or Lifetimes())
         self._damage = damage or LogDamage()
-        self._rows = SqliteRows(path, self._expiry, self._damage)
-        self._scans = SqliteScans(path, self._damage)
+        connect = partial(SqliteRows, path, self._expiry, self._damage)
+        self._rows = connect()
+        self._threads = threads or ReadThreads(1)
+        self._owns_threads = threads is None
+        self._long = SqliteRowThreads(self._threads, connect)
 
     async def identity(self) -> LogIdentity:
         """Return which log this is."""
@@ -103,7 +135,9 @@ class SqliteLogReader:
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
         page = self._page(user_id, narrowed, before, pinned, limit, oldest_first=False)
-        return await self._rows.messages_of(page, self._scans)
+        return await self._run(
+            lambda rows: rows.messages(user_id, page.where, page.values, source=page.source), is_long=page.is_long
+        )
 
     async def wires(
         self,
@@ -117,7 +151,9 @@ class SqliteLogReader:
     ) -> list[bytes]:
         """Return what `page` returns as the bytes of ChatMessages, strictly after a position in either order."""
         page = self._page(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first)
-        return await self._rows.wires_of(page, self._scans)
+        return await self._run(
+            lambda rows: rows.wires(user_id, page.where, page.values, source=page.source), is_long=page.is_long
+        )
 
     async def first_wires(self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False) -> FirstPage:
         """Return what `wires` returns of the beginning of a listing, and what pins the rest of it."""
@@ -128,7 +164,8 @@ class SqliteLogReader:
     async def count(self, user_id: str, narrowed: Filter) -> int:
         """Count the messages that a filter admits, as of one moment."""
         where, values = joined([*SQLITE.admitted(user_id, narrowed), self._expiry.living()])
-        rows = await self._scans.rows(f"SELECT count(*) FROM messages WHERE {where}", values)  # noqa: S608 - ours
+        statement = f"SELECT count(*) FROM messages WHERE {where}"  # noqa: S608 - ours
+        rows = await self._long.run(lambda rows: rows.fetch(statement, values))
         return int(rows[0][0])
 
     async def conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
@@ -136,7 +173,8 @@ class SqliteLogReader:
         # The + keeps SQLite from the conversations' index: there it would have to look up each message's sequence.
         of_pin = Clause("+conversation_id <> '' AND seq <= ?", (pinned,))
         where, values = joined([SQLITE.of_user(user_id), of_pin, self._expiry.living()])
-        rows = await self._scans.rows(_CONVERSATIONS.format(where=where), values)
+        statement = _CONVERSATIONS.format(where=where)
+        rows = await self._long.run(lambda rows: rows.fetch(statement, values))
         return list(map(ConversationSummary._make, rows))
 
     async def users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
@@ -144,7 +182,7 @@ class SqliteLogReader:
         gone, moments = self._expiry.gone(None)
         condition, values = users_condition(None, prefix)
         statement = _USERS.format(gone=gone, condition=condition)
-        rows = self._rows.fetch(statement, (*moments, after, *values, limit))
+        rows = await self._long.run(lambda rows: rows.fetch(statement, (*moments, after, *values, limit)))
         return list(map(UserCount._make, rows))
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
@@ -153,10 +191,12 @@ class SqliteLogReader:
 
     async def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Resolve versions; those that are gone, or are another user's, are not in the answer."""
-        found = self._rows.messages(
-            user_id, "seq IN (SELECT value FROM json_each(?)) AND +user_id=?", (orjson.dumps(list(sequences)), user_id)
+        where = "seq IN (SELECT value FROM json_each(?)) AND +user_id=?"
+        values = (orjson.dumps(list(sequences)), user_id)
+        messages = await self._run(
+            lambda rows: rows.messages(user_id, where, values), is_long=len(sequences) > _SHORT_ROWS
         )
-        return {message.sequence: message for message in found}
+        return {message.sequence: message for message in messages}
 
     async def around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Around]:
         """Return, for each anchor, up to so many messages right before and right after it."""
@@ -164,9 +204,13 @@ class SqliteLogReader:
             return []
         user_id = anchors[0].user_id
         places = [(user_id, anchor.ts_us, anchor.message_id) for anchor in anchors]
-        older = self._rows.each(user_id, _OLDER, [(*place, before) for place in places])
-        newer = self._rows.each(user_id, _NEWER, [(*place, after) for place in places])
-        return [Around(earlier[::-1], later) for earlier, later in zip(older, newer, strict=True)]
+
+        def read(rows: SqliteRows) -> list[Around]:
+            older = rows.each(user_id, _OLDER, [(*place, before) for place in places])
+            newer = rows.each(user_id, _NEWER, [(*place, after) for place in places])
+            return [Around(earlier[::-1], later) for earlier, later in zip(older, newer, strict=True)]
+
+        return await self._run(read, is_long=len(anchors) * (before + after) > _SHORT_ROWS)
 
     async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
         """Return a message and up to so many right before and right after it; None if there is no such message."""
@@ -180,8 +224,13 @@ class SqliteLogReader:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._scans.close()
+        if self._owns_threads:
+            await self._threads.close()
+        self._long.close()
         self._rows.close()
+
+    async def _run(self, read: Callable[[SqliteRows], _Result], *, is_long: bool) -> _Result:
+        return await self._long.run(read) if is_long else read(self._rows)
 
     def _page(
         self,
@@ -192,15 +241,15 @@ class SqliteLogReader:
         limit: int,
         *,
         oldest_first: bool,
-    ) -> Page:
+    ) -> _Page:
         direction = "ASC" if oldest_first else "DESC"
         source, of_metadata = self._by_metadata(user_id, narrowed)
         some = SQLITE.of_filter(unbounded(narrowed, after, oldest_first=oldest_first))
         further = SQLITE.beyond(after, oldest_first=oldest_first)
         where, values = joined([SQLITE.of_user(user_id), *some, *of_metadata, Clause("seq <= ?", (pinned,)), *further])
         order = f"ORDER BY ts {direction}, message_id {direction} LIMIT ?"
-        is_sought = narrowed.role is not None or len(narrowed.metadata) + bool(narrowed.conversation_id) > 1
-        return Page(user_id, source, f"{where} {order}", (*values, limit), is_sought)
+        is_scan = narrowed.role is not None or len(narrowed.metadata) + bool(narrowed.conversation_id) > 1
+        return _Page(source, f"{where} {order}", (*values, limit), is_scan or limit > _SHORT_ROWS)
 
     def _by_metadata(self, user_id: str, narrowed: Filter) -> tuple[str, list[Clause]]:
         """Return where the messages with a filter's metadata are read from, and under which conditions.

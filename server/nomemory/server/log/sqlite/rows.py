@@ -1,19 +1,16 @@
-"""Rows of messages, read from SQLite and checked. Statements are short, or run beside the event loop in a thread."""
+"""Rows of messages, read from SQLite and checked."""
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
 
 import orjson
 
-from nomemory.server.log.conditions import Clause, Expiry, Value
+from nomemory.server.log.conditions import Clause, Expiry
 from nomemory.server.log.damage import LogDamage, Row
 from nomemory.server.log.feed import Touched
 from nomemory.server.log.sqlite.schema import latest_sequence, open_for_reading
@@ -28,30 +25,9 @@ ALL = "messages"
 # Left to itself SQLite walks through all that the user ever said.
 BY_ID = f"{ALL} INDEXED BY messages_by_id"
 
-_SOON_STEPS = 30_000
-"""Steps of SQLite's machine that the event loop waits for: about half a millisecond."""
-
-
-class Page(NamedTuple):
-    """What a page of a user's messages is read by: `where` has the order and the limit, too.
-
-    Attributes:
-        is_sought: whether no index leads to what the filter admits, so that SQLite may look at all of the messages.
-    """
-
-    user_id: str
-    source: str
-    where: str
-    values: Sequence[Value]
-    is_sought: bool
-
-
-def _give_up() -> int:
-    return 1
-
 
 class SqliteRows:
-    """A read-only connection to the log. Belongs to the thread that made it.
+    """A read-only connection to the log, for one thread at a time.
 
     Args:
         path: the database file.
@@ -65,7 +41,7 @@ class SqliteRows:
     """
 
     def __init__(self, path: Path, expiry: Expiry | None = None, damage: LogDamage | None = None) -> None:
-        self.connection = open_for_reading(path)
+        self.connection = open_for_reading(path, anywhere=True)
         self._expiry = expiry
         self._damage = damage or LogDamage()
 
@@ -100,14 +76,6 @@ class SqliteRows:
         """Return what `messages` does as the bytes of ChatMessages."""
         return self._damage.sound_wires(user_id, self._marked(_CHECKED, user_id, source, where, values))
 
-    async def messages_of(self, page: Page, scans: SqliteScans) -> list[LoggedMessage]:
-        """Return the messages of a page, however many it looks at."""
-        return self._damage.sound_messages(page.user_id, await self._sought(_MESSAGE, page, scans))
-
-    async def wires_of(self, page: Page, scans: SqliteScans) -> list[bytes]:
-        """Return what `messages_of` does as the bytes of ChatMessages."""
-        return self._damage.sound_wires(page.user_id, await self._sought(_CHECKED, page, scans))
-
     def sifted(
         self, where: str, values: Sequence[object], *, source: str = ALL
     ) -> tuple[list[LoggedMessage], list[Touched]]:
@@ -132,22 +100,6 @@ class SqliteRows:
         """Close the connection."""
         self.connection.close()
 
-    async def _sought(self, columns: str, page: Page, scans: SqliteScans) -> list[Row]:
-        """Return the rows of a page: at once if SQLite finds them soon, else beside the event loop."""
-        statement, before = self._of_user(columns, page.user_id, page.source, page.where)
-        values = (*before, *page.values)
-        if not page.is_sought:
-            return self.fetch(statement, values)
-        self.connection.set_progress_handler(_give_up, _SOON_STEPS)
-        try:
-            return self.connection.execute(statement, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_INTERRUPT:
-                raise self._damage.fault_of(error) or error from error
-        finally:
-            self.connection.set_progress_handler(None, 0)
-        return await scans.rows(statement, values)
-
     def _marked(self, columns: str, user_id: str, source: str, where: str, values: Sequence[object]) -> list[Row]:
         statement, before = self._of_user(columns, user_id, source, where)
         return self.fetch(statement, (*before, *values))
@@ -167,36 +119,3 @@ def _statement(columns: str, taker: str, source: str, living: str, where: str) -
 
 def _by_ids(user_id: str, message_ids: Sequence[str]) -> tuple[str, tuple[str, bytes]]:
     return "user_id=? AND message_id IN (SELECT value FROM json_each(?))", (user_id, orjson.dumps(list(message_ids)))
-
-
-class SqliteScans:
-    """A read-only connection to the log for long statements, one at a time.
-
-    A hundred thousand messages take SQLite some 50 ms. Meanwhile it lets go of the interpreter's lock.
-
-    Args:
-        path: the database file.
-        damage: told if it cannot be read.
-    """
-
-    def __init__(self, path: Path, damage: LogDamage) -> None:
-        self._damage = damage
-        self._thread = ThreadPoolExecutor(1, "log-scans")
-        self._connection = open_for_reading(path, anywhere=True)
-
-    async def rows(self, statement: str, values: Sequence[object]) -> list[Row]:
-        """Return all rows of a statement, as of one moment: it sees every write that was acknowledged before.
-
-        Raises:
-            Fault: STORAGE_UNAVAILABLE if the file cannot be read.
-        """
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._fetch, statement, values)
-
-    async def close(self) -> None:
-        """Close the connection, once the statement that runs has ended."""
-        await asyncio.to_thread(self._thread.shutdown)
-        self._connection.close()
-
-    def _fetch(self, statement: str, values: Sequence[object]) -> list[Row]:
-        with self._damage.reading():
-            return self._connection.execute(statement, values).fetchall()

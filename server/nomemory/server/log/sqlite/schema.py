@@ -21,14 +21,15 @@ from typing import Final
 
 from nomemory.server.log.commit import BucketState
 from nomemory.server.log.damage import checksum
-from nomemory.server.log.move import refusal_of_file
 from nomemory.server.log.position import LogIdentity, LogPosition
-from nomemory.server.log.protocol import LogMovedError, LogUnusableError, LogVersionError
+from nomemory.server.log.protocol import LogMigratedError, LogUnusableError, LogVersionError
 from nomemory.server.log.sqlite.conditions import METADATA_TABLE, fill_entries
 from nomemory.server.log.tables import Row, Table
 
 SCHEMA_VERSION = 3
 
+MIGRATED_TO = "migrated_to"
+"""The key in `meta` of the database that the log was migrated to, as operators are shown it."""
 EPOCH = "epoch"
 """The key in `meta` of the log's epoch; none: the first."""
 LAST_ID = "last_id"
@@ -126,7 +127,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
     Raises:
         LogVersionError: the file has another schema.
-        LogUnusableError: the file is no log, is damaged, or cannot be written.
+        LogUnusableError: the file is no log, is damaged, cannot be written, or was migrated.
     """
     try:
         with ExitStack() as unless_it_works:
@@ -134,6 +135,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             unless_it_works.callback(connection.close)
             be_durable(connection)
             _create(connection)
+            _refuse_migrated(connection)
             position(connection)  # what every start needs, so that a damaged file is found here
             unless_it_works.pop_all()
     except sqlite3.Error as error:
@@ -146,11 +148,16 @@ the message log {path} cannot be used: {cause}. If its disk is full or not writa
 damaged, put one from a backup in its place with `nomemory restore`. `nomemory doctor` tells more."""
 
 
+_MIGRATED: Final = """\
+the message log of this data directory was migrated to {destination}. Set NOMEMORY_LOG to the URL of that database. If \
+`nomemory migrate` was interrupted, run it again first."""
+
+
 def position_at(path: Path) -> LogPosition | None:
     """Return which log a file holds, and its latest sequence, without changing anything; None if it holds no log.
 
     Raises:
-        LogUnusableError: the file cannot be read.
+        LogUnusableError: the file cannot be read, or was migrated.
         LogVersionError: it has a schema that this server does not know.
     """
     if not path.exists():
@@ -159,7 +166,10 @@ def position_at(path: Path) -> LogPosition | None:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             _refuse_unknown(version)
-            return position(connection) if version else None
+            if not version:
+                return None
+            _refuse_migrated(connection)
+            return position(connection)
     except sqlite3.Error as error:
         raise LogUnusableError(_UNUSABLE.format(path=path, cause=error)) from error
 
@@ -288,10 +298,13 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 def _refuse_unknown(version: int) -> None:
-    if refusal := refusal_of_file(version):
-        raise LogMovedError(f"the message log of this data directory is not served: {refusal}.")
     if not 0 <= version <= SCHEMA_VERSION:
         raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
+
+
+def _refuse_migrated(connection: sqlite3.Connection) -> None:
+    if destination := meta(connection, MIGRATED_TO):
+        raise LogMigratedError(_MIGRATED.format(destination=destination))
 
 
 def _execute_all(connection: sqlite3.Connection, statements: str) -> None:

@@ -1,43 +1,54 @@
-"""A shard of the vector index embedded in this program: Qdrant Edge, in a worker process of its own."""
+"""The embedded vector index: one Qdrant Edge shard in a worker process, because its calls hold the GIL."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import starmap
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import index_unavailable
 from nomemory.server.message import Filter
-from nomemory.server.processes.launch import Launch, WorkerError, WorkerSlowError
-from nomemory.server.processes.watch import WatchPolicy
+from nomemory.server.processes.spawn import Launch
+from nomemory.server.processes.watchdog import WatchPolicy
 from nomemory.server.processes.worker import Worker
+from nomemory.server.processes.worker_errors import WorkerError, WorkerSlowError
 from nomemory.server.standing_faults import VECTOR_ENGINE
-from nomemory.server.vector.edge.calls import Call, NearestPoints, StoredOfUser, WholePoint, WholeRead
-from nomemory.server.vector.edge.files import condemn, forgive
-from nomemory.server.vector.points import conditions, nearest, usable_points, usable_query
-from nomemory.server.vector.protocol import MessageKey, StoredPoints, VectorHit, VectorPoint
+from nomemory.server.vector.edge.disk_space import require_space_for_copy, require_space_for_points
+from nomemory.server.vector.edge.messages import NearestQuery, ScoredPoint, ShardCall
+from nomemory.server.vector.edge.open_attempts import clear_attempts, mark_corrupt
+from nomemory.server.vector.edge.point_store import PACKED_POINTS
+from nomemory.server.vector.edge.shard import Shard
+from nomemory.server.vector.filter_conditions import conditions
+from nomemory.server.vector.message_hits import GROWTH, first_window, rank_messages
+from nomemory.server.vector.points import usable_points, usable_query
+from nomemory.server.vector.protocol import MessageKey, NoRoomError, StoredPoints, VectorHit, VectorPoint
 
-_UPSERT_MAX = 256
-"""Most points in one call of the engine: searches wait no longer than that."""
-_PACK_POINTS = 20_000
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+_MAX_UPSERT: Final = 256
+"""Points that are stored in one call of the engine. Searches wait no longer than that."""
+_COMPACTION_PAGE: Final = 256
+"""Points that are copied in one call of the engine, likewise."""
 
 
 class EdgeIndex:
-    """Implements `VectorIndex`, but for `wipe_removed`: other shards take the place of those with removed points.
+    """Implements `VectorIndex`.
 
-    What was acknowledged survives the death of the worker and of this process; `flush` makes it survive a power cut.
+    Acknowledged writes survive the death of the worker and of this process; `flush` makes them survive a power cut.
 
     Args:
-        directory: where the shard lives; one process at a time may have it open.
-        dimension: how many numbers a vector has.
-        timeout_s: how long the engine may be silent before it is killed and started anew.
-        policy: how its process is watched.
-        part: what its process is called in faults.
-        pack_points: how many new points are packed together.
+        directory: where the shard lives. One process at a time may have it open.
+        dimension: length of a vector.
+        timeout_s: how long the engine may be silent before it is killed and restarted.
+        policy: how the worker is watched.
+        min_free_bytes: disk space that `erase_deleted` leaves free.
+        packed_points: number of new points that are packed together.
     """
 
     def __init__(
@@ -47,16 +58,17 @@ class EdgeIndex:
         timeout_s: float,
         policy: WatchPolicy | None = None,
         *,
-        part: str = VECTOR_ENGINE,
-        pack_points: int = _PACK_POINTS,
+        min_free_bytes: int = 0,
+        packed_points: int = PACKED_POINTS,
     ) -> None:
+        self.suspect = asyncio.Event()
         self._directory = directory
         self._dimension = dimension
-        self.suspect = asyncio.Event()
+        self._min_free_bytes = min_free_bytes
         policy = policy or WatchPolicy()
-        arguments = (directory, dimension, policy.processes.memory_bytes, pack_points)
+        arguments = (directory, dimension, policy.processes.memory_bytes, packed_points)
         launch = Launch("nomemory.server.vector.edge.worker", tuple(map(str, arguments)))
-        self._worker = Worker(launch, timeout_s, part, policy)
+        self._worker = Worker(launch, timeout_s, VECTOR_ENGINE, policy)
 
     @property
     def process_id(self) -> int | None:
@@ -64,99 +76,120 @@ class EdgeIndex:
         return self._worker.process_id
 
     async def upsert(self, points: Sequence[VectorPoint]) -> None:
-        """Store points; a point with the same user, message and part is overwritten."""
-        await self.store(usable_points(points, self._dimension))
-
-    async def store(self, usable: Sequence[VectorPoint]) -> None:
-        """Store points whose vectors have length one."""
-        for at in range(0, len(usable), _UPSERT_MAX):
-            await self._call("upsert", usable[at : at + _UPSERT_MAX])
-
-    async def read_whole(self, offset: str | None, most: int) -> WholeRead:
-        """Read points of all users as they are stored, up to `most`, from an offset on."""
-        return WholeRead(*await self._call("read_whole", offset, most))
-
-    async def store_whole(self, points: Sequence[WholePoint]) -> None:
-        """Store points as they were read."""
-        await self._call("store_whole", points)
+        """Store points. A point with the same user, message and part is overwritten."""
+        usable = usable_points(points, self._dimension)
+        for start in range(0, len(usable), _MAX_UPSERT):
+            await self._call(Shard.upsert, usable[start : start + _MAX_UPSERT])
 
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
         """Remove the points of a message from a part on."""
-        await self._call("remove", user_id, message_id, from_part)
+        await self._call(Shard.remove, user_id, message_id, from_part)
 
-    async def exceeding(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
-        """Return all: to ask takes as long as to remove."""
+    async def with_surplus_points(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
+        """Return all messages: asking takes as long as removing."""
         return parts.keys()
-
-    async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
-        """Return the nearest messages."""
-        usable = usable_query(vector, self._dimension)
-
-        async def fetch(points_max: int) -> list[VectorHit]:
-            scored = await self._ask(NearestPoints(usable, conditions(user_id, narrowed), points_max))
-            return list(starmap(VectorHit, scored))
-
-        return await nearest(fetch, narrowed, limit)
-
-    async def stored(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
-        """Return the vectors that are stored of a version of a message."""
-        return list(await self._call("vectors", user_id, message_id, sequence))
-
-    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the stored vectors of messages' first parts."""
-        return dict(await self._call("first_vectors", user_id, message_ids))
 
     async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
         """Remove the points of versions of a user's messages."""
-        while await self._call("remove_versions", user_id, sequences):
+        while await self._call(Shard.remove_versions, user_id, sequences):
             pass
 
-    async def users(self) -> set[str]:
-        """Return the users of whom there are points; perhaps some more, of whom there were."""
-        return set(await self._call("users"))
+    async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
+        """Return the nearest messages."""
+        usable, conditions_ = usable_query(vector, self._dimension), conditions(user_id, filters)
+        window = first_window(limit)
+        while True:
+            scored: list[ScoredPoint] = await self._send(NearestQuery(usable, conditions_, window))
+            hits = rank_messages(list(starmap(VectorHit, scored)), window, filters, limit)
+            if hits is not None:
+                return hits
+            window *= GROWTH
 
-    async def flush(self) -> None:
-        """Make everything that was stored survive a power cut."""
-        await self._call("flush")
+    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the stored vectors of messages' first parts."""
+        return await self._call(Shard.first_vectors, user_id, message_ids)
 
-    async def count(self, *, exact: bool = True) -> int:
-        """Count the points."""
-        return int(await self._call("count", exact=exact))
+    async def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
+        """Return the stored vectors of a version of a message."""
+        return await self._call(Shard.version_vectors, user_id, message_id, sequence)
 
     async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
-        """Read what is stored of users, piece by piece, so that searches are answered in between."""
+        """Read what is stored of users, page by page, so that searches are answered in between."""
         by_user, unsound = [Counter[int]() for _ in user_ids], 0
         for user_id, points in zip(user_ids, by_user, strict=True):
             offset, has_more = None, True
             while has_more:
-                read: StoredOfUser = await self._call("read_points", user_id, offset, with_vectors=with_vectors)
-                points.update(read.sequences)
-                unsound += read.unsound
-                offset, has_more = read.offset, read.offset is not None
+                page = await self._call(Shard.user_points, user_id, offset, with_vectors=with_vectors)
+                points.update(page.sequences)
+                unsound += page.unsound
+                offset, has_more = page.next_offset, page.next_offset is not None
         return StoredPoints(by_user, unsound)
 
-    async def give_up(self) -> None:
-        """Have the next process of the engine begin with an empty shard."""
-        condemn(self._directory)
+    async def users(self) -> set[str]:
+        """Return the users who have points, and perhaps some who had."""
+        return await self._call(Shard.users)
+
+    async def count(self) -> int:
+        """Count the points."""
+        return await self._call(Shard.count)
+
+    async def flush(self) -> None:
+        """Make everything that was stored survive a power cut."""
+        await self._call(Shard.flush)
+
+    async def erase_deleted(self) -> None:
+        """Copy the points to new files and delete the old ones, which still have the content of deleted points."""
+        if not self._directory.exists():
+            return
+        await asyncio.to_thread(require_space_for_copy, self._directory, self._min_free_bytes)
+        await self._call(Shard.start_compaction)
+        try:
+            await self._compact()
+        except NoRoomError:
+            await self._call(Shard.cancel_compaction)
+            raise
+        self.suspect.set()  # have the new files compared with the message log
+
+    async def reset(self) -> None:
+        """Have the next process of the engine start with an empty shard."""
+        mark_corrupt(self._directory)
         self._worker.end()
 
-    async def abandon(self) -> None:
-        """End the worker at once: its files are of no use to anybody."""
-        self._worker.end()
-        await self._worker.close()
+    async def drop(self, collection: str) -> None:
+        """Do nothing: another collection is another directory."""
+
+    async def probe(self) -> None:
+        """Do nothing: the worker is watched like every other one."""
 
     async def close(self) -> None:
-        """Flush, and end the worker."""
+        """Flush and end the worker."""
         await self._worker.close()
-        forgive(self._directory)
+        clear_attempts(self._directory)
 
-    async def _call(self, method: str, *arguments: object, **named: object) -> Any:  # noqa: ANN401 - the method's
-        """Have the worker's shard do something."""
-        return await self._ask(Call(method, arguments, named))
+    async def _compact(self) -> None:
+        """Copy page by page, with pauses as long as the work, for other calls."""
+        has_more = True
+        while has_more:
+            started = time.monotonic()
+            await asyncio.to_thread(
+                require_space_for_points, self._directory, _COMPACTION_PAGE, self._dimension, self._min_free_bytes
+            )
+            has_more = await self._call(Shard.compact, _COMPACTION_PAGE)
+            await asyncio.sleep(time.monotonic() - started)
 
-    async def _ask(self, call: Call | NearestPoints) -> Any:  # noqa: ANN401 - what each call answers is said at the call
+    async def _call(self, method: Callable[Concatenate[Shard, _P], _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Call a method of the worker's shard."""
+        answer: _T = await self._send(ShardCall(method.__name__, args, kwargs))
+        return answer
+
+    async def _send(self, request: ShardCall | NearestQuery) -> Any:  # noqa: ANN401 - as each request says
+        """Send a request to the worker.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE, there was no answer, or the engine failed.
+        """
         try:
-            return await self._worker.call(call)
+            return await self._worker.call(request)
         except WorkerError as error:
             if not isinstance(error, WorkerSlowError):
                 self.suspect.set()

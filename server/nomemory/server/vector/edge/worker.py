@@ -1,4 +1,4 @@
-"""The process of the embedded engine: `python -m … DESCRIPTOR DIRECTORY DIMENSION MEMORY_MAX PACK_POINTS`."""
+"""The process of the embedded engine: `python -m … DESCRIPTOR DIRECTORY DIMENSION MEMORY_MAX PACKED_POINTS`."""
 
 from __future__ import annotations
 
@@ -9,60 +9,64 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from nomemory.server.processes.frames import Frame
-from nomemory.server.processes.worker_pipe import WorkerPipe
-from nomemory.server.vector.edge.calls import Call, NearestPoints
-from nomemory.server.vector.edge.files import opening
+from nomemory.server.processes.ipc_protocol import Call
+from nomemory.server.processes.ipc_worker import WorkerPipe
+from nomemory.server.vector.edge.messages import NearestQuery, ShardCall
+from nomemory.server.vector.edge.open_attempts import attempt
 from nomemory.server.vector.edge.shard import Shard
+from nomemory.server.vector.edge.shard_directory import ShardDirectory
 
 
 class EdgeWorker:
-    """Answers calls until the pipe is closed.
+    """Answers requests until the pipe is closed.
 
-    All the searches that have arrived are answered together and overtake writes; writes keep their order.
+    All searches that have arrived are answered together and overtake other calls, which keep their order.
     """
 
     def __init__(self, pipe: WorkerPipe, shard: Shard) -> None:
         self._pipe = pipe
         self._shard = shard
-        self._others: deque[Frame] = deque()
+        self._waiting: deque[Call] = deque()
 
     def run(self) -> None:
         """Work until the other end is gone (EOFError, or ConnectionError while answering)."""
         while True:
-            calls = self._pipe.receive(wait=not self._others)
-            searches = [call for call in calls if isinstance(call.request, NearestPoints)]
-            self._others += (call for call in calls if not isinstance(call.request, NearestPoints))
+            calls = self._pipe.receive(wait=not self._waiting)
+            searches = [call for call in calls if isinstance(call.request, NearestQuery)]
+            self._waiting += (call for call in calls if not isinstance(call.request, NearestQuery))
             if searches:
                 self._answer(searches, partial(self._shard.search, [call.request for call in searches]))
-            if self._others:
-                call = self._others.popleft()
-                self._answer([call], partial(_performed, self._shard, call.request))
+            if self._waiting:
+                call = self._waiting.popleft()
+                self._answer([call], partial(self._call, call.request))
 
-    def _answer(self, calls: list[Frame], perform: Callable[[], Sequence[object]]) -> None:
+    def _call(self, call: ShardCall) -> Sequence[object]:
+        return [getattr(self._shard, call.method)(*call.arguments, **call.keywords)]
+
+    def _answer(self, calls: list[Call], compute: Callable[[], Sequence[object]]) -> None:
         try:
-            values = perform()
+            answers = compute()
         except Exception as error:  # noqa: BLE001 - the engine raises bare Exceptions, it has no type of its own
             for call in calls:
                 self._pipe.fail(call.call_id, type(error).__name__)
             return
-        for call, value in zip(calls, values, strict=True):
-            self._pipe.reply(call.call_id, value)
+        for call, answer in zip(calls, answers, strict=True):
+            self._pipe.reply(call.call_id, answer)
 
 
-def _performed(shard: Shard, call: Call) -> list[object]:
-    return [getattr(shard, call.method)(*call.arguments, **call.named)]
+def main(descriptor: int, directory: Path, dimension: int, max_memory_bytes: int, packed_points: int) -> None:
+    """Open the shard, report that it is ready, and work.
 
-
-def main(descriptor: int, directory: Path, dimension: int, memory_max_bytes: int, pack_points: int) -> None:
-    """Open the shard, say so, and work. A damaged file must not make the engine write larger files than its memory."""
+    The size of files is limited to that of the memory: a damaged file can make the engine write without end.
+    """
     pipe = WorkerPipe(descriptor)
-    if memory_max_bytes:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (memory_max_bytes, memory_max_bytes))
+    if max_memory_bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max_memory_bytes, max_memory_bytes))
     try:
-        with opening(directory):
-            shard = Shard(directory, dimension, pack_points)
-    except Exception as error:  # noqa: BLE001 - as above; the text names the directory and what is wrong with it
+        ShardDirectory(directory).lock()
+        with attempt(directory):
+            shard = Shard(directory, dimension, packed_points)
+    except Exception as error:  # noqa: BLE001 - as above; the text names the directory and the cause
         pipe.not_ready(str(error))
         return
     try:

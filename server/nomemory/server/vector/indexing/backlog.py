@@ -1,7 +1,7 @@
 """The durable backlog of the vector index.
 
-A row says that a message has changed, not how: the work is to bring the index in line with the log, whatever the
-order. A row lives until the index has made the work durable.
+A row means that a message has changed, not how: the work is to bring the index in line with the log, in any order. A
+row is kept until the index has flushed the work to disk.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ INSERT INTO feed (fed, pending) SELECT 0, 0 WHERE NOT EXISTS (SELECT 1 FROM feed
 PRAGMA user_version = 2;
 """
 _VERSION = 2
-_FEED_AGAIN = "DROP TABLE IF EXISTS work; DROP TABLE IF EXISTS feed;"
-"""Brings a backlog of a version before up to date: everything is gone through again. The index keeps its vectors."""
+_RESET_SCHEMA = "DROP TABLE IF EXISTS work; DROP TABLE IF EXISTS feed;"
+"""Reset a backlog of an earlier version: the feed is read from the start. The index keeps its vectors."""
 
 _EXTEND = "UPDATE work SET latest = max(latest, ?3) WHERE user_id = ?1 AND message_id = ?2 AND state = 0"
 _ADD = f"""
@@ -64,9 +64,9 @@ _TAKE = "SELECT user_id, message_id, latest, oldest = latest FROM work WHERE sta
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A message to bring in line with the log. `latest` is the change that was known when the work was taken.
+    """A message to index. `latest` is the latest change that was known when the work was taken.
 
-    `is_single` says that it is the only one since the index was in line.
+    `is_single`: there was only one change since the message was indexed.
     """
 
     user_id: str
@@ -77,29 +77,29 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class BacklogCounts:
-    """How many messages wait, and how many can never be taken."""
+    """The number of messages in the backlog, and of dead letters."""
 
     pending: int
     parked: int
 
 
 class BacklogReader:
-    """Reads a backlog that a `Backlog` has made, also from another process. Belongs to the thread that made it.
+    """Reads a backlog that a `Backlog` writes, also from another process. Belongs to the thread that created it.
 
-    Every answer takes well below a millisecond, except the counts of a user with a very long backlog.
+    Calls take well below a millisecond, except the counts of a user with a very long backlog.
     """
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
 
     def fed(self) -> FeedPosition:
-        """Return up to where the feed has been taken in."""
+        """Return the position up to which changes are in the backlog."""
         return FeedPosition.decoded(self._connection.execute("SELECT fed FROM feed").fetchone()[0])
 
     def is_behind(self, user_id: str, sequence: int) -> bool:
         """Return whether a change of this user up to a sequence may not be applied yet.
 
-        What was fed and what is left of it are read in one statement, so that they belong together.
+        The fed position and the oldest pending change are read in one statement, so that they are consistent.
         """
         fed, oldest = self._connection.execute(_PROGRESS, (user_id,)).fetchone()
         fed_of_user = fed if isinstance(fed, int) else FeedPosition.decoded(fed).of_user(user_id)
@@ -107,12 +107,12 @@ class BacklogReader:
 
     def is_pending(self, user_id: str) -> bool:
         """Return whether there is work for a user."""
-        found = self._connection.execute("SELECT 1 FROM work WHERE state = 0 AND user_id = ? LIMIT 1", (user_id,))
-        return found.fetchone() is not None
+        row = self._connection.execute("SELECT 1 FROM work WHERE state = 0 AND user_id = ? LIMIT 1", (user_id,))
+        return row.fetchone() is not None
 
     def checkpoint(self) -> FeedPosition:
-        """Return up to where everything has been applied or parked."""
-        reached = self.fed()  # first: what is fed meanwhile is rather not counted yet
+        """Return the position up to which everything is applied or a dead letter."""
+        reached = self.fed()  # first, so that a change that is fed meanwhile is not counted
         buckets = orjson.dumps(list(range(len(reached.sequences))))
         oldest = dict(self._connection.execute(_OLDEST, (buckets,)).fetchall())
         return FeedPosition(
@@ -132,7 +132,7 @@ class BacklogReader:
         return BacklogCounts(pending, self._number(f"{parked} AND {condition}", (PARKED, *values)))
 
     def parked_ids(self, user_id: str, limit: int = 100) -> list[str]:
-        """Name the first messages of a user that were set aside, by id."""
+        """Return the ids of the first dead letters of a user, in order."""
         rows = self._connection.execute(
             "SELECT message_id FROM work WHERE state > 0 AND state = ? AND user_id = ? ORDER BY message_id LIMIT ?",
             (PARKED, user_id, limit),
@@ -140,7 +140,7 @@ class BacklogReader:
         return [message_id for (message_id,) in rows]
 
     def known(self, user_id: str, message_ids: Sequence[str]) -> set[str]:
-        """Name those of a user's messages that wait, were applied and not made durable yet, or were set aside."""
+        """Return those of a user's messages that are pending, applied but not flushed, or dead letters."""
         rows = self._connection.execute(_KNOWN, (user_id, orjson.dumps(list(message_ids))))
         return {message_id for (message_id,) in rows}
 
@@ -153,29 +153,29 @@ class BacklogReader:
 
 
 class Backlog(BacklogReader):
-    """A durable set of messages to work on, and how far the log's feed has been taken in.
+    """A durable set of messages to index, and the position in the change feed.
 
-    There is one writer to a file; `BacklogReader` reads beside it. Its calls may come from any thread but must not
-    overlap: commits now and then wait for the disk, which an event loop should not do.
+    A file has one writer and any number of `BacklogReader`s. Calls may come from any thread but must not overlap.
+    Commits sometimes wait for the disk, which an event loop should not do.
 
-    After a power cut the file may be a little behind itself, which only means that work is done again. A damaged file
-    is begun anew: then everything is done again.
+    After a power cut the latest commits may be lost, which means that work is repeated. A damaged file is replaced by
+    an empty one: then all work is repeated.
     """
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._connection = _open_or_begin_anew(path)
+        self._connection = _open_or_recreate(path)
         with self._transaction():
             again = self._connection.execute("UPDATE work SET state = 0 WHERE state > 0 AND state = ?", (APPLIED,))
             self._connection.execute("UPDATE feed SET pending = pending + ?", (again.rowcount,))
 
     def follow(self, log: str) -> None:
-        """Note which log's feed this takes in (`LogIdentity.name`), unless that is known already."""
+        """Record which log this backlog follows (`LogIdentity.name`), unless one is recorded already."""
         self._connection.execute("INSERT INTO followed SELECT ?, 0 WHERE NOT EXISTS (SELECT 1 FROM followed)", (log,))
 
     def feed(self, changes: Iterable[Touched], until: FeedPosition | None = None) -> None:
-        """Take in entries of the feed, and with them the position up to which there are no others."""
+        """Add changes of the feed, and record the position up to which there are no others."""
         spans = _spans(changes)
         with self._transaction():
             known = self._connection.executemany(_EXTEND, [span[:3] for span in spans]).rowcount if spans else 0
@@ -191,11 +191,11 @@ class Backlog(BacklogReader):
         position: FeedPosition = _BEGINNING,
         aside: Iterable[tuple[int, str, str, int, str]] = (),
     ) -> None:
-        """Forget everything, so that the feed is read from a position on.
+        """Clear the backlog, so that the feed is read from a position on.
 
         Args:
             position: the position.
-            aside: what is set aside: bucket, user, message, the latest change that is known, and why.
+            aside: dead letters: bucket, user, message, latest known change, reason.
         """
         with self._transaction():
             self._connection.execute("DELETE FROM work")
@@ -203,7 +203,7 @@ class Backlog(BacklogReader):
             self._connection.execute("UPDATE feed SET fed = ?, pending = 0", (_stored(position),))
 
     def take(self, hot_users: Sequence[str], limit: int) -> list[Pending]:
-        """Return the next work, without marking it: the hot users' first, in equal shares, then the oldest."""
+        """Return the next work: that of hot users first, in equal shares, then the oldest. Nothing is marked."""
         taken: dict[tuple[str, str], Pending] = {}
         share = -(-limit // max(1, len(hot_users)))
         for user_id in hot_users:
@@ -214,38 +214,38 @@ class Backlog(BacklogReader):
         return list(taken.values())[:limit]
 
     def mark_applied(self, done: Iterable[Pending]) -> None:
-        """Note that the index has this work, though not yet durably. A message that changed meanwhile stays pending.
+        """Record that the index has this work, not flushed yet. A message that changed meanwhile stays pending.
 
-        It was put into an index that had nothing that this backlog does not know of.
+        From now on the collection has points, all of which this backlog knows.
         """
         applied = [(APPLIED, "", i.user_id, i.message_id, i.latest) for i in done]
         self._settle(applied, "UPDATE followed SET is_begun = 1 WHERE NOT is_begun")
 
     def park(self, aside: Mapping[Pending, str]) -> None:
-        """Set messages aside until they change, each for a kind of error."""
+        """Make messages dead letters until they change, each with a reason."""
         self._settle([(PARKED, reason, i.user_id, i.message_id, i.latest) for i, reason in aside.items()])
 
     def forget_applied(self) -> None:
-        """Drop applied work. Call it when the index has made everything marked durable."""
+        """Delete applied work. Call it when the index has flushed everything that was marked as applied."""
         with self._transaction():
             self._connection.execute("DELETE FROM work WHERE state > 0 AND state = ?", (APPLIED,))
 
     def wipe_removed(self) -> None:
-        """Write the file anew without what was dropped. It is small unless much waits."""
+        """Rewrite the file, to erase deleted rows. It is small unless the backlog is long."""
         self._connection.execute("VACUUM")
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def aside(self) -> list[tuple[int, str, str, int, str]]:
-        """Return what is set aside: bucket, user, message, the latest change that is known, and why."""
+        """Return the dead letters: bucket, user, message, latest known change, reason."""
         return self._connection.execute(_ASIDE).fetchall()
 
     def followed(self) -> FeedPosition | None:
-        """Return how far the index has followed the log; None if it has nothing of it for certain."""
-        begun = self._connection.execute("SELECT is_begun FROM followed").fetchone()
-        return self.checkpoint() if begun is not None and begun[0] else None
+        """Return the position up to which the index has followed the log; None if it may have no points."""
+        row = self._connection.execute("SELECT is_begun FROM followed").fetchone()
+        return self.checkpoint() if row is not None and row[0] else None
 
     def _transaction(self) -> sqlite3.Connection:
-        """Begin a transaction; as a context it is committed, or rolled back if it fails."""
+        """Begin a transaction. As a context manager it commits, or rolls back after an error."""
         self._connection.execute("BEGIN IMMEDIATE")
         return self._connection
 
@@ -268,7 +268,7 @@ def _stored(position: FeedPosition) -> int | bytes:
     return position.latest if len(position.sequences) == 1 else position.encoded()
 
 
-def _open_or_begin_anew(path: Path) -> sqlite3.Connection:
+def _open_or_recreate(path: Path) -> sqlite3.Connection:
     try:
         return _open(path)
     except sqlite3.OperationalError:  # locked, or no room: the file itself may be sound
@@ -284,7 +284,7 @@ def _open(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     if connection.execute("PRAGMA user_version").fetchone()[0] < _VERSION:
-        connection.executescript(_FEED_AGAIN)
+        connection.executescript(_RESET_SCHEMA)
     connection.executescript(_SCHEMA)
     return connection
 

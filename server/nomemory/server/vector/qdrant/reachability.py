@@ -1,4 +1,4 @@
-"""Whether a Qdrant server is there, also while nobody needs it, and whether another log fills its collection."""
+"""Probe a Qdrant server periodically, and report when it is unavailable or its collection is another log's."""
 
 from __future__ import annotations
 
@@ -11,51 +11,50 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.standing_faults import QDRANT, UNREACHABLE, StandingFaults
 from nomemory.server.vector.protocol import VectorIndex
 
-_SAID: Final = """\
+_MESSAGE: Final = """\
 the collection {collection} on the Qdrant server is filled from another message log. Give this server a Qdrant of its \
 own (NOMEMORY_QDRANT_URL), or delete the collection there if nothing uses it any more"""
 
 
 class ForeignCollectionError(Fault, CannotStartError):
-    """Nothing was read from it, or written to it. A server that finds it when it starts does not start.
+    """A collection is filled from another message log. A server does not start with it.
 
     Args:
-        collection: its name.
+        collection: the name of the collection.
     """
 
     def __init__(self, collection: str) -> None:
-        super().__init__(Reason.ERROR_REASON_INDEX_UNAVAILABLE, _SAID.format(collection=collection))
+        super().__init__(Reason.ERROR_REASON_INDEX_UNAVAILABLE, _MESSAGE.format(collection=collection))
 
 
 @dataclass
 class Reachability:
-    """Asks the engine now and then whether it is there.
+    """Probes an index.
 
     Attributes:
-        index: whose engine.
-        probe_s: how often.
-        faults: where it is noted that it is away.
+        index: the index.
+        probe_s: seconds between two probes.
+        faults: where the unavailability is recorded.
     """
 
     index: VectorIndex
     probe_s: float
     faults: StandingFaults
-    _is_away: bool = field(default=False, init=False)
+    _is_unavailable: bool = field(default=False, init=False)
 
     async def run(self) -> None:
-        """Probe until it is cancelled. An index whose engine is back is looked into: it may have lost something."""
+        """Probe until cancelled. After an outage the index is checked, because it may have lost points."""
         while True:
             try:
                 await self.index.probe()
             except Fault as fault:
-                self._is_away = True
-                said = (
-                    fault.message if isinstance(fault, ForeignCollectionError) else "the Qdrant server does not answer"
-                )
-                self.faults.stand(QDRANT, UNREACHABLE, said)
+                self._is_unavailable = True
+                is_foreign = isinstance(fault, ForeignCollectionError)
+                detail = fault.message if is_foreign else "the Qdrant server does not answer"
+                self.faults.stand(QDRANT, UNREACHABLE, detail)
             else:
-                if self._is_away:
-                    self._is_away = False
+                if self._is_unavailable:
+                    self._is_unavailable = False
                     self.faults.clear(QDRANT)
                     self.index.suspect.set()
             await asyncio.sleep(self.probe_s)

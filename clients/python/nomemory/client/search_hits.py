@@ -1,0 +1,23 @@
+"""Search hits as one sequence, from the parallel lists of a reply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nomemory.v1 import message_pb2, query_service_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalHit:
+    """A message that matched, and its score. `highlight` is None unless highlights were asked for."""
+
+    message: message_pb2.ChatMessage
+    score: float
+    highlight: query_service_pb2.Highlight | None = None
+
+
+def lexical_hits(reply: query_service_pb2.LexicalSearchResponse) -> Iterator[LexicalHit]:
+    """Yield the hits of a page, best first."""
+    for place, (message, score) in enumerate(zip(reply.items, reply.scores, strict=True)):
+        yield LexicalHit(message, score.score, reply.highlights[place] if reply.highlights else None)

@@ -1,0 +1,59 @@
+"""Map the namespaces of a LangGraph store to a user's conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from langgraph.store.base import (
+    InvalidNamespaceError,
+    ListNamespacesOp,
+    MatchCondition,
+)
+
+Namespace = tuple[str, ...]
+
+
+class Namespaces:
+    """The root, for messages without a conversation, and below it a label for each conversation."""
+
+    def __init__(self, root: Namespace) -> None:
+        self._root = root
+
+    def of(self, conversation_id: str) -> Namespace:
+        """Return the namespace of a conversation; empty: of none."""
+        return (*self._root, conversation_id) if conversation_id else self._root
+
+    def conversation(self, namespace: Namespace) -> str:
+        """Return the conversation that a namespace stands for; empty: none.
+
+        Raises:
+            InvalidNamespaceError: it is not one of this store's.
+        """
+        below = namespace[len(self._root) :]
+        if namespace[: len(self._root)] != self._root or len(below) > 1:
+            raise InvalidNamespaceError(f"namespaces of this store are {self._root} and one label more: {namespace}")
+        return below[0] if below else ""
+
+    def searched(self, prefix: Namespace) -> str:
+        """Return the conversation to search; empty: all of them.
+
+        Raises:
+            InvalidNamespaceError: nothing of this store begins with the prefix.
+        """
+        return "" if prefix == self._root[: len(prefix)] else self.conversation(prefix)
+
+    def matching(self, conversation_ids: Iterable[str], op: ListNamespacesOp) -> list[Namespace]:
+        """Return the namespaces of conversations that an operation asks for, in order."""
+        everything = map(self.of, conversation_ids)
+        found = {
+            one[: op.max_depth] for one in everything if all(_fits(one, each) for each in op.match_conditions or ())
+        }
+        return sorted(found)[op.offset : op.offset + op.limit]
+
+
+def _fits(namespace: Namespace, condition: MatchCondition) -> bool:
+    wanted = condition.path
+    if len(namespace) < len(wanted):
+        return False
+    part = namespace[: len(wanted)] if condition.match_type == "prefix" else namespace[len(namespace) - len(wanted) :]
+    return all(label in {"*", one} for label, one in zip(wanted, part, strict=True))

@@ -1,0 +1,53 @@
+"""Check the conflicts that a chat model claims: both sides must be statements that hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nomemory.recall.grounding.sources import sources, takers
+from nomemory.recall.model.evidence import Retrieval
+from nomemory.recall.model.memory_view import (
+    DraftCitation,
+    DraftConflict,
+    MemoryView,
+    Statement,
+)
+
+Texts = tuple[str, str]
+"""The earlier and the later of two statements, by their texts; no two of a view have the same."""
+
+
+def surviving(claimed: Iterable[DraftConflict], view: MemoryView, retrieval: Retrieval) -> tuple[Texts, ...]:
+    """Return the conflicts between two statements of the view that rest on different messages, each pair once."""
+    pairs = (_checked(one, view.statements(), retrieval) for one in claimed)
+    return tuple({frozenset(pair): pair for pair in pairs if pair}.values())
+
+
+def _checked(claimed: DraftConflict, statements: tuple[Statement, ...], retrieval: Retrieval) -> Texts | None:
+    one = _citing(claimed.one, statements, retrieval)
+    other = _citing(claimed.other, statements, retrieval)
+    if one is None or other is None or sources(one) == sources(other):
+        return None
+    if any(all(takers(side, retrieval)) for side in (one, other)):
+        return None
+    earlier, later = sorted((one, other), key=_first_said)
+    return earlier.text, later.text
+
+
+def _citing(claimed: DraftCitation, statements: tuple[Statement, ...], retrieval: Retrieval) -> Statement | None:
+    """Return the statement that cites a message, the same words of it if there is one; None for words never said."""
+    message = retrieval.get(claimed.message_id)
+    if message is None or claimed.quote not in message.content:
+        return None
+    citing = [
+        (claimed.quote in citation.quote or citation.quote in claimed.quote, one)
+        for one in statements
+        for citation in one.citations
+        if citation.message_id == claimed.message_id
+    ]
+    return max(citing, key=lambda found: found[0])[1] if citing else None
+
+
+def _first_said(statement: Statement) -> tuple[float, str]:
+    """Return when what a statement rests on was first said, for sorting."""
+    return min((citation.ts.timestamp(), citation.message_id) for citation in statement.citations)

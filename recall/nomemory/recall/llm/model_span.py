@@ -1,0 +1,56 @@
+"""Trace a request to a chat model as a span, by OpenTelemetry's conventions for generative AI."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Sequence
+from typing import Final
+
+from opentelemetry.trace import Span, SpanKind
+
+from nomemory.recall.llm.prompt import Prompt
+from nomemory.spans.span import show, shows_content, span
+
+_COUNTED: Final = {
+    "gen_ai.usage.input_tokens": "prompt_tokens",
+    "gen_ai.usage.output_tokens": "completion_tokens",
+}
+
+
+async def ask_in_span(asked: Awaitable[object], model: str, max_tokens: int, prompt: Prompt) -> object:
+    """Ask, and note what the reply says of itself. It has not been checked."""
+    with span(f"chat {model}", SpanKind.CLIENT) as made:
+        if made is None:
+            return await asked
+        made.set_attributes(
+            {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.provider.name": "openai",
+                "gen_ai.request.model": model,
+                "gen_ai.request.max_tokens": max_tokens,
+                "gen_ai.output.type": "json",
+            }
+        )
+        if shows_content():
+            show(made, "gen_ai.input.messages", _messages(list(prompt.turns())))
+        reply = await asked
+        _note(made, reply)
+        return reply
+
+
+def _note(made: Span, reply: object) -> None:
+    answered_by, usage = getattr(reply, "model", None), getattr(reply, "usage", None)
+    if isinstance(answered_by, str):
+        made.set_attribute("gen_ai.response.model", answered_by)
+    for name, field in _COUNTED.items():
+        if isinstance(count := getattr(usage, field, None), int):
+            made.set_attribute(name, count)
+    choices = getattr(reply, "choices", None)
+    if shows_content() and isinstance(choices, list) and choices:
+        content = getattr(getattr(choices[0], "message", None), "content", None)
+        show(made, "gen_ai.output.messages", _messages([("assistant", str(content or ""))]))
+
+
+def _messages(said: Sequence[tuple[str, str]]) -> str:
+    messages = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in said]
+    return json.dumps(messages, ensure_ascii=False)

@@ -1,0 +1,28 @@
+"""Map the roles of a recall to the roles of the contract and back."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from nomemory.recall.model.question import Role
+from nomemory.v1 import message_pb2
+
+ROLE_IN_CONTRACT: Final = MappingProxyType(
+    {
+        Role.USER: message_pb2.ROLE_USER,
+        Role.ASSISTANT: message_pb2.ROLE_ASSISTANT,
+        Role.SYSTEM: message_pb2.ROLE_SYSTEM,
+        Role.TOOL: message_pb2.ROLE_TOOL,
+        Role.ANY: message_pb2.ROLE_UNSPECIFIED,
+    }
+)
+"""The contract's role for each role; `ANY` is the unspecified one."""
+
+
+_ROLE: Final = MappingProxyType({encoded: role for role, encoded in ROLE_IN_CONTRACT.items()})
+
+
+def role_of(encoded: message_pb2.Role.ValueType) -> Role:
+    """Return the role for one of the contract's; `ANY` for the unspecified one and for those that are not known."""
+    return _ROLE.get(encoded, Role.ANY)

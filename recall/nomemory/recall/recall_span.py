@@ -1,0 +1,38 @@
+"""Trace a recall as a span, by OpenTelemetry's conventions for generative AI."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from opentelemetry.trace import Span
+
+from nomemory.recall.model.question import Question
+from nomemory.recall.model.result import RecallResult
+from nomemory.spans.span import show, span
+
+
+async def recall_in_span(answered: Awaitable[RecallResult], question: Question, user_id: str) -> RecallResult:
+    """Recall, and note what it came to."""
+    with span("invoke_agent recall") as made:
+        if made is None:
+            return await answered
+        made.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "recall"})
+        show(made, "gen_ai.memory.query.text", question.text)
+        show(made, "gen_ai.memory.store.id", user_id)
+        result = await answered
+        _note(made, result)
+        return result
+
+
+def _note(made: Span, result: RecallResult) -> None:
+    limits = result.limits
+    made.set_attributes(
+        {
+            "gen_ai.memory.record.count": len(result.evidence),
+            "nomemory.recall.verdict": result.verdict.value,
+            "nomemory.recall.stop_reason": limits.stop_reason.value,
+            "nomemory.recall.planner": limits.planner,
+            "nomemory.recall.rounds": limits.iterations,
+            "nomemory.recall.tool_calls": limits.tool_calls,
+        }
+    )

@@ -1,0 +1,36 @@
+"""Choose the passage of a message to quote: the whole message, or whole sentences of a very long one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nomemory.text.question_reading import QuestionReading
+from nomemory.text.sentences import sentences
+from nomemory.text.terms import terms
+
+WHOLE: Final = 600
+"""Characters of a message that is quoted whole. Sentences picked out of shorter ones often leave out what decides."""
+
+
+def quote(content: str, reading: QuestionReading) -> str:
+    """Return a passage of whole sentences, verbatim, around the one that has most words of the question."""
+    if len(content) <= WHOLE:
+        return content.strip()
+    starts = [sentence.start for sentence in sentences(content)] or [0]
+    ends = [*starts[1:], len(content)]
+    asked = terms(reading.asked)
+    best = max(range(len(starts)), key=lambda at: (len(asked & terms(content[starts[at] : ends[at]])), -at))
+    first, last = _widened(starts, ends, best)
+    return content[starts[first] : ends[last]].strip()[:WHOLE]
+
+
+def _widened(starts: list[int], ends: list[int], best: int) -> tuple[int, int]:
+    """Return the first and last sentence of the longest passage around one that is not too long."""
+    first = last = best
+    while True:
+        if last + 1 < len(starts) and ends[last + 1] - starts[first] <= WHOLE:
+            last += 1
+        elif first > 0 and ends[last] - starts[first - 1] <= WHOLE:
+            first -= 1
+        else:
+            return first, last

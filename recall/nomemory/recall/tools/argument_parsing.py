@@ -1,0 +1,46 @@
+"""Parse the arguments that a planner gives to a tool. Error messages never quote them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import tzinfo
+from typing import TypeVar
+
+from pydantic import (
+    BaseModel,
+    ValidationError,
+)
+
+from nomemory.recall.errors import RecallError
+from nomemory.recall.model.step import JsonValue
+from nomemory.recall.tools.arguments import ArgumentObject
+
+_Arguments = TypeVar("_Arguments", bound=ArgumentObject)
+
+
+class ToolRefusedError(RecallError):
+    """A call that cannot be made as asked. Its text is for the planner and quotes no argument."""
+
+
+def read_arguments(model: type[_Arguments], given: Mapping[str, object], zone: tzinfo | None) -> _Arguments:
+    """Read arguments; times without an offset are in `zone`, unknown arguments are not looked at.
+
+    Raises:
+        ToolRefusedError: one is missing or not what it should be; the text names it.
+    """
+    try:
+        return model.model_validate(given, context={"zone": zone})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        names = [part for part in first["loc"] if isinstance(part, str)]
+        raise ToolRefusedError(": ".join((*names, first["msg"]))) from None
+
+
+def unknown_arguments(model: type[BaseModel], given: Mapping[str, JsonValue], path: str = "") -> Iterator[str]:
+    """Return the arguments that a tool does not have, at every level."""
+    for name, value in given.items():
+        field = model.model_fields.get(name)
+        if field is None:
+            yield f"{path}{name}"
+        elif isinstance(value, dict) and isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from unknown_arguments(field.annotation, value, f"{path}{name}.")

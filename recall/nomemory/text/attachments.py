@@ -1,0 +1,13 @@
+"""Remove the descriptions of pictures and files that importers append to a message."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_ATTACHMENT: Final = "\n["
+"""It marks a line that describes an attachment."""
+
+
+def without_attachments(content: str) -> str:
+    """Return the text without the descriptions of attachments."""
+    return content.partition(_ATTACHMENT)[0]

@@ -1,0 +1,64 @@
+"""English stems by the Snowball algorithm; irregular forms are reduced to their base first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import Stemmer
+
+
+class _Stemmers(threading.local):
+    """A stemmer keeps state while it works, so each thread has its own."""
+
+    def __init__(self) -> None:
+        self.english = Stemmer.Stemmer("english")
+
+
+_stemmers = _Stemmers()
+
+
+_FORMS = """
+arise arose arisen | awake awoke awoken | become became | begin began begun | bend bent | bind bound
+bite bit bitten | bleed bled | blow blew blown | break broke broken | breed bred | bring brought | build built
+burn burnt | buy bought | catch caught | choose chose chosen | cling clung | come came | creep crept | deal dealt
+dig dug | draw drew drawn | dream dreamt | drink drank drunk | drive drove driven | eat ate eaten | fall fell fallen
+feed fed | feel felt | fight fought | find found | flee fled | fling flung | fly flew flown | forbid forbade forbidden
+forget forgot forgotten | forgive forgave forgiven | freeze froze frozen | get got gotten | give gave given
+go went gone | grow grew grown | hang hung | hear heard | hide hid hidden | hold held | keep kept | kneel knelt
+know knew known | lay laid | lead led | lean leant | leap leapt | learn learnt | leave left | lend lent | light lit
+lose lost | make made | mean meant | meet met | mistake mistook mistaken | overcome overcame
+oversleep overslept | pay paid | prove proven | rebuild rebuilt | ride rode ridden | ring rang rung | rise risen
+run ran | say said | see saw seen | seek sought | sell sold | send sent | sew sewn | shake shook shaken | shine shone
+shoot shot | show shown | shrink shrank shrunk | sing sang sung | sink sank sunk | sit sat | sleep slept | slide slid
+smell smelt | speak spoke spoken | speed sped | spell spelt | spend spent | spill spilt | spin spun | spit spat
+spoil spoilt | spring sprang sprung | stand stood | steal stole stolen | stick stuck | sting stung | stink stank stunk
+stride strode | strike struck | strive strove | swear swore sworn | sweep swept | swell swollen | swim swam swum
+swing swung | take took taken | teach taught | tear tore torn | tell told | think thought | throw threw thrown
+undergo underwent undergone | understand understood | undertake undertook undertaken | undo undid undone
+wake woke woken | wear wore worn | weave wove woven | weep wept | win won | withdraw withdrew withdrawn
+write wrote written
+child children | man men | woman women | person people | foot feet | tooth teeth | goose geese | mouse mice
+wife wives | knife knives | shelf shelves | wolf wolves | half halves | loaf loaves | thief thieves | calf calves
+scarf scarves | grandchild grandchildren | policeman policemen | fireman firemen | salesman salesmen
+"""
+"""A base, then its forms. Left out: forms that are as often another word (rose, lives, leaves, wound), and those of
+verbs that are stop words."""
+
+
+_WORDS = [entry.split() for entry in _FORMS.strip().replace("\n", "|").split("|")]
+
+
+BASES = {form: base for base, *forms in _WORDS for form in forms}
+"""The base of each form."""
+
+
+def stems(words: Sequence[str]) -> list[str]:
+    """Reduce lower-case words to the stems of their bases. Words of other languages mostly stay as they are."""
+    found: list[str] = _stemmers.english.stemWords([BASES.get(word, word) for word in words])
+    return found
+
+
+def stem(word: str) -> str:
+    """Return the stem of a lower-case English word."""
+    return stems([word])[0]

@@ -1,0 +1,51 @@
+"""Arguments of the tools that only the MCP server has."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from nomemory.recall.model.question import Role
+from nomemory.recall.tools.arguments import (
+    ArgumentObject,
+    Identifier,
+    Instant,
+    OneRole,
+    QueryText,
+)
+
+ZoneName = Annotated[str, Field(max_length=64)]
+
+
+Content = Annotated[str, Field(min_length=1, max_length=262_144)]
+
+
+class RecallArguments(ArgumentObject):
+    """Arguments of `recall`."""
+
+    question: QueryText = Field(description="a question about the user, in Chinese or English")
+    since: Instant | None = Field(default=None, description="look first at what was said at this time or later")
+    until: Instant | None = Field(default=None, description="look first at what was said before this time")
+    role: OneRole | None = Field(default=None, description="look first at what this side said")
+    time_zone: ZoneName = Field(default="", description="the user's time zone, such as Asia/Shanghai, for 'yesterday'")
+    conversation_id: Identifier = Field(default="", description="look at one conversation only")
+    skill: Identifier = Field(default="", description="the recall skill to search with; empty: the server's default")
+
+
+def _not_any(value: object) -> object:
+    """Refuse `any`: a message was said by somebody."""
+    if value in {Role.ANY, Role.ANY.value}:
+        raise ValueError("not a speaker")
+    return value
+
+
+class RememberArguments(ArgumentObject):
+    """Arguments of `remember`."""
+
+    content: Content = Field(description="what was said, word for word; not a summary")
+    role: Annotated[OneRole, BeforeValidator(_not_any)] = Field(default=Role.USER, description="who said it")
+    said_at: Instant | None = Field(default=None, description="when it was said; left out: now")
+    conversation_id: Identifier = Field(default="", description="the conversation it belongs to")
+    message_id: Identifier = Field(default="", description="an id of your own: the same id twice is stored once")
+    retracts: list[Identifier] = Field(default=[], max_length=32, description="ids of messages that it takes back")

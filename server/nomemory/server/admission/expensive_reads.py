@@ -1,0 +1,33 @@
+"""Which reads are expensive: they are admitted, and take turns. All other reads are answered at once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from google.protobuf.message import Message as ProtoMessage
+
+from nomemory.v1 import query_service_pb2 as pb
+
+_EXPENSIVE: Final = frozenset(
+    {
+        "LexicalSearch",
+        "SemanticSearch",
+        "HybridSearch",
+        "CountMessages",
+        "ListConversations",
+        "ListUsers",
+        "ExportMessages",
+        "Recall",
+        "StreamRecall",
+    }
+)
+
+
+def is_expensive(method: str, request: ProtoMessage) -> bool:
+    """Return whether a call is an expensive read, by its method's short name. The request need not be valid.
+
+    ListMessages is expensive if no index serves its filter.
+    """
+    if isinstance(request, pb.ListMessagesRequest):
+        return bool(request.filter.role or request.filter.metadata)
+    return method in _EXPENSIVE

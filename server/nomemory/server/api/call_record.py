@@ -1,0 +1,77 @@
+"""The record of a call: its span, its metrics and its line in the log."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from nomemory.server.api.call import IncomingCall
+from nomemory.server.api.errors import as_fault, code_name, plain_reason
+from nomemory.server.api.service import Method
+from nomemory.server.faults import Fault
+from nomemory.server.metrics import catalog
+from nomemory.server.metrics.meters import Meters
+from nomemory.server.structured_logs import get_logger
+from nomemory.spans.span import ERROR_TYPE, CallTracer
+
+_log = get_logger("api")
+
+_FAILURES: Final = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"})
+"""gRPC codes that are failures of a server by the conventions of OpenTelemetry. The others are answers."""
+
+
+class CallRecord:
+    """Records one call from its arrival to its end.
+
+    Args:
+        incoming: the call.
+        method: what it calls.
+        meters: count it.
+        tracer: begins its span; None: there are no traces.
+
+    Attributes:
+        log_fields: the fields of its line in the log so far.
+    """
+
+    def __init__(self, incoming: IncomingCall, method: Method, meters: Meters, tracer: CallTracer | None) -> None:
+        self.log_fields = {"method": method.name, "request_id": incoming.request_id}
+        self._method_name = method.name
+        self._transport = incoming.transport
+        self._meters = meters
+        self._started = time.perf_counter()
+        name = method.path.removeprefix("/")
+        self._span = None if tracer is None else tracer.begin(name, incoming.metadata, {"rpc.method": name})
+
+    def succeed(self) -> None:
+        """Record that the call succeeded."""
+        self._end("OK")
+
+    def cancel(self) -> None:
+        """Record that the client went away."""
+        self._end("CANCELLED")
+
+    def fail(self, error: BaseException) -> Fault:
+        """Record that the call failed; return the fault that its client may see."""
+        fault = as_fault(error, _log.bind(**self.log_fields))
+        reason = plain_reason(fault)
+        self._meters.count(catalog.ERRORS, self._method_name, self._transport, reason)
+        self._end(code_name(fault), reason)
+        return fault
+
+    def _end(self, code: str, reason: str = "") -> None:
+        seconds = time.perf_counter() - self._started
+        self._meters.observe(catalog.CALLS, seconds, self._method_name, self._transport, code)
+        error = {"reason": f"ERROR_REASON_{reason}"} if reason else {}
+        _log.info("rpc", **self.log_fields, code=code, **error, ms=round(seconds * 1000, 2))
+        self._end_span(code, reason)
+
+    def _end_span(self, code: str, reason: str) -> None:
+        if self._span is None:
+            return
+        attributes = {"rpc.response.status_code": code, "nomemory.via": self._transport}
+        if self._transport == "grpc":
+            attributes["rpc.system.name"] = "grpc"
+        if code != "OK":
+            attributes[ERROR_TYPE] = reason or code
+        self._span.span.set_attributes(attributes)
+        self._span.end(failed=code in _FAILURES)

@@ -1,0 +1,112 @@
+"""Adapter from gRPC to the pipeline.
+
+gRPC itself would read the one request of a call before anybody knows who calls, however large it is. So it is told that
+each method takes a stream of requests, which is the same on the wire, and the pipeline decides when to read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
+from typing import Any, NoReturn, TypeAlias
+
+import grpc
+from google.protobuf.message import Message as ProtoMessage
+
+from nomemory.server.api.call import REQUEST_ID, IncomingCall, request_id_of
+from nomemory.server.api.grpc.status import grpc_status
+from nomemory.server.api.limits import Reserve
+from nomemory.server.api.parsing import RequestParser
+from nomemory.server.api.pipeline import Pipeline
+from nomemory.server.api.service import Method
+from nomemory.server.faults import Fault, Reason
+
+# Any: the types of a context and of a handler are those of its RPC, and nothing here looks at them.
+ServicerContext: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+RpcHandler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+Requests: TypeAlias = AsyncIterator[bytes]
+
+
+class MethodAdapter:
+    """Answers the calls of one method through the pipeline.
+
+    Args:
+        pipeline: answers them.
+        method: the method.
+    """
+
+    def __init__(self, pipeline: Pipeline, method: Method) -> None:
+        self._pipeline = pipeline
+        self._method = method
+        self._parser = RequestParser(method.descriptor.input_type, writes=method.served.required.writes)
+
+    def handler(self) -> RpcHandler:
+        """Return the handler for gRPC. It takes and returns bytes."""
+        if self._method.descriptor.client_streaming:
+            return grpc.stream_unary_rpc_method_handler(self._client_stream)
+        if self._method.descriptor.server_streaming:
+            return grpc.stream_stream_rpc_method_handler(self._server_stream)
+        return grpc.stream_unary_rpc_method_handler(self._unary)
+
+    async def _unary(self, requests: Requests, context: ServicerContext) -> bytes:
+        async with self._call(context) as incoming:
+            return await self._pipeline.unary(incoming, partial(self._read, requests))
+
+    async def _server_stream(self, requests: Requests, context: ServicerContext) -> None:
+        async with (
+            self._call(context) as incoming,
+            aclosing(self._pipeline.server_stream(incoming, partial(self._read, requests))) as replies,
+        ):
+            async for reply in replies:
+                await context.write(reply)
+
+    async def _client_stream(self, requests: Requests, context: ServicerContext) -> bytes:
+        async with self._call(context) as incoming:
+            return await self._pipeline.client_stream(incoming, partial(self._read_next, requests))
+
+    @asynccontextmanager
+    async def _call(self, context: ServicerContext) -> AsyncIterator[IncomingCall]:
+        """Return the call for the pipeline. A fault inside ends it with a status; the request id goes back with it."""
+        metadata = tuple(context.invocation_metadata() or ())
+        request_id, timeout_s = request_id_of(metadata), context.time_remaining()
+        try:
+            yield IncomingCall(self._method.path, "grpc", metadata, request_id, context.auth_context, timeout_s)
+        except Fault as fault:
+            await abort(context, fault, request_id)
+        # An interceptor of the embedding program may have set trailing metadata, too.
+        context.set_trailing_metadata((*(context.trailing_metadata() or ()), (REQUEST_ID, request_id)))
+
+    async def _read(self, requests: Requests, reserve: Reserve) -> ProtoMessage:
+        request = await self._read_next(requests, reserve)
+        if request is None:
+            raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the call has no request")
+        return request
+
+    async def _read_next(self, requests: Requests, reserve: Reserve) -> ProtoMessage | None:
+        encoded = await anext(requests, None)
+        if encoded is None:
+            return None
+        reserve(len(encoded))
+        return await self._parser.parse(encoded)
+
+
+async def abort(context: ServicerContext, fault: Fault, request_id: str) -> NoReturn:
+    """End a call with the status of a fault.
+
+    The traceback of an exception keeps the frames of the call, and with them its request, until the next full garbage
+    collection. So the tracebacks are dropped.
+    """
+    fault.__traceback__ = None
+    try:
+        await context.abort_with_status(grpc_status(fault, request_id))
+    except grpc.aio.AbortError as error:
+        if (task := asyncio.current_task()) is not None:
+            task.add_done_callback(partial(_drop_traceback, error))
+        raise
+    raise fault
+
+
+def _drop_traceback(error: BaseException, _task: object) -> None:
+    error.__traceback__ = error.__context__ = None

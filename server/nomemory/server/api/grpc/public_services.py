@@ -1,0 +1,107 @@
+"""gRPC's own services, health and reflection, which everybody may call.
+
+Their callers are not authenticated. So only a few of their requests are read at the same time, and for a short time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection_pb2 as pb
+
+from nomemory.server.api.call import request_id_of
+from nomemory.server.api.errors import as_fault
+from nomemory.server.api.grpc.adapter import RpcHandler, ServicerContext, abort
+from nomemory.server.api.health import HEALTH_SERVICE
+from nomemory.server.api.limits import Limits
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.structured_logs import get_logger
+
+_log = get_logger("api")
+_READ_TIMEOUT_S: Final = 10.0
+"""How long a request may take to arrive, and a whole stream of reflection."""
+_REFLECTION_SERVICES: Final = (reflection.SERVICE_NAME, "grpc.reflection.v1.ServerReflection")
+"""Both versions have the same messages."""
+
+
+def add_public_services(
+    server: grpc.aio.Server, states: health.aio.HealthServicer, service_names: list[str] | None
+) -> None:
+    """Serve health, and reflection of the services of these names; None: no reflection."""
+    health_pb2_grpc.add_HealthServicer_to_server(states, server)
+    if service_names is None:
+        return
+    servicer = reflection.aio.ReflectionServicer([*service_names, HEALTH_SERVICE, *_REFLECTION_SERVICES])
+    handler: RpcHandler = grpc.stream_stream_rpc_method_handler(
+        servicer.ServerReflectionInfo,
+        pb.ServerReflectionRequest.FromString,
+        pb.ServerReflectionResponse.SerializeToString,
+    )
+    handlers = {"ServerReflectionInfo": handler}
+    server.add_generic_rpc_handlers(
+        [grpc.method_handlers_generic_handler(name, handlers) for name in _REFLECTION_SERVICES]
+    )
+
+
+def is_public(path: str) -> bool:
+    """Return whether a method belongs to one of these services."""
+    return path.removeprefix("/").partition("/")[0] in {HEALTH_SERVICE, *_REFLECTION_SERVICES}
+
+
+def limit_public_handler(handler: RpcHandler, limits: Limits) -> RpcHandler:
+    """Return the handler of such a method within limits."""
+    types = handler.request_deserializer, handler.response_serializer
+    if handler.request_streaming:
+        return grpc.stream_stream_rpc_method_handler(partial(_reflect, handler, limits), *types)
+    if handler.response_streaming:
+        return grpc.stream_stream_rpc_method_handler(partial(_watch, handler, limits), *types)
+    return grpc.stream_unary_rpc_method_handler(partial(_check, handler, limits), *types)
+
+
+# Any: the types of requests and replies are those of the methods.
+async def _check(handler: RpcHandler, limits: Limits, requests: AsyncIterator[Any], context: ServicerContext) -> Any:  # noqa: ANN401
+    answer: Any = handler.unary_unary
+    async with _faults_as_status(context):
+        request = await _read(limits, requests)
+    return await answer(request, context)
+
+
+async def _watch(handler: RpcHandler, limits: Limits, requests: AsyncIterator[Any], context: ServicerContext) -> None:
+    answer: Any = handler.unary_stream
+    async with _faults_as_status(context):
+        request = await _read(limits, requests)
+        with limits.watches.slot():
+            await answer(request, context)  # writes its replies itself
+
+
+async def _reflect(handler: RpcHandler, limits: Limits, requests: AsyncIterator[Any], context: ServicerContext) -> None:
+    answer: Any = handler.stream_stream
+    async with _faults_as_status(context):
+        with limits.public_reads.slot():
+            async with asyncio.timeout(_READ_TIMEOUT_S):
+                async for reply in answer(requests, context):
+                    await context.write(reply)
+
+
+async def _read(limits: Limits, requests: AsyncIterator[Any]) -> Any:  # noqa: ANN401
+    with limits.public_reads.slot():
+        async with asyncio.timeout(_READ_TIMEOUT_S):
+            request = await anext(requests, None)
+    if request is None:
+        raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the call has no request")
+    return request
+
+
+@asynccontextmanager
+async def _faults_as_status(context: ServicerContext) -> AsyncIterator[None]:
+    try:
+        yield
+    except (Fault, TimeoutError) as error:
+        await abort(context, as_fault(error, _log), request_id_of(tuple(context.invocation_metadata() or ())))

@@ -1,0 +1,86 @@
+"""A gRPC server that listens again after grpcio has stopped accepting calls.
+
+grpcio decodes the path of a call as UTF-8 in the task that accepts all calls, before any interceptor runs. A path that
+is not UTF-8 ends that task, and with it the server (grpcio 1.85). So the task is awaited, and a new server listens at
+the same address when it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Final
+
+import grpc
+
+from nomemory.server.listen_address import ListenAddress
+from nomemory.server.processes.supervisor import Supervisor
+from nomemory.server.structured_logs import get_logger
+
+_log = get_logger("api")
+_GRACE_S: Final = 5.0
+"""How long calls in flight of a server that has ended may take."""
+_ACCEPT_LOOP: Final = "_server_main_loop"
+"""The coroutine of grpcio that accepts calls."""
+
+Listen = Callable[[ListenAddress], tuple[grpc.aio.Server, ListenAddress]]
+"""Make a server that listens at an address; return it and the address that was bound."""
+
+
+class RestartingServer:
+    """Serves until it is stopped.
+
+    Args:
+        listen: makes a server. If it raises after the start, it is called again later: the port may not be free yet.
+    """
+
+    def __init__(self, listen: Listen) -> None:
+        self._listen = listen
+        self._server: grpc.aio.Server | None = None
+        self._accepting = set[asyncio.Task[object]]()
+        self._restarts: asyncio.Task[None] | None = None
+        self._stopping = set[asyncio.Task[None]]()
+
+    async def start(self, address: ListenAddress) -> ListenAddress:
+        """Serve; return the address that was bound.
+
+        Raises:
+            whatever `listen` raises.
+        """
+        bound = await self._start_once(address)
+        self._restarts = Supervisor().start_task("grpc-server", partial(self._restart, bound))
+        return bound
+
+    async def stop(self, grace_s: float) -> None:
+        """Let calls in flight finish, for so many seconds."""
+        if self._restarts is not None:
+            self._restarts.cancel()
+            await asyncio.wait([self._restarts])
+        if self._server is not None:
+            await self._server.stop(grace_s)
+
+    async def _start_once(self, address: ListenAddress) -> ListenAddress:
+        server, bound = self._listen(address)
+        tasks = asyncio.all_tasks()
+        async with AsyncExitStack() as on_failure:
+            on_failure.push_async_callback(server.stop, None)  # gives the port back
+            await server.start()
+            on_failure.pop_all()
+        new_tasks = asyncio.all_tasks() - tasks
+        self._accepting = {task for task in new_tasks if _ACCEPT_LOOP in getattr(task.get_coro(), "__qualname__", "")}
+        self._server = server
+        return bound
+
+    async def _restart(self, address: ListenAddress) -> None:
+        while True:
+            if self._server is None:
+                await self._start_once(address)
+            await asyncio.wait(self._accepting)
+            _log.error("grpcio has stopped accepting calls; listening again")
+            if self._server is not None:
+                stopping = asyncio.create_task(self._server.stop(_GRACE_S))
+                self._stopping.add(stopping)  # the event loop alone does not keep a task
+                stopping.add_done_callback(self._stopping.discard)
+            self._server = None

@@ -1,0 +1,17 @@
+"""Faults as gRPC statuses."""
+
+from __future__ import annotations
+
+import grpc
+from grpc_status import rpc_status
+
+from nomemory.server.api.call import REQUEST_ID
+from nomemory.server.api.errors import status_of
+from nomemory.server.faults import Fault
+
+
+def grpc_status(fault: Fault, request_id: str) -> grpc.Status:
+    """Return the status that ends a call. Its trailing metadata has the details and the request id."""
+    status = rpc_status.to_status(status_of(fault, request_id))
+    with_id: grpc.Status = status._replace(trailing_metadata=(*status.trailing_metadata, (REQUEST_ID, request_id)))
+    return with_id

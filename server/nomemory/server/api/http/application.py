@@ -1,0 +1,121 @@
+"""The application that is served over HTTP: calls of the contract, and a few pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import orjson
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from nomemory.server.api.errors import as_fault
+from nomemory.server.api.health import ServerHealth
+from nomemory.server.api.http.call_endpoint import call_routes
+from nomemory.server.api.http.health_page import health_route
+from nomemory.server.api.http.http_rules import http_rule
+from nomemory.server.api.http.metrics_page import MetricsPage
+from nomemory.server.api.http.openapi import openapi_document
+from nomemory.server.api.http.origin_check import origin_middleware
+from nomemory.server.api.http.refusal import Refusals
+from nomemory.server.api.http.request_body import UnsupportedMediaTypeError
+from nomemory.server.api.http.request_id import RequestIds
+from nomemory.server.api.http.static_pages import fixed_route, inspector_routes, try_it_routes
+from nomemory.server.api.parsing import MAX_READ_BYTES
+from nomemory.server.api.pipeline import Pipeline
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.settings import Settings
+from nomemory.server.structured_logs import get_logger
+
+_METHOD_NOT_ALLOWED: Final = 405
+_UNSUPPORTED_MEDIA_TYPE: Final = 415
+_log = get_logger("http")
+
+
+def api_application(
+    pipeline: Pipeline, health: ServerHealth, settings: Settings, metrics: MetricsPage | None
+) -> ASGIApp:
+    """Return the application that serves calls.
+
+    Args:
+        pipeline: answers them.
+        health: whether the server serves.
+        settings: limits, origins, and which pages are served.
+        metrics: the page of metrics; None: there is none.
+    """
+    methods = {http_rule(method.descriptor): method.served.required for method in pipeline.methods.values()}
+    routes: list[BaseRoute] = [health_route(health)]
+    if metrics is not None:
+        routes.append(metrics.route())
+    if settings.server.reflection:
+        document = orjson.dumps(openapi_document(methods))
+        routes += [fixed_route("/openapi.json", document, "application/json"), *try_it_routes()]
+    if settings.http.inspect:
+        routes += inspector_routes()
+    write_bytes = settings.limits.request_max_bytes
+    routes += call_routes(
+        {rule: write_bytes if required.writes else MAX_READ_BYTES for rule, required in methods.items()}, pipeline
+    )
+    refusals = Refusals(pipeline.meters)
+    return application(routes, origin_middleware(settings, refusals), refusals)
+
+
+def metrics_application(page: MetricsPage, settings: Settings, refusals: Refusals) -> ASGIApp:
+    """Return the application that serves metrics only."""
+    return application([page.route()], origin_middleware(settings, refusals), refusals)
+
+
+def application(routes: Sequence[BaseRoute], middleware: Sequence[Middleware], refusals: Refusals) -> ASGIApp:
+    """Return an application in which every reply has a request id, and every error the form of the contract.
+
+    Args:
+        routes: match raw paths.
+        middleware: checks requests first.
+        refusals: reply to requests that are refused.
+    """
+    app = Starlette(
+        routes=routes,
+        middleware=middleware,
+        exception_handlers={
+            HTTPException: partial(_refuse_http_exception, refusals),
+            Fault: partial(_refuse, refusals),
+            Exception: partial(_refuse, refusals),
+        },
+    )
+    app.router.redirect_slashes = False
+    return RequestIds(RawPath(app))
+
+
+class RawPath:
+    """Has routes match the path as it was sent: in a decoded path, a slash in an id would separate parts.
+
+    Args:
+        app: the application.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await self._app({**scope, "path": scope["raw_path"].decode("ascii")}, receive, send)
+
+
+async def _refuse(refusals: Refusals, request: Request, error: Exception) -> Response:
+    status = _UNSUPPORTED_MEDIA_TYPE if isinstance(error, UnsupportedMediaTypeError) else None
+    return refusals.reply(request.scope, as_fault(error, _log), status)
+
+
+async def _refuse_http_exception(refusals: Refusals, request: Request, error: Exception) -> Response:
+    """Answer a request to a path that does not exist, or does not take the verb."""
+    if isinstance(error, HTTPException) and error.status_code == _METHOD_NOT_ALLOWED:
+        headers = error.headers or {}
+        fault = Fault(Reason.ERROR_REASON_NO_SUCH_PATH, f"this path takes {headers.get('Allow', 'other verbs')}")
+        return refusals.reply(request.scope, fault, _METHOD_NOT_ALLOWED, headers)
+    return refusals.reply(request.scope, Fault(Reason.ERROR_REASON_NO_SUCH_PATH, "there is nothing at this path"))

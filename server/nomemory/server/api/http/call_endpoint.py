@@ -1,0 +1,196 @@
+"""Serves calls of the contract at the paths of their `google.api.http` rules."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from functools import partial
+from typing import Protocol
+from urllib.parse import unquote
+
+from google.protobuf.message import Message as ProtoMessage
+from google.protobuf.message_factory import GetMessageClass
+from google.rpc import status_pb2
+from starlette.datastructures import Headers
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from nomemory.server.api.call import IncomingCall
+from nomemory.server.api.errors import status_of
+from nomemory.server.api.http.conversion_threads import ConversionThreads
+from nomemory.server.api.http.errors import error_json, error_reply
+from nomemory.server.api.http.http_rules import HttpRule, grpc_path
+from nomemory.server.api.http.json_mapping import decode, encode, load
+from nomemory.server.api.http.json_reply import JsonReply
+from nomemory.server.api.http.request_body import JSON, JSON_LINES, RequestBody
+from nomemory.server.api.http.request_document import decode_request
+from nomemory.server.api.http.request_metadata import incoming_call
+from nomemory.server.api.http.stream_reply import EVENTS, LINES, StreamReply
+from nomemory.server.api.limits import Reserve
+from nomemory.server.api.pipeline import Read, ReadNext
+from nomemory.server.faults import Fault, Reason
+
+
+class StatusError(Exception):
+    """A call ended with a status of another server, which is passed on as it is.
+
+    Args:
+        status: with its details.
+    """
+
+    def __init__(self, status: status_pb2.Status) -> None:
+        super().__init__(status.code)
+        self.status = status
+
+
+class Calls(Protocol):
+    """Answers calls: the pipeline, or a server elsewhere. Every method raises Fault or StatusError."""
+
+    async def unary(self, incoming: IncomingCall, read: Read) -> bytes:
+        """Answer a call with one request and one reply."""
+
+    def server_stream(self, incoming: IncomingCall, read: Read) -> AsyncGenerator[bytes]:
+        """Answer a call with one request and many replies."""
+
+    async def client_stream(self, incoming: IncomingCall, read_next: ReadNext) -> bytes:
+        """Answer a call with many requests and one reply."""
+
+
+def call_routes(size_limits: Mapping[HttpRule, int], calls: Calls) -> list[Route]:
+    """Return the routes of methods. Their paths match raw paths, in which `%2F` belongs to an id.
+
+    Args:
+        size_limits: how HTTP calls the methods, and the maximum size of a request of each, in bytes.
+        calls: answers them.
+    """
+    threads = ConversionThreads()
+    literal_first = sorted(size_limits, key=lambda rule: len(rule.path_fields))
+    return [
+        Route(rule.template, CallEndpoint(rule, calls, threads, size_limits[rule]), methods=[rule.verb])
+        for rule in literal_first
+    ]
+
+
+class CallEndpoint:
+    """Serves one method.
+
+    Args:
+        rule: how HTTP calls it.
+        calls: answers it.
+        threads: convert large messages.
+        max_request_bytes: the maximum size of a request.
+    """
+
+    def __init__(self, rule: HttpRule, calls: Calls, threads: ConversionThreads, max_request_bytes: int) -> None:
+        self._rule = rule
+        self._calls = calls
+        self._threads = threads
+        self._max_request_bytes = max_request_bytes
+        self._reply_type = GetMessageClass(rule.method.output_type)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request.
+
+        Raises:
+            Fault: the request is refused before it is a call.
+        """
+        body = RequestBody(Headers(scope=scope), receive, self._max_request_bytes)
+        self._check_body(body)
+        incoming = incoming_call(scope, grpc_path(self._rule.method))
+        read = partial(self._read, body, _path_values(scope), scope["query_string"])
+        if self._rule.method.server_streaming:
+            accepts_lines = JSON_LINES in Headers(scope=scope).get("accept", "")
+            stream = StreamReply(send, LINES if accepts_lines else EVENTS)
+            failed = await self._stream(incoming, body, read, stream)
+            if failed is None or stream.is_started:
+                last = stream.form.end if failed is None else stream.form.error(error_json(failed))
+                await stream.send(last, is_last=True)
+                return
+            reply = error_reply(failed)
+        else:
+            reply = await self._answer_once(incoming, body, read)
+        await reply(scope, receive, send)
+
+    def _check_body(self, body: RequestBody) -> None:
+        if not body.is_present:
+            return
+        if not self._rule.has_body:
+            raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "this request has no body")
+        body.require(*((JSON_LINES, JSON) if self._rule.method.client_streaming else (JSON,)))
+
+    async def _answer_once(self, incoming: IncomingCall, body: RequestBody, read: Read) -> JsonReply:
+        try:
+            async with body.cancels_on_disconnect():
+                if self._rule.method.client_streaming:
+                    encoded = await self._calls.client_stream(incoming, self._read_next(body, read))
+                else:
+                    encoded = await self._calls.unary(incoming, read)
+                return JsonReply(await self._to_json(encoded))
+        except Fault as fault:
+            return error_reply(status_of(fault, incoming.request_id))
+        except StatusError as error:
+            return error_reply(error.status)
+
+    async def _stream(
+        self,
+        incoming: IncomingCall,
+        body: RequestBody,
+        read: Read,
+        stream: StreamReply,
+    ) -> status_pb2.Status | None:
+        """Send the replies of a stream; return the error that ended it, or None."""
+        try:
+            async with (
+                body.cancels_on_disconnect(),
+                stream.heartbeats(),
+                aclosing(self._calls.server_stream(incoming, read)) as replies,
+            ):
+                async for encoded in replies:
+                    await stream.send(stream.form.reply(await self._to_json(encoded)))
+        except Fault as fault:
+            return status_of(fault, incoming.request_id)
+        except StatusError as error:
+            return error.status
+        return None
+
+    async def _read(
+        self, body: RequestBody, path_values: Mapping[str, str], query: bytes, reserve: Reserve
+    ) -> ProtoMessage:
+        raw = await body.read(reserve)
+        return await self._threads.run(len(raw), lambda: decode_request(self._rule, path_values, query, raw))
+
+    def _read_next(self, body: RequestBody, read: Read) -> ReadNext:
+        """Return a function that reads the next request: a line of the body, or the whole body as the only one."""
+        lines = body.lines()
+        is_read = False
+
+        async def read_line(reserve: Reserve) -> ProtoMessage | None:
+            line = await anext(lines, None)
+            if line is None:
+                return None
+            reserve(len(line))
+            return await self._threads.run(len(line), lambda: decode(load(line), self._rule.method.input_type))
+
+        async def read_whole(reserve: Reserve) -> ProtoMessage | None:
+            nonlocal is_read
+            if is_read:
+                return None
+            is_read = True
+            return await read(reserve)
+
+        return read_line if body.media_type == JSON_LINES else read_whole
+
+    async def _to_json(self, encoded: bytes) -> bytes:
+        return await self._threads.run(len(encoded), lambda: encode(self._reply_type.FromString(encoded)))
+
+
+def _path_values(scope: Scope) -> dict[str, str]:
+    """Return the values of the fields in the path, decoded.
+
+    Raises:
+        Fault: MALFORMED_REQUEST, one is not UTF-8.
+    """
+    try:
+        return {name: unquote(value, errors="strict") for name, value in scope["path_params"].items()}
+    except UnicodeDecodeError:
+        raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the path is not UTF-8") from None

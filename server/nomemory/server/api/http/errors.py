@@ -1,0 +1,71 @@
+"""Errors over HTTP: the status, the headers and the JSON of a reply that reports one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from google.protobuf import json_format
+from google.protobuf.message import Message as ProtoMessage
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+
+from nomemory.server.api.http.json_reply import JsonReply
+from nomemory.server.faults import Reason
+
+_HTTP_STATUSES: Final[Mapping[int, int]] = {
+    code_pb2.CANCELLED: 499,
+    code_pb2.INVALID_ARGUMENT: 400,
+    code_pb2.DEADLINE_EXCEEDED: 504,
+    code_pb2.NOT_FOUND: 404,
+    code_pb2.ALREADY_EXISTS: 409,
+    code_pb2.PERMISSION_DENIED: 403,
+    code_pb2.UNAUTHENTICATED: 401,
+    code_pb2.RESOURCE_EXHAUSTED: 429,
+    code_pb2.FAILED_PRECONDITION: 400,
+    code_pb2.ABORTED: 409,
+    code_pb2.OUT_OF_RANGE: 400,
+    code_pb2.UNIMPLEMENTED: 501,
+    code_pb2.UNAVAILABLE: 503,
+}
+"""The HTTP status of each gRPC code, as `google/rpc/code.proto` has it. Other codes are 500."""
+_TOO_LARGE: Final = Reason.Name(Reason.ERROR_REASON_REQUEST_TOO_LARGE)
+_TOO_LARGE_STATUS: Final = 413
+_DETAIL_TYPES: Final[tuple[type[ProtoMessage], ...]] = (
+    error_details_pb2.ErrorInfo,
+    error_details_pb2.BadRequest,
+    error_details_pb2.RetryInfo,
+)
+
+
+def error_json(status: status_pb2.Status) -> dict[str, Any]:
+    """Return an error as the body of a reply, or as the last event of a stream."""
+    details = [
+        {"@type": f"type.googleapis.com/{detail.DESCRIPTOR.full_name}", **json_format.MessageToDict(detail)}
+        for detail in _details(status)
+    ]
+    return {"error": {"code": code_pb2.Code.Name(status.code), "message": status.message, "details": details}}
+
+
+def error_reply(status: status_pb2.Status, http_status: int | None = None) -> JsonReply:
+    """Return the reply that reports an error.
+
+    Args:
+        status: the error.
+        http_status: the HTTP status; None: that of the gRPC code.
+    """
+    headers = {}
+    code = http_status or _HTTP_STATUSES.get(status.code, 500)
+    if status.code == code_pb2.UNAUTHENTICATED:
+        headers["www-authenticate"] = "Bearer"
+    for detail in _details(status):
+        if isinstance(detail, error_details_pb2.RetryInfo):
+            seconds = detail.retry_delay.seconds + detail.retry_delay.nanos * 1e-9
+            headers["retry-after"] = str(max(1, math.ceil(seconds)))
+        elif isinstance(detail, error_details_pb2.ErrorInfo) and detail.reason == _TOO_LARGE:
+            code = _TOO_LARGE_STATUS
+    return JsonReply(error_json(status), code, headers)
+
+
+def _details(status: status_pb2.Status) -> list[ProtoMessage]:
+    return [detail for packed in status.details for detail in (of() for of in _DETAIL_TYPES) if packed.Unpack(detail)]

@@ -1,0 +1,21 @@
+"""`/healthz`: whether the server serves, for probes."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from nomemory.server.api.health import ServerHealth
+from nomemory.server.api.http.json_reply import JsonReply
+
+
+def health_route(health: ServerHealth) -> Route:
+    """Return the route to the state: 200 while the server serves, otherwise 503."""
+
+    async def answer(_request: Request) -> Response:
+        if health.is_serving:
+            return JsonReply({"status": "SERVING"})
+        return JsonReply({"status": "NOT_SERVING"}, 503)
+
+    return Route("/healthz", answer)

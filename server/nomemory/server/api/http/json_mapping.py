@@ -1,0 +1,192 @@
+"""Protobuf messages as JSON, by protobuf's own mapping (`google.protobuf.json_format`).
+
+A request may also use short enum names, such as `user` for `ROLE_USER`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final
+
+import orjson
+from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message as ProtoMessage
+from google.protobuf.message_factory import GetMessageClass
+
+from nomemory.server.api.http.proto_fields import (
+    enums_and_objects_by_json_key,
+    fields_by_json_key,
+    is_json_object,
+    is_map,
+    message_type,
+    short_enum_names,
+)
+from nomemory.server.faults import Fault, Reason, Violation, invalid
+
+MAX_VALUES: Final = 100_000
+"""Maximum number of values in a request, without the numbers of plain arrays. A short value takes about thirty times
+its length in memory."""
+MAX_ARRAY_NUMBERS: Final = 2_000_000
+"""Maximum number of numbers in plain arrays, such as embeddings."""
+_MAX_VIOLATIONS: Final = 1_000
+_MAX_KEY_CHARS: Final = 40
+"""A violation quotes a key up to this length."""
+_NUMBER_ARRAY: Final = re.compile(rb"\[[-+.0-9eE, \t\r\n]*\]")
+_PARSE_ERRORS: Final = (json_format.ParseError, TypeError, ValueError, OverflowError, AttributeError, RecursionError)
+"""Errors that `json_format` raises for a document that does not fit."""
+_EXPECTED: Final[Mapping[int, str]] = {
+    FieldDescriptor.TYPE_STRING: "must be a string",
+    FieldDescriptor.TYPE_BOOL: "must be true or false",
+    FieldDescriptor.TYPE_INT32: "must be an integer of 32 bits",
+    FieldDescriptor.TYPE_INT64: "must be an integer of 64 bits",
+    FieldDescriptor.TYPE_FLOAT: "must be a number of 32 bits",
+}
+_EXPECTED_MESSAGE: Final[Mapping[str, str]] = {
+    "google.protobuf.Timestamp": "must be a time such as 2026-03-01T08:00:00Z",
+    "google.protobuf.Duration": "must be a duration such as 1.5s",
+    "google.protobuf.FieldMask": "must be field names, separated by commas",
+    "google.protobuf.Struct": "must be an object",
+}
+
+
+def encode(message: ProtoMessage) -> bytes:
+    """Return a message as JSON in UTF-8."""
+    return orjson.dumps(json_format.MessageToDict(message))
+
+
+def load(raw: bytes) -> object:
+    """Return the document that JSON in UTF-8 holds.
+
+    Raises:
+        Fault: MALFORMED_REQUEST, it is not JSON, or has too many values.
+    """
+    _refuse_many_values(raw)
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        position = f"line {error.lineno} column {error.colno}"  # the error's text may quote the document
+        raise _malformed(f"is not valid JSON in UTF-8, at {position}") from None
+
+
+def decode(document: object, message: Descriptor, violations: Sequence[Violation] = ()) -> ProtoMessage:
+    """Return the message that a document stands for. Short enum names in the document are replaced in place.
+
+    Args:
+        document: JSON, as `load` returns it.
+        message: the type of the message.
+        violations: those that are known already.
+
+    Raises:
+        Fault: INVALID_FIELD, with every violation, at most 1,000.
+    """
+    problems = list(violations)
+    decoded: ProtoMessage = GetMessageClass(message)()
+    try:
+        if not isinstance(document, dict):
+            raise TypeError
+        _expand_enum_names(document, message)
+        json_format.ParseDict(document, decoded)
+    except _PARSE_ERRORS:
+        problems += islice(_violations(document, message, ""), _MAX_VIOLATIONS + 1)
+        problems = problems or [Violation("the request", f"does not fit {message.name}")]
+    if len(problems) > _MAX_VIOLATIONS:
+        excess = Violation("the request", f"has more than {_MAX_VIOLATIONS} violations: the rest was not checked")
+        problems = [excess, *problems[:_MAX_VIOLATIONS]]
+    if problems:
+        raise invalid(problems)
+    return decoded
+
+
+def quotable(key: str) -> str:
+    """Return a key of the client's as a violation may quote it."""
+    return "".join(char if char.isprintable() else "?" for char in key[:_MAX_KEY_CHARS]) or '""'
+
+
+def _refuse_many_values(raw: bytes) -> None:
+    if len(raw) <= MAX_VALUES:
+        return
+    values = sum(map(raw.count, (b",", b"[", b"{")))
+    if values <= MAX_VALUES:
+        return
+    numbers = sum(array[0].count(b",") for array in _NUMBER_ARRAY.finditer(raw))
+    if values - numbers > MAX_VALUES:
+        raise _malformed(f"may have more than {MAX_VALUES} values, not counting the numbers of plain arrays")
+    if numbers > MAX_ARRAY_NUMBERS:
+        raise _malformed(f"may have more than {MAX_ARRAY_NUMBERS} numbers")
+
+
+def _malformed(problem: str) -> Fault:
+    return Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, f"the request {problem}")
+
+
+def _expand_enum_names(document: dict[str, object], message: Descriptor) -> None:
+    for key, field in enums_and_objects_by_json_key(message).items():
+        value = document.get(key)
+        if isinstance(value, str) and field.enum_type is not None:
+            document[key] = short_enum_names(field.enum_type).get(value, value)
+        elif isinstance(value, dict) and field.message_type is not None:
+            _expand_enum_names(value, field.message_type)
+        elif isinstance(value, list) and field.message_type is not None:
+            for item in value:
+                if isinstance(item, dict):
+                    _expand_enum_names(item, field.message_type)
+
+
+def _violations(document: object, message: Descriptor, path: str) -> Iterator[Violation]:
+    """Find the fields that keep a document from being decoded. `json_format` itself stops at the first one."""
+    if not isinstance(document, dict):
+        yield Violation(path or "the request", "must be an object")
+        return
+    prefix, fields, oneofs = f"{path}." if path else "", fields_by_json_key(message), set()
+    for key, value in document.items():
+        field = fields.get(key)
+        if field is None:
+            yield Violation(prefix + quotable(key), f"is no field of {message.name}")
+        elif value is not None:
+            yield from _violations_of_field(value, field, prefix + field.name)
+            oneof = field.containing_oneof
+            if oneof is not None and oneof.name in oneofs:
+                yield Violation(prefix + field.name, f"{oneof.name} is set twice")
+            elif oneof is not None:
+                oneofs.add(oneof.name)
+
+
+def _violations_of_field(value: object, field: FieldDescriptor, path: str) -> Iterator[Violation]:
+    if is_json_object(field) and not field.is_repeated:
+        yield from _violations(value, message_type(field), path)
+    elif is_json_object(field) and isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _violations(item, message_type(field), f"{path}[{index}]")
+    elif not _fits(value, field):
+        yield Violation(path, _expected(field))
+
+
+def _fits(value: object, field: FieldDescriptor) -> bool:
+    if field.containing_type is None:
+        raise TypeError(field.full_name)
+    try:
+        json_format.ParseDict({field.name: value}, GetMessageClass(field.containing_type)())
+    except _PARSE_ERRORS:
+        return False
+    return True
+
+
+def _expected(field: FieldDescriptor) -> str:
+    if is_map(field):
+        return "must be an object with strings as its values"
+    if is_json_object(field):
+        return "must be an array of objects"
+    value = _expected_value(field)
+    return f"must be an array, each value of which {value}" if field.is_repeated else value
+
+
+def _expected_value(field: FieldDescriptor) -> str:
+    if field.enum_type is not None:
+        names = short_enum_names(field.enum_type).items()
+        return f"must be one of {', '.join(f'{short} ({name})' for short, name in names)}"
+    if field.message_type is not None:
+        return _EXPECTED_MESSAGE[field.message_type.full_name]
+    return _EXPECTED[field.type]

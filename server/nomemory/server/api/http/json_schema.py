@@ -1,0 +1,96 @@
+"""Messages and enums of the contract as JSON Schema, with the comments of the `.proto` files as descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+
+from nomemory.server.api.http.proto_fields import is_json_object, is_map, map_value, message_type, short_enum_names
+
+Json = dict[str, Any]
+_REQUEST_ENUMS: Final = frozenset({"Role", "ListOrder"})
+"""The enums in requests, which may use `user` for `ROLE_USER`."""
+_COMMENTS: Final = Path(__file__).with_name("comments.json")
+
+
+@cache
+def _comments() -> Mapping[str, str]:
+    comments: dict[str, str] = orjson.loads(_COMMENTS.read_bytes())
+    return comments
+
+
+def described(full_name: str) -> Json:
+    """Return the comment of a declaration in the contract, as `description`; empty if it has no comment."""
+    comment = _comments().get(full_name)
+    return {"description": comment} if comment else {}
+
+
+_SCALARS: Final[Mapping[int, Json]] = {
+    FieldDescriptor.TYPE_STRING: {"type": "string"},
+    FieldDescriptor.TYPE_BOOL: {"type": "boolean"},
+    FieldDescriptor.TYPE_INT32: {"type": "integer", "format": "int32"},
+    FieldDescriptor.TYPE_INT64: {"type": "string", "format": "int64"},
+    FieldDescriptor.TYPE_FLOAT: {"type": "number", "format": "float"},
+}
+_WELL_KNOWN_TYPES: Final[Mapping[str, Json]] = {
+    "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
+    "google.protobuf.Duration": {"type": "string", "examples": ["1.5s"]},
+    "google.protobuf.FieldMask": {"type": "string", "examples": ["messageId,ts"]},
+    "google.protobuf.Struct": {"type": "object", "additionalProperties": True},
+}
+
+
+class Schemas:
+    """Collects the schemas that a document refers to.
+
+    Attributes:
+        by_name: the schemas.
+    """
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Json] = {}
+
+    def of_message(self, message: Descriptor) -> Json:
+        """Return the schema of a message."""
+        if message.name not in self.by_name:
+            self.by_name[message.name] = {}  # a message may have fields of its own type
+            self.by_name[message.name].update(self._object(message))
+        return {"$ref": f"#/components/schemas/{message.name}"}
+
+    def of_field(self, field: FieldDescriptor, *, is_described: bool = True) -> Json:
+        """Return the schema of a field."""
+        comment = described(field.full_name) if is_described else {}
+        if is_map(field):
+            values = self.of_field(map_value(field), is_described=False)
+            return {"type": "object", "additionalProperties": values, **comment}
+        value = self._value(field)
+        return {**({"type": "array", "items": value} if field.is_repeated else value), **comment}
+
+    def _object(self, message: Descriptor) -> Json:
+        fields = {field.json_name: self.of_field(field) for field in message.fields}
+        return {"type": "object", **described(message.full_name), "properties": fields, "additionalProperties": False}
+
+    def _value(self, field: FieldDescriptor) -> Json:
+        if field.enum_type is not None:
+            return self._of_enum(field.enum_type)
+        if is_json_object(field):
+            return self.of_message(message_type(field))
+        if field.message_type is not None:
+            return dict(_WELL_KNOWN_TYPES[field.message_type.full_name])
+        return dict(_SCALARS[field.type])
+
+    def _of_enum(self, enum: EnumDescriptor) -> Json:
+        if enum.name not in self.by_name:
+            comments = [_comments().get(f"{enum.full_name}.{value.name}", value.name) for value in enum.values]
+            short_names = short_enum_names(enum) if enum.name in _REQUEST_ENUMS else ()
+            self.by_name[enum.name] = {
+                "type": "string",
+                "enum": [*(value.name for value in enum.values), *short_names],
+                "description": " ".join([described(enum.full_name).get("description", ""), *comments]).strip(),
+            }
+        return {"$ref": f"#/components/schemas/{enum.name}"}

@@ -1,0 +1,81 @@
+"""The metrics of the server, in the text format of Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from nomemory.server.api.http.json_reply import UNCACHED
+from nomemory.server.api.http.request_metadata import auth_context, metadata_of
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.identity.access import Access, RequiredScopes
+from nomemory.server.identity.caller import Metadata, Scope
+from nomemory.server.identity.credentials import SentToken, sent_credential
+from nomemory.server.identity.factory import checks_credentials
+from nomemory.server.metrics.exporter import MetricsExporter
+from nomemory.server.metrics.text import CONTENT_TYPE
+from nomemory.server.settings import Settings
+
+_PATH: Final = "/metrics"
+_REQUIRED: Final = RequiredScopes(frozenset({Scope.ADMIN}))
+"""What a caller without the token for scrapes needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsPage:
+    """Answers scrapes.
+
+    If the server checks credentials or has a token for scrapes, a scrape must bring that token or the credential of a
+    caller with the scope `admin` and no namespace. Otherwise everybody on this machine may scrape.
+
+    Attributes:
+        exporter: has the metrics.
+        access: authenticates the other callers.
+        settings: the token, and the deadline of a scrape.
+    """
+
+    exporter: MetricsExporter
+    access: Access
+    settings: Settings
+
+    def route(self) -> Route:
+        """Return the route to the page."""
+        return Route(_PATH, self._answer)
+
+    async def _answer(self, request: Request) -> Response:
+        """Answer a scrape.
+
+        Raises:
+            Fault: CREDENTIALS_MISSING, CREDENTIALS_INVALID, SCOPE_MISSING or DEADLINE_EXCEEDED.
+        """
+        await self._authorize(request)
+        async with asyncio.timeout(self.settings.timing.deadline_default_s):
+            text = await self.exporter.text()
+        return Response(text, headers={**UNCACHED, "content-type": CONTENT_TYPE})
+
+    async def _authorize(self, request: Request) -> None:
+        checks = checks_credentials(self.settings)
+        if self.settings.metrics.token is None and not checks:
+            return
+        metadata = metadata_of(request.scope)
+        if self._has_token(metadata):
+            return
+        if not checks:
+            raise Fault(Reason.ERROR_REASON_CREDENTIALS_INVALID, "scrapes need the token of NOMEMORY_METRICS_TOKEN")
+        caller = await self.access.authenticate(metadata, lambda: auth_context(request.scope))
+        self.access.authorize(caller, _REQUIRED, metadata)
+        if caller.namespace is not None:
+            raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, "keys with a namespace cannot read the server's metrics")
+
+    def _has_token(self, metadata: Metadata) -> bool:
+        sent = sent_credential(metadata)
+        token = self.settings.metrics.token
+        if token is None or not isinstance(sent, SentToken):
+            return False
+        return hmac.compare_digest(sent.text.encode(), token.get_secret_value().encode())

@@ -1,0 +1,145 @@
+"""The contract as OpenAPI 3.1, made from its descriptors, their `google.api.http` rules and their comments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from google.protobuf.descriptor import FieldDescriptor
+
+from nomemory.server import __version__
+from nomemory.server.api.http.http_rules import HttpRule
+from nomemory.server.api.http.json_schema import Json, Schemas, described
+from nomemory.server.api.http.proto_fields import is_json_object, is_map, message_type
+from nomemory.server.identity.access import RequiredScopes
+
+_JSON: Final = "application/json"
+_LINES: Final = "application/x-ndjson"
+_SECURITY: Final = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "An API key, or a user's token."},
+    "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "An API key."},
+}
+_HEADERS: Final[Mapping[str, Json]] = {
+    "x-request-id": {"description": "Names the call in logs, and comes back.", "schema": {"type": "string"}},
+    "x-timeout-ms": {"description": "Milliseconds until the call is given up.", "schema": {"type": "integer"}},
+    "x-user-id": {
+        "description": "The user whom a service with the scope `act-as` recalls for; not with a user's own token.",
+        "schema": {"type": "string"},
+    },
+}
+_ERROR_FIELDS: Final[Json] = {
+    "code": {"type": "string", "description": "The gRPC code, such as `INVALID_ARGUMENT`."},
+    "message": {"type": "string", "description": "A sentence for people."},
+    "details": {
+        "type": "array",
+        "description": "google.rpc.ErrorInfo with the reason; BadRequest with each violation; RetryInfo.",
+        "items": {"type": "object", "properties": {"@type": {"type": "string"}}, "required": ["@type"]},
+    },
+}
+_ERROR: Final[Json] = {
+    "type": "object",
+    "description": "What went wrong.",
+    "properties": {"error": {"type": "object", "properties": _ERROR_FIELDS, "required": list(_ERROR_FIELDS)}},
+    "required": ["error"],
+}
+
+
+def openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
+    """Return the document that describes the methods.
+
+    Args:
+        methods: how HTTP calls them, and what they require of their callers.
+    """
+    schemas = Schemas()
+    paths: dict[str, Json] = {}
+    for rule, required in methods.items():
+        operation = _operation(rule, required, schemas)
+        paths.setdefault(rule.template, {})[rule.verb.lower()] = operation
+    services = {rule.method.containing_service.name: rule.method.containing_service for rule in methods}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "NoMemory",
+            "version": __version__,
+            "description": "A memory for chat assistants whose every statement can be checked. 64-bit numbers are "
+            "strings. Field names are in lowerCamelCase; requests may also use the names of the contract, and "
+            "`user` for `ROLE_USER`.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "tags": [{"name": name, **described(service.full_name)} for name, service in services.items()],
+        "paths": paths,
+        "components": {
+            "schemas": {**schemas.by_name, "Error": _ERROR},
+            "securitySchemes": _SECURITY,
+            "parameters": {name: {"name": name, "in": "header", **header} for name, header in _HEADERS.items()},
+            "responses": {"Error": {"description": "An error.", "content": _content(_ref("schemas", "Error"), _JSON)}},
+        },
+        "security": [{"bearer": []}, {"apiKey": []}, {}],
+    }
+
+
+def _operation(rule: HttpRule, required: RequiredScopes, schemas: Schemas) -> Json:
+    method = rule.method
+    answers = ("text/event-stream", _LINES) if method.server_streaming else (_JSON,)
+    operation: Json = {
+        "operationId": f"{method.containing_service.name}_{method.name}",
+        "tags": [method.containing_service.name],
+        **described(method.full_name),
+        "parameters": [*_fields_in_path(rule, schemas), *_headers(required)],
+        "responses": {
+            "200": {
+                "description": "The answer.",
+                "content": _content(schemas.of_message(method.output_type), *answers),
+            },
+            "default": _ref("responses", "Error"),
+        },
+    }
+    if rule.has_body:
+        bodies = (_LINES, _JSON) if method.client_streaming else (_JSON,)
+        content = _content(schemas.of_message(method.input_type), *bodies)
+        operation["requestBody"] = {"required": True, "content": content}
+    else:
+        operation["parameters"] += _fields_in_query(rule, schemas)
+    return operation
+
+
+def _content(schema: Json, *media_types: str) -> Json:
+    return {media_type: {"schema": schema} for media_type in media_types}
+
+
+def _ref(kind: str, name: str) -> Json:
+    return {"$ref": f"#/components/{kind}/{name}"}
+
+
+def _headers(required: RequiredScopes) -> Iterator[Json]:
+    for name in _HEADERS:
+        if name != "x-user-id" or required.binds_user:
+            yield _ref("parameters", name)
+
+
+def _fields_in_path(rule: HttpRule, schemas: Schemas) -> Iterator[Json]:
+    for name in rule.path_fields:
+        field = rule.method.input_type.fields_by_name[name]
+        yield {"name": name, "in": "path", "required": True, **_parameter(field, schemas)}
+
+
+def _fields_in_query(rule: HttpRule, schemas: Schemas) -> Iterator[Json]:
+    in_path = set(rule.path_fields)
+    for name, field in _leaves(field for field in rule.method.input_type.fields if field.name not in in_path):
+        shape = {"style": "deepObject", "explode": True} if is_map(field) else {}
+        yield {"name": name, "in": "query", **shape, **_parameter(field, schemas)}
+
+
+def _leaves(fields: Iterable[FieldDescriptor], outer: str = "") -> Iterator[tuple[str, FieldDescriptor]]:
+    """Return the fields that a query may name, each with its name."""
+    for field in fields:
+        name = f"{outer}{field.json_name}"
+        if is_map(field) or not is_json_object(field):
+            yield name, field
+        elif not field.is_repeated:
+            yield from _leaves(message_type(field).fields, f"{name}.")
+
+
+def _parameter(field: FieldDescriptor, schemas: Schemas) -> Json:
+    return {**described(field.full_name), "schema": schemas.of_field(field, is_described=False)}

@@ -1,0 +1,88 @@
+"""Which web pages may call, and which host names the server answers to.
+
+A browser runs the pages of strangers on a machine that this server may trust. A page of another origin may therefore
+call only if the settings name that origin. A page can also let its own host name point to this machine (DNS rebinding).
+A server that asks for no credentials therefore answers only to addresses and `localhost`: nobody else can own those.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from nomemory.server.api.http.refusal import Refusals
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.identity.factory import checks_credentials
+from nomemory.server.settings import Settings
+
+_REQUEST_HEADERS: Final = (
+    "authorization", "content-type", "traceparent", "tracestate",
+    "x-api-key", "x-request-id", "x-timeout-ms", "x-user-id", "x-user-id-bin",
+)  # fmt: skip
+_PREFLIGHT_MAX_AGE_S: Final = 600
+
+
+class OriginCheck:
+    """Refuses requests from other pages, and under foreign host names, before the application sees them.
+
+    Args:
+        app: the application.
+        refusals: replies to what is refused.
+        origins: the origins that may call; `*`: all.
+        any_host: whether the server answers to every host name.
+    """
+
+    def __init__(self, app: ASGIApp, refusals: Refusals, origins: frozenset[str], *, any_host: bool) -> None:
+        self._app = app
+        self._refusals = refusals
+        self._origins = origins
+        self._any_host = any_host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        headers = Headers(scope=scope)
+        problem = self._problem(headers.get("host", ""), headers.get("origin", ""))
+        if problem:
+            fault = Fault(Reason.ERROR_REASON_ORIGIN_REFUSED, problem)
+            await self._refusals.reply(scope, fault)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _problem(self, host: str, origin: str) -> str:
+        if not self._any_host and not _is_local_name(host):
+            return "a server without credentials answers only to addresses and localhost"
+        if origin and not self._origins & {origin, "*"} and origin.partition("://")[2] != host:
+            return "pages of this origin may not call this server: NOMEMORY_HTTP_CORS_ORIGINS"
+        return ""
+
+
+def origin_middleware(settings: Settings, refusals: Refusals) -> list[Middleware]:
+    """Return the middleware that decides about origins: first the check, then CORS for the origins that may call."""
+    origins = frozenset(settings.http.cors_origins.split())
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=sorted(origins),
+        allow_methods=("GET", "POST", "PUT", "PATCH", "DELETE"),
+        allow_headers=_REQUEST_HEADERS,
+        expose_headers=("x-request-id", "retry-after"),
+        max_age=_PREFLIGHT_MAX_AGE_S,
+    )
+    any_host = checks_credentials(settings)
+    check = Middleware(OriginCheck, refusals=refusals, origins=origins, any_host=any_host)
+    return [check, cors] if origins else [check]
+
+
+def _is_local_name(host: str) -> bool:
+    """Return whether a Host header is an address or `localhost`, with or without a port."""
+    name, _, port = host.rpartition(":")
+    name = name if name and port.isdecimal() else host
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return name.lower() == "localhost"
+    return True

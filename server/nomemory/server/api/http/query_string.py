@@ -1,0 +1,86 @@
+"""The query of a URL as the JSON document that it stands for.
+
+`filter.role=user&filter.metadata[topic]=food` is `{"filter": {"role": "user", "metadata": {"topic": "food"}}}`.
+A list is a repeated name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from nomemory.server.api.http.json_mapping import quotable
+from nomemory.server.api.http.proto_fields import fields_by_json_key, is_json_object, is_map, message_type
+from nomemory.server.faults import Fault, Reason, Violation
+
+_NAME: Final = re.compile(r"(?P<path>[A-Za-z][A-Za-z0-9_.]{0,200})(?:\[(?P<map_key>[^\[\]]{0,1024})\])?")
+_BOOLEANS: Final = {"true": True, "false": False}
+
+
+class _UnknownNameError(Exception):
+    """A name in the query does not fit the request; the text says why."""
+
+
+def query_parameters(query: bytes) -> list[tuple[str, str]]:
+    """Return the names and values in a query.
+
+    Raises:
+        Fault: MALFORMED_REQUEST, it is not UTF-8.
+    """
+    try:
+        return parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
+    except ValueError:
+        raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the query is not UTF-8") from None
+
+
+def query_document(
+    parameters: Sequence[tuple[str, str]], message: Descriptor
+) -> tuple[dict[str, Any], list[Violation]]:
+    """Return the document of a query, and the violations in its names. Values are checked when it is decoded."""
+    document: dict[str, Any] = {}
+    violations = []
+    for name, text in parameters:
+        try:
+            _put(document, message, name, text)
+        except _UnknownNameError as error:
+            violations.append(Violation(quotable(name), str(error)))
+    return document, violations
+
+
+def _put(document: dict[str, Any], message: Descriptor, name: str, text: str) -> None:
+    parsed = _NAME.fullmatch(name)
+    if parsed is None:
+        raise _UnknownNameError(f"is no field of {message.name}")
+    *outer, last = parsed["path"].split(".")
+    target, inner = document, message
+    for key in outer:
+        field = fields_by_json_key(inner).get(key)
+        if field is None or field.is_repeated or not is_json_object(field):
+            raise _UnknownNameError(f"is no field of {message.name}")
+        target, inner = target.setdefault(field.name, {}), message_type(field)
+    field = fields_by_json_key(inner).get(last)
+    if field is None:
+        raise _UnknownNameError(f"is no field of {message.name}")
+    _put_value(target, field, parsed["map_key"], text)
+
+
+def _put_value(target: dict[str, Any], field: FieldDescriptor, map_key: str | None, text: str) -> None:
+    key, value = field.name, _BOOLEANS.get(text, text) if field.type == FieldDescriptor.TYPE_BOOL else text
+    if is_map(field):
+        if map_key is None:
+            raise _UnknownNameError("needs a key in brackets")
+        target, key = target.setdefault(field.name, {}), map_key
+    elif map_key is not None:
+        raise _UnknownNameError("is no map")
+    elif is_json_object(field):
+        raise _UnknownNameError("is a message: name its fields")
+    elif field.is_repeated:
+        target.setdefault(key, []).append(value)
+        return
+    if key in target:
+        raise _UnknownNameError("is given twice")
+    target[key] = value

@@ -1,0 +1,37 @@
+"""The id of a request: it names the request in logs, and every reply has it."""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from nomemory.server.api.call import REQUEST_ID, request_id_of
+
+
+class RequestIds:
+    """Gives each request an id, the client's own or a random one, and sends it back.
+
+    Args:
+        app: the application.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request_id = request_id_of([(REQUEST_ID, Headers(scope=scope).get(REQUEST_ID, ""))])
+        scope["state"][REQUEST_ID] = request_id
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)[REQUEST_ID] = request_id
+            await send(message)
+
+        await self._app(scope, receive, send_with_id)
+
+
+def request_id_in(scope: Scope) -> str:
+    """Return the id of a request."""
+    request_id: str = scope["state"][REQUEST_ID]
+    return request_id

@@ -1,0 +1,112 @@
+"""Serves an application over HTTP/1.1 with uvicorn, in an event loop that belongs to the whole server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Final
+
+from starlette.types import ASGIApp
+from uvicorn import Config, Server
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from nomemory.server.api.http.request_metadata import TLS
+from nomemory.server.api.http.tls_renewal import renewed_context
+from nomemory.server.fd_limits import max_connections
+from nomemory.server.identity.credentials import IdentitySettingsError
+from nomemory.server.identity.tls import TlsFiles
+from nomemory.server.listen_address import ListenAddress, ListenAddressError
+
+_MAX_CONNECTIONS: Final = 1024
+"""With more of them, requests get 503."""
+_MAX_HEAD_BYTES: Final = 32_768
+"""Maximum size of the request line and the headers."""
+_BACKLOG: Final = 1024
+_SILENT: Final = logging.CRITICAL + 1
+"""uvicorn's own log lines may quote a request."""
+
+
+class HttpServer:
+    """Serves an application.
+
+    Args:
+        application: answers requests.
+        tls: the files for TLS; None: connections are not encrypted.
+        idle_s: seconds after which a connection without a request is closed.
+    """
+
+    def __init__(self, application: ASGIApp, tls: TlsFiles | None, idle_s: float) -> None:
+        self._config = Config(
+            application,
+            http=HttpConnection,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            backlog=_BACKLOG,
+            limit_concurrency=max_connections(_MAX_CONNECTIONS),
+            h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
+            timeout_keep_alive=int(idle_s),
+            log_config=None,
+            log_level=_SILENT,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            ssl_context_factory=None if tls is None else lambda *_: renewed_context(tls),
+        )
+        self._server = Server(self._config)
+        self._sockets: list[socket.socket] = []
+        self._serving: asyncio.Task[None] | None = None
+
+    async def start(self, address: ListenAddress) -> ListenAddress:
+        """Serve; return the address that was bound. Port 0 picks a free one.
+
+        Raises:
+            ListenAddressError: the port is taken.
+            IdentitySettingsError: the files for TLS cannot be used.
+        """
+        try:
+            self._config.load()
+        except OSError as error:
+            raise IdentitySettingsError(f"the files for TLS cannot be used: {error.strerror or error}") from None
+        bound = self._bind(address)
+        self._server.lifespan = self._config.lifespan_class(self._config)
+        await self._server.startup(self._sockets)
+        self._serving = asyncio.create_task(self._server.main_loop())
+        return bound
+
+    async def stop(self, grace_s: float) -> None:
+        """Stop accepting connections, and let requests in flight finish within this time."""
+        if self._serving is None:
+            for listener in self._sockets:
+                listener.close()
+            return
+        self._server.should_exit = True
+        await self._serving
+        self._config.timeout_graceful_shutdown = grace_s  # type: ignore[assignment]  # it goes to asyncio.wait_for
+        await self._server.shutdown(self._sockets)
+
+    def _bind(self, address: ListenAddress) -> ListenAddress:
+        """Bind to every address of the host, all at one port."""
+        port = address.port
+        try:
+            addresses = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            for family, _, _, _, target in addresses:
+                listener = socket.create_server((target[0], port, *target[2:]), family=family, backlog=_BACKLOG)
+                # Accepted connections inherit it: a reply in two parts must not wait for an acknowledgement.
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._sockets.append(listener)
+                port = listener.getsockname()[1]
+        except OSError:
+            raise ListenAddressError(f"cannot listen on {address}: is the port taken?") from None
+        return ListenAddress(address.host, port)
+
+
+class HttpConnection(H11Protocol):
+    """uvicorn's connection. Its requests also know the TLS connection, and with it the client's certificate."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        """Begin a connection. It is closed if it stays silent: uvicorn itself closes only those that had a request."""
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, TLS: transport.get_extra_info("ssl_object")}
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)

@@ -1,0 +1,33 @@
+"""Remember which users are being queried: their backlog goes first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from cachetools import TTLCache
+
+_MAX_USERS: Final = 256
+
+
+class HotUsers:
+    """The users of the latest queries.
+
+    Args:
+        hot_s: how long a user counts after a query, in seconds.
+        clock: returns seconds.
+    """
+
+    def __init__(self, hot_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._hot = TTLCache[str, None](_MAX_USERS, hot_s, clock)
+
+    def record(self, user_id: str) -> bool:
+        """Record a query; return whether the user was not hot before."""
+        is_new = user_id not in self._hot
+        self._hot[user_id] = None
+        return is_new
+
+    def users(self) -> list[str]:
+        """Return the hot users, the one of the latest query first."""
+        return list(self._hot)[::-1]

@@ -1,0 +1,51 @@
+"""Split a long text into parts that a model can embed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_SENTENCE_END = re.compile(r"[。！？!?…；;\n]+[”’」』\"')）\]]*|\.[”’\"')\]]*(?=\s)")
+_PHRASE_END = re.compile(r"[，、,：:]|\s+")
+
+
+def split_text(text: str, max_chars: int, max_parts: int) -> list[str]:
+    """Split a text into parts of about equal length, at the ends of sentences where possible.
+
+    Every character that is not white space is in one part, in order, unless there are more than `max_parts` parts: the
+    rest is left out. A part of white space alone is left out, too.
+
+    Args:
+        text: the text.
+        max_chars: maximum length of a part.
+        max_parts: maximum number of parts.
+    """
+    parts: list[str] = []
+    for part in _raw_parts(text, max_chars):
+        if len(parts) == max_parts:
+            break
+        if stripped := part.strip():
+            parts.append(stripped)
+    return parts
+
+
+def _raw_parts(text: str, max_chars: int) -> Iterator[str]:
+    start = 0
+    while start < len(text):
+        end = _part_end(text, start, max_chars)
+        yield text[start:end]
+        start = end
+
+
+def _part_end(text: str, start: int, max_chars: int) -> int:
+    """Return where a part ends: at the boundary that is nearest to an equal share of the rest."""
+    left = len(text) - start
+    if left <= max_chars:
+        return len(text)
+    share = -(-left // -(-left // max_chars))
+    window = (start + (share + 1) // 2, start + max_chars)
+    for boundary in (_SENTENCE_END, _PHRASE_END):
+        ends = [match.end() for match in boundary.finditer(text, *window) if match.end() <= window[1]]
+        if ends:
+            return min(ends, key=lambda end: abs(end - start - share))
+    return start + share

@@ -1,0 +1,31 @@
+"""Wait for responses of a Qdrant server, and translate its errors into faults."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TypeVar
+
+import grpc
+from qdrant_client.common.client_exceptions import QdrantException
+from qdrant_client.http.exceptions import ApiException
+
+from nomemory.server.faults import Fault, index_unavailable
+
+_T = TypeVar("_T")
+
+
+async def response_of(call: Awaitable[_T]) -> _T:
+    """Wait for the response to a call.
+
+    Raises:
+        Fault: INDEX_UNAVAILABLE, the server does not answer or refuses the call.
+    """
+    try:
+        return await call
+    except (ApiException, QdrantException, grpc.RpcError) as error:
+        raise unavailable(error) from error
+
+
+def unavailable(error: BaseException) -> Fault:
+    """Return the fault for an error. It names only the type: error messages of the server may contain content."""
+    return index_unavailable("the vector index does not answer", type(error).__name__)

@@ -1,0 +1,84 @@
+"""Which worker processes the watchdog kills, and which it leaves alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from processes.workers import BEGIN, worker
+
+from nomemory.server.processes.ipc_connection import PipeConnection
+from nomemory.server.processes.watchdog import Watchdog, WatchPolicy
+from nomemory.server.settings.serving import ProcessSettings
+from nomemory.server.standing_faults import MEMORY_EXCEEDED, NOT_ANSWERING
+
+IDLE = BEGIN + "time.sleep(100)"
+BUSY = BEGIN + "end = time.monotonic() + 3\nwhile time.monotonic() < end: pass\npipe.receive(wait=True)"
+ANSWERING = BEGIN + "pipe.receive(wait=True)"
+GREEDY = BEGIN + "taken = bytearray(300 << 20)\npipe.receive(wait=True)"
+
+
+@asynccontextmanager
+async def watched(program: str, policy: WatchPolicy) -> AsyncIterator[tuple[asyncio.Task[None], PipeConnection]]:
+    """Run a worker and watch it."""
+    async with worker(program) as (process, pipe):
+        watching = asyncio.create_task(Watchdog("part", process.pid, pipe, process.kill, policy).run())
+        try:
+            yield watching, pipe
+        finally:
+            watching.cancel()
+
+
+def policy(**changed: float) -> WatchPolicy:
+    usual = {"heartbeat_s": 0.1, "patience_s": 1.0, "busy_patience_s": 100.0, "memory_bytes": 0}
+    return WatchPolicy(ProcessSettings().model_copy(update=usual | changed))
+
+
+async def test_one_that_does_nothing_and_answers_nothing_is_killed() -> None:
+    with_faults = policy()
+    async with watched(IDLE, with_faults) as (watching, pipe):
+        await asyncio.wait_for(watching, 60)
+        await asyncio.wait_for(pipe.wait_closed(), 60)
+        assert [fault.kind for fault in with_faults.faults.all()] == [NOT_ANSWERING]
+
+
+async def test_one_that_works_may_be_silent_for_longer_and_is_well_when_it_answers() -> None:
+    with_faults = policy(patience_s=0.5)
+    async with watched(BUSY, with_faults) as (watching, pipe):
+        await asyncio.wait_for(asyncio.shield(pipe.beat()), 60)
+        await asyncio.sleep(0.5)
+        assert pipe.is_open
+        assert not watching.done()
+        assert not with_faults.faults.all()
+
+
+async def test_one_that_works_but_is_silent_for_too_long_is_killed() -> None:
+    async with watched(BUSY, policy(busy_patience_s=0.5)) as (watching, pipe):
+        await asyncio.wait_for(watching, 60)
+        await asyncio.wait_for(pipe.wait_closed(), 60)
+
+
+async def test_one_that_answers_is_left_alone() -> None:
+    async with watched(ANSWERING, policy(patience_s=0.3)) as (watching, pipe):
+        await asyncio.sleep(1.5)
+        assert pipe.is_open
+        assert not watching.done()
+
+
+async def test_one_that_takes_too_much_memory_is_ended() -> None:
+    with_faults = policy(memory_bytes=200 << 20)
+    async with watched(GREEDY, with_faults) as (watching, pipe):
+        await asyncio.wait_for(pipe.wait_closed(), 60)
+        await asyncio.wait_for(watching, 60)
+        assert {fault.kind for fault in with_faults.faults.all()} <= {MEMORY_EXCEEDED}
+
+
+async def test_where_the_system_does_not_refuse_memory_the_watchdog_kills(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watchdog, "_limit_memory", lambda _self: None)
+    with_faults = policy(memory_bytes=200 << 20)
+    async with watched(GREEDY, with_faults) as (watching, pipe):
+        await asyncio.wait_for(pipe.wait_closed(), 60)
+        await asyncio.wait_for(watching, 60)
+        assert [fault.kind for fault in with_faults.faults.all()] == [MEMORY_EXCEEDED]

@@ -1,0 +1,41 @@
+"""A server says that it does not serve as soon as its log does not answer, whatever becomes of the question."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import cast
+
+from nomemory.server.composition.log_health import check_log
+from nomemory.server.log.protocol import LogReader
+from nomemory.server.standing_faults import MESSAGE_LOG, StandingFaults
+
+
+class HaltedLog:
+    """A log that answers until it is halted; then not even a cancellation ends a question."""
+
+    def __init__(self) -> None:
+        self.is_halted, self.goes_on = False, asyncio.Event()
+
+    async def sequence(self) -> int:
+        while self.is_halted and not self.goes_on.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.goes_on.wait()
+        return 1
+
+
+async def test_a_halted_log_is_told_of_though_its_question_does_not_end() -> None:
+    log, faults = HaltedLog(), StandingFaults()
+    told: asyncio.Queue[bool] = asyncio.Queue()
+
+    async def say(*, is_serving: bool) -> None:
+        await told.put(is_serving)
+
+    watching = asyncio.ensure_future(check_log(cast("LogReader", log), faults, 0.01, say))
+    log.is_halted = True
+    assert await told.get() is False
+    assert [one.part for one in faults.all()] == [MESSAGE_LOG]
+    log.goes_on.set()
+    assert await told.get() is True
+    assert not faults.all()
+    watching.cancel()

@@ -1,0 +1,319 @@
+"""After a change of the model the former one answers until the new one has everything, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+from server.fleet import Fleet, fleet, until
+from server.models import DIMENSION, Models, models
+
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1 import server_service_pb2 as s
+from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
+from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
+from nomemory.v1.server_service_pb2_grpc import ServerServiceStub
+from served import started
+from talk import said
+
+FORMER, NEW = "former", "new"
+COUNT = 12
+TEXTS = [f"text {n}" for n in range(COUNT)]
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[Models]:
+    """The endpoint of the former model, and of the new one unless a test has another."""
+    with models() as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory, endpoint: Models) -> Path:
+    """A data directory whose messages the former model has embedded."""
+    data = tmp_path_factory.mktemp("embedded") / "data"
+    with here(data, endpoint, FORMER) as channel:
+        assert is_exact(nearest(channel, TEXTS[0], write(channel, *TEXTS)), TEXTS[0])
+        assert until((data / "vectors" / "model.json").exists)
+        assert until(lambda: status(channel).vector.checkpoint == COUNT)
+    return data
+
+
+@pytest.fixture
+def data(tmp_path: Path, embedded: Path, endpoint: Models) -> Iterator[Path]:
+    """A copy of it."""
+    copy = tmp_path / "data"
+    shutil.copytree(embedded, copy)
+    yield copy
+    endpoint.release()
+    endpoint.embedded.pop(NEW, None)
+    endpoint.useless.clear()
+
+
+def of_model(endpoint: Models, model: str) -> dict[str, str]:
+    """Return the variables of a server that embeds with a model."""
+    return {
+        "NOMEMORY_EMBEDDER": "openai", "OPENAI_BASE_URL": endpoint.url, "OPENAI_API_KEY": "secret-key",
+        "NOMEMORY_EMBEDDING_MODEL": model, "NOMEMORY_EMBEDDING_DIMENSION": str(DIMENSION),
+        "NOMEMORY_EMBEDDING_BATCH_MAX": "2", "NOMEMORY_DRAIN_S": "0", "NOMEMORY_VECTOR_FLUSH_S": "0.1",
+    }  # fmt: skip
+
+
+def run(data: Path, endpoint: Models, model: str, /, **more: str) -> AbstractContextManager[Fleet]:
+    """Run a server in a process of its own, to be killed."""
+    return fleet(data, **of_model(endpoint, model) | more)
+
+
+@contextmanager
+def here(data: Path, endpoint: Models, model: str, **more: str) -> Iterator[grpc.Channel]:
+    """Run a server in this process, which starts sooner; return a connection to it."""
+    variables = {"NOMEMORY_DATA": str(data), "NOMEMORY_LISTEN": "127.0.0.1:0", **of_model(endpoint, model), **more}
+    settings = Settings.from_environment(
+        **{name.removeprefix("NOMEMORY_").lower(): value for name, value in variables.items()}
+    )
+    with started(settings) as server, grpc.insecure_channel(server.target) as channel:
+        yield channel
+
+
+def write(channel: grpc.Channel, *texts: str) -> str:
+    messages = [said("u", text.replace(" ", "-"), text, ts=n) for n, text in enumerate(texts)]
+    return IngestServiceStub(channel).WriteMessages(i.WriteMessagesRequest(messages=messages), timeout=30).write_token
+
+
+def nearest(channel: grpc.Channel, text: str, at_least: str = "") -> q.SemanticSearchResponse:
+    request = q.SemanticSearchRequest(user_id="u", query_text=text, top_k=50, at_least=at_least)
+    return QueryServiceStub(channel).SemanticSearch(request, timeout=30)
+
+
+def status(channel: grpc.Channel) -> i.GetIndexStatusResponse:
+    return IngestServiceStub(channel).GetIndexStatus(i.GetIndexStatusRequest(), timeout=30)
+
+
+def is_switched(channel: grpc.Channel) -> bool:
+    now = status(channel)
+    return now.embedder.model == NEW and not now.HasField("coming_vector") and not now.vector.pending
+
+
+def collections(data: Path) -> list[str]:
+    return sorted(path.parent.name for path in (data / "vectors").glob("*/vectors.db"))
+
+
+def is_exact(found: q.SemanticSearchResponse, text: str) -> bool:
+    """Return whether the query and the index were of one model: of two, no text would be like itself."""
+    best = found.items[0]
+    return best.message.content == text and best.score > 0.999
+
+
+def test_the_former_model_answers_until_the_new_one_has_everything_over_crashes(data: Path, endpoint: Models) -> None:
+    endpoint.hold(NEW, after=4)
+    with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
+        assert until(lambda: 0 < status(channel).coming_vector.pending < COUNT)
+        assert_served_by_the_former(channel)
+        assert is_exact(nearest(channel, "a later one", write(channel, "a later one")), "a later one")
+        server.process.kill()
+    endpoint.hold(NEW, after=8)
+    with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
+        assert until(lambda: len(endpoint.embedded[NEW]) >= 8)
+        assert_served_by_the_former(channel)
+        server.process.kill()
+    endpoint.release()
+    with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
+        assert until(lambda: is_switched(channel))
+        for text in (*TEXTS, "a later one"):
+            found = nearest(channel, text)
+            assert is_exact(found, text)
+            assert (found.embedding_model, found.index_behind, len(found.items)) == (NEW, False, COUNT + 1)
+        assert until(lambda: collections(data) == [f"new-{DIMENSION}"])
+        assert info(channel).embedding_model == NEW
+        texts = [text for text in endpoint.embedded[NEW] if text.startswith("text")]
+        assert len(texts) < 3 * COUNT, "it went on where it was"
+    assert json.loads((data / "vectors" / "model.json").read_text())["collection"] == f"new-{DIMENSION}"
+    assert b"secret-key" not in (data / "vectors" / "model.json").read_bytes()
+
+
+def assert_served_by_the_former(channel: grpc.Channel) -> None:
+    now = status(channel)
+    assert (now.vector.name, now.embedder.model) == (f"former-{DIMENSION}", FORMER)
+    assert (now.coming_vector.name, now.coming_embedder.model) == (f"new-{DIMENSION}", NEW)
+    found = nearest(channel, TEXTS[3])
+    assert is_exact(found, TEXTS[3])
+    assert (found.embedding_model, found.index_behind, info(channel).embedding_model) == (FORMER, False, FORMER)
+
+
+def info(channel: grpc.Channel) -> s.GetServerInfoResponse:
+    return ServerServiceStub(channel).GetServerInfo(s.GetServerInfoRequest(), timeout=30)
+
+
+def test_no_read_mixes_two_models_while_they_are_changed(data: Path, endpoint: Models) -> None:
+    endpoint.hold(NEW, after=4)
+    with run(data, endpoint, NEW, NOMEMORY_EMBEDDING_CACHE_MAX="0") as server:
+        channels = [server.channel() for _ in range(3)]
+        answers: list[q.SemanticSearchResponse] = []
+        failures: list[grpc.RpcError] = []
+        stop = threading.Event()
+
+        def ask(channel: grpc.Channel) -> None:
+            while not stop.is_set():
+                try:
+                    answers.append(nearest(channel, TEXTS[len(answers) % COUNT]))
+                    assert answers[-1].items[0].score > 0.999
+                except (grpc.RpcError, AssertionError) as error:
+                    failures.append(error)  # type: ignore[arg-type]
+
+        with ExitStack() as stack:
+            for channel in channels:
+                thread = threading.Thread(target=ask, args=(channel,))
+                stack.callback(thread.join)
+                thread.start()
+            stack.callback(stop.set)
+            assert until(lambda: len(answers) > 20)
+            endpoint.release()
+            assert all(until(lambda one=channel: is_switched(one)) for channel in channels)  # type: ignore[misc]
+            asked = len(answers)
+            assert until(lambda: len(answers) > asked + 20)
+        assert not failures
+        assert {answer.embedding_model for answer in answers} == {FORMER, NEW}
+        assert all(len(answer.items) == COUNT and not answer.index_behind for answer in answers)
+        for channel in channels:
+            assert nearest(channel, TEXTS[1]).embedding_model == info(channel).embedding_model == NEW
+        assert until(lambda: collections(data) == [f"new-{DIMENSION}"])
+
+
+def test_where_the_former_model_is_gone_the_new_one_answers_with_what_it_has(data: Path, endpoint: Models) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        gone = f"http://127.0.0.1:{held.getsockname()[1]}/v1"
+    remember(data, endpoint.url, gone)
+    endpoint.hold(NEW, after=4)
+    patient = run(data, endpoint, NEW, NOMEMORY_EMBEDDING_FORMER_PATIENCE_S="0.5")
+    with patient as server, grpc.insecure_channel(server.target) as channel:
+        assert until(lambda: answers_with(channel, NEW))
+        found = nearest(channel, "words")
+        assert found.index_behind
+        assert len(found.items) < COUNT
+        assert "former does not answer any more" in status(channel).vector.notice
+        server.process.kill()
+    with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
+        assert "replaced before everything was indexed" in status(channel).vector.notice
+        endpoint.release()
+        assert until(lambda: is_switched(channel))
+        assert until(lambda: not status(channel).vector.notice)
+        assert is_exact(nearest(channel, TEXTS[5]), TEXTS[5])
+        assert until(lambda: collections(data) == [f"new-{DIMENSION}"])
+
+
+def remember(data: Path, word: str, other: str) -> None:
+    """Change what the data directory remembers of the former model."""
+    remembered = data / "vectors" / "model.json"
+    assert word in remembered.read_text()
+    remembered.write_text(remembered.read_text().replace(word, other))
+
+
+def answers_with(channel: grpc.Channel, model: str) -> bool:
+    """Ask something. A model that does not answer leaves the words alone."""
+    request = q.HybridSearchRequest(user_id="u", query_text="words")
+    return QueryServiceStub(channel).HybridSearch(request, timeout=30).embedding_model == model
+
+
+@pytest.mark.parametrize("kind", ["a package that is gone", None])
+def test_a_model_that_cannot_be_made_any_more_is_said_in_words(data: Path, endpoint: Models, kind: str | None) -> None:
+    if kind:
+        remember(data, '"openai"', f'"{kind}"')
+    else:
+        (data / "vectors" / "model.json").unlink()
+    endpoint.hold(NEW, after=0)
+    with here(data, endpoint, NEW) as channel:
+        now = status(channel)
+        assert (now.embedder.model, now.HasField("coming_vector")) == (NEW, False)
+        assert "cannot be run any more" in now.vector.notice
+        assert (kind or "it is not known how it was run") in now.vector.notice
+        assert collections(data) == [f"former-{DIMENSION}", f"new-{DIMENSION}"], "nothing is deleted yet"
+        endpoint.release()
+        assert until(lambda: is_switched(channel))
+        assert until(lambda: not status(channel).vector.notice)
+        assert until(lambda: collections(data) == [f"new-{DIMENSION}"])
+
+
+@pytest.mark.parametrize(
+    ("key", "sent"), [({}, "none"), ({"NOMEMORY_EMBEDDING_FORMER_API_KEY": "former-key"}, "former-key")]
+)
+def test_the_key_of_one_endpoint_is_never_sent_to_another(
+    data: Path, endpoint: Models, key: dict[str, str], sent: str
+) -> None:
+    endpoint.keys.clear()
+    with models() as other:
+        other.hold(NEW, after=0)
+        with here(data, other, NEW, OPENAI_API_KEY="new-key", **key) as channel:
+            assert nearest(channel, "words").embedding_model == FORMER
+            other.release()  # or the server's end waits for its answer
+        assert endpoint.keys == {FORMER: {f"Bearer {sent}"}}
+        assert other.keys.get(NEW, {"Bearer new-key"}) == {"Bearer new-key"}
+
+
+def test_a_while_without_a_model_keeps_the_index(data: Path, endpoint: Models) -> None:
+    with fleet(data) as server, grpc.insecure_channel(server.target) as channel:
+        assert until(lambda: status(channel).vector.checkpoint == COUNT)
+    embedded = len(endpoint.embedded[FORMER])
+    with here(data, endpoint, FORMER) as channel:
+        found = nearest(channel, TEXTS[2])
+        assert is_exact(found, TEXTS[2])
+        assert (len(found.items), found.embedding_model) == (COUNT, FORMER)
+    assert endpoint.embedded[FORMER][embedded:] == [TEXTS[2]]
+
+
+def test_who_goes_back_to_the_former_model_loses_nothing(data: Path, endpoint: Models) -> None:
+    endpoint.hold(NEW, after=4)
+    with here(data, endpoint, NEW) as channel:
+        assert until(lambda: status(channel).coming_vector.pending > 0)
+    with here(data, endpoint, FORMER) as channel:
+        assert is_exact(nearest(channel, TEXTS[2]), TEXTS[2])
+        assert not status(channel).HasField("coming_vector")
+        assert until(lambda: collections(data) == [f"former-{DIMENSION}"])
+
+
+def test_who_has_just_taken_over_serves_on_if_another_model_follows_after_a_crash(data: Path, endpoint: Models) -> None:
+    with (
+        run(data, endpoint, NEW, NOMEMORY_VECTOR_FLUSH_S="60") as server,
+        grpc.insecure_channel(server.target) as channel,
+    ):
+        assert until(lambda: is_switched(channel))
+        server.process.kill()
+    endpoint.hold("third", after=0)
+    with run(data, endpoint, "third") as server, grpc.insecure_channel(server.target) as channel:
+        assert status(channel).coming_vector.name == f"third-{DIMENSION}"
+        found = nearest(channel, TEXTS[3])
+        assert is_exact(found, TEXTS[3])
+        assert (found.embedding_model, len(found.items)) == (NEW, COUNT)
+
+
+def test_a_model_that_embeds_hardly_anything_does_not_take_over(data: Path, endpoint: Models) -> None:
+    endpoint.useless.add(NEW)
+    with here(data, endpoint, NEW) as channel:
+        assert until(lambda: "cannot embed many messages" in status(channel).vector.notice)
+        assert status(channel).coming_vector.parked == COUNT
+        assert is_exact(nearest(channel, TEXTS[2]), TEXTS[2])
+        assert collections(data) == [f"former-{DIMENSION}", f"new-{DIMENSION}"]
+
+
+def test_an_erasure_that_waits_for_the_coming_index_is_said(data: Path, endpoint: Models) -> None:
+    endpoint.hold(NEW, after=4)
+    soon = {"NOMEMORY_ERASE_WITHIN_S": "6", "NOMEMORY_ERASE_RETRY_S": "0.1"}  # the index of words keeps up with that
+    with here(data, endpoint, NEW, **soon) as channel:
+        ingest = IngestServiceStub(channel)
+        ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=["text-11"]))
+        waits = ("ERASURE_WAITS", f"the index new-{DIMENSION} is behind")
+        assert until(lambda: [(one.kind, one.detail) for one in status(channel).faults] == [waits]), [
+            str(one) for one in status(channel).faults
+        ]
+        receipt = ingest.EraseUser(i.EraseUserRequest(user_id="u"))
+        assert {one.place for one in receipt.residues if one.HasField("expire_ts")} == {"lexical", "backlog"}
+        endpoint.release()
+        assert until(lambda: not status(channel).faults)

@@ -1,0 +1,131 @@
+"""A call is one tree of spans, and its trace id is in its lines of the log."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from server.fleet import Fleet, until
+from tracing.calls import CALLER, fresh_trace, of_trace
+from tracing.collector import Collector, Seen, strays
+
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1 import recall_service_pb2 as r
+from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
+from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
+from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
+from talk import said
+
+VECTOR = (1.0, 0.0, 0.0, 0.0)
+
+
+@pytest.fixture(scope="module")
+def channel(traced_server: Fleet) -> grpc.Channel:
+    """A connection to the server."""
+    return traced_server.channel()
+
+
+@pytest.fixture(scope="module")
+def lin(channel: grpc.Channel) -> str:
+    """A user with messages."""
+    messages = [said("lin", f"m{n}", f"I like zebras, number {n}", ts=1000 + n, embedding=VECTOR) for n in range(5)]
+    token = IngestServiceStub(channel).WriteMessages(i.WriteMessagesRequest(messages=messages), timeout=30).write_token
+    words = q.LexicalSearchRequest(user_id="lin", query_text="zebras", at_least=token)
+    QueryServiceStub(channel).LexicalSearch(words, timeout=30)
+    vector = q.SemanticSearchRequest(user_id="lin", query_embedding=q.Embedding(values=VECTOR), at_least=token)
+    QueryServiceStub(channel).SemanticSearch(vector, timeout=30)
+    return "lin"
+
+
+def recalled(channel: grpc.Channel, trace: str, tracestate: str = "") -> None:
+    request = r.RecallRequest(question="Which animals do I like?", question_embedding=q.Embedding(values=VECTOR))
+    metadata = of_trace(trace, x_user_id="lin", tracestate=tracestate)
+    RecallServiceStub(channel).Recall(request, metadata=metadata, timeout=30)
+
+
+def test_a_recall_is_one_tree(channel: grpc.Channel, lin: str, shared_collector: Collector) -> None:
+    trace = fresh_trace()
+    recalled(channel, trace, tracestate="vendor=1")
+    spans = shared_collector.trace(trace, "nomemory.v1.RecallService/Recall", "vectors search")
+    assert lin
+    assert [one.name for one in spans if one.parent == CALLER] == ["nomemory.v1.RecallService/Recall"]
+    assert not list(strays(spans))
+    assert len({one.span for one in spans}) == len(spans)
+    assert {one.state for one in spans} == {"vendor=1"}
+    assert len({one.process_id for one in spans}) == 1
+
+
+def test_each_piece_of_work_lies_within_what_it_is_for(
+    channel: grpc.Channel, lin: str, shared_collector: Collector
+) -> None:
+    trace = fresh_trace()
+    recalled(channel, trace)
+    spans = shared_collector.trace(trace, "nomemory.v1.RecallService/Recall", "vectors search")
+    by_id = {one.span: one for one in spans}
+    assert lin
+    for one in spans:
+        around = by_id.get(one.parent)
+        if around is not None:
+            assert around.began_ns <= one.began_ns <= one.ended_ns <= around.ended_ns
+
+    def way(span: Seen) -> list[str]:
+        return [*(way(by_id[span.parent]) if span.parent in by_id else []), span.name]
+
+    (deepest, *_) = (way(one) for one in spans if one.name == "vectors search")
+    assert deepest == [
+        "nomemory.v1.RecallService/Recall",
+        "invoke_agent recall",
+        "execute_tool hybrid_search",
+        "search_memory",
+        "vectors search",
+    ]
+
+
+def test_a_write_is_part_of_its_callers_trace(channel: grpc.Channel, shared_collector: Collector) -> None:
+    trace = fresh_trace()
+    request = i.WriteMessagesRequest(messages=[said("ben", "m1", "Good morning"), said("ben", "m2", "Good night")])
+    IngestServiceStub(channel).WriteMessages(request, metadata=of_trace(trace), timeout=30)
+    spans = shared_collector.trace(trace, "nomemory.v1.IngestService/WriteMessages", "upsert_memory")
+    (stored,) = (one for one in spans if one.name == "upsert_memory")
+    assert stored.attributes["gen_ai.memory.record.count"] == 2
+
+
+def test_every_line_of_a_traced_call_has_its_trace(channel: grpc.Channel, traced_server: Fleet) -> None:
+    trace = fresh_trace()
+    request = i.WriteMessagesRequest(messages=[said("ann", "m1", "Good morning")])
+    named = of_trace(trace, sampled=False, x_request_id=f"write-{trace}")
+    IngestServiceStub(channel).WriteMessages(request, metadata=named, timeout=30)
+    assert until(lambda: [line for line in lines_of(traced_server, f"write-{trace}") if line["event"] == "rpc"] != [])
+    lines = lines_of(traced_server, f"write-{trace}")
+    assert {line["event"] for line in lines} == {"rpc", "audit"}
+    assert {line.get("trace_id") for line in lines} == {trace}
+
+
+def test_a_line_of_no_call_has_no_trace(traced_server: Fleet) -> None:
+    serving = [line for line in traced_server.lines() if line["event"] == "serving"]
+    assert serving
+    assert not any("trace_id" in line for line in serving)
+
+
+def lines_of(running: Fleet, request_id: str) -> list[dict[str, object]]:
+    return [line for line in running.lines() if line.get("request_id") == request_id]
+
+
+def test_what_the_caller_does_not_record_is_not_recorded(channel: grpc.Channel, shared_collector: Collector) -> None:
+    quiet, heard = fresh_trace(), fresh_trace()
+    for trace, sampled in ((quiet, False), (heard, True)):
+        QueryServiceStub(channel).ListMessages(
+            q.ListMessagesRequest(user_id="lin"), metadata=of_trace(trace, sampled=sampled), timeout=30
+        )
+    shared_collector.trace(heard, "nomemory.v1.QueryService/ListMessages")
+    assert [one for one in shared_collector.spans if one.trace == quiet] == []
+
+
+def test_a_refused_call_is_told_by_its_code_and_reason(channel: grpc.Channel, shared_collector: Collector) -> None:
+    trace = fresh_trace()
+    with pytest.raises(grpc.RpcError):
+        QueryServiceStub(channel).ListMessages(q.ListMessagesRequest(), metadata=of_trace(trace), timeout=30)
+    (refused,) = shared_collector.trace(trace, "nomemory.v1.QueryService/ListMessages")
+    assert refused.attributes["rpc.response.status_code"] == "INVALID_ARGUMENT"
+    assert refused.attributes["error.type"] == "INVALID_FIELD"
+    assert refused.status == 0

@@ -1,0 +1,135 @@
+"""The lock of the leader of a shared index: one server has it, and progress after its loss is not published."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from postgres import PrivatePostgres, count, fresh_schema
+
+from nomemory.server.faults import Fault
+from nomemory.server.log.position import FeedPosition, bucket_of
+from nomemory.server.log.postgres.connections import Database
+from nomemory.server.log.postgres.schema import bring_forward
+from nomemory.server.vector.index_progress import DeadLetter, IndexProgress, UserCheckpoint
+from nomemory.server.vector.shared.leader_lock import PostgresLeaderLock
+from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
+
+COLLECTION = "vectors-8"
+ANN = bucket_of("ann")
+
+
+class Servers:
+    """Two servers that share one collection; the first of them fills it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.database = Database(url)
+        self.known = PostgresSharedIndex(self.database, COLLECTION, 60.0)
+        self.ours = self.known.leader_lock()
+        self.other = self.known.leader_lock()
+
+    async def begin(self) -> None:
+        await bring_forward(self.database)
+        assert await self.ours.acquire()
+        await self.ours.start("log", None, _nothing)
+
+    async def close(self) -> None:
+        await self.ours.release()
+        await self.other.release()
+        await self.known.close()
+
+
+async def _nothing() -> None:
+    """Empty an index that is empty."""
+
+
+def further(sequence: int, checkpoint: int = 0) -> IndexProgress:
+    """Return that ann is further than her bucket."""
+    return IndexProgress(FeedPosition.at(checkpoint), (UserCheckpoint(ANN, "ann", sequence),))
+
+
+async def until_taken(lock: PostgresLeaderLock) -> None:
+    async with asyncio.timeout(20):
+        while not await lock.acquire():  # noqa: ASYNC110 - the database frees it
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def servers(postgres: PrivatePostgres) -> AsyncIterator[Servers]:
+    servers = Servers(fresh_schema(postgres))
+    await servers.begin()
+    yield servers
+    await servers.close()
+
+
+async def test_one_server_has_the_lock_and_another_one_after_its_release(servers: Servers) -> None:
+    assert not await servers.other.acquire()
+    await servers.ours.release()
+    await until_taken(servers.other)
+    assert await servers.other.was_released()
+
+
+async def test_a_leader_that_was_cut_off_has_not_released_the_lock(servers: Servers) -> None:
+    await servers.ours.lose()
+    await until_taken(servers.other)
+    assert not await servers.other.was_released()
+
+
+async def test_the_database_takes_the_lock_from_one_that_says_nothing(servers: Servers) -> None:
+    silent = PostgresLeaderLock(servers.database, "another", 0.3)
+    assert await silent.acquire()
+    eager = PostgresLeaderLock(servers.database, "another", 60.0)
+    await until_taken(eager)
+    with pytest.raises(Fault):
+        await silent.renew()
+    await silent.lose()
+    await eager.release()
+
+
+async def test_the_lock_of_another_schema_or_collection_is_another_one(
+    servers: Servers, postgres: PrivatePostgres
+) -> None:
+    elsewhere = Servers(fresh_schema(postgres))
+    await elsewhere.begin()
+    await elsewhere.close()
+    another = PostgresLeaderLock(servers.database, "another", 60.0)
+    assert await another.acquire()
+    await another.release()
+
+
+async def test_who_was_further_than_the_bucket_is_not_when_all_is_filled_from_the_beginning(servers: Servers) -> None:
+    await servers.ours.publish(further(7))
+    assert not await servers.known.behind("ann", 7)
+    await servers.ours.start_over()
+    assert await servers.known.behind("ann", 7), "nothing of ann is in the index any more"
+
+
+async def test_progress_after_the_loss_of_the_lock_is_not_published(servers: Servers) -> None:
+    late = IndexProgress(FeedPosition.at(7), further(7).users, frozenset({DeadLetter(ANN, "ann", "m", 7, "REFUSED")}))
+    servers.ours._connection.terminate()
+    with pytest.raises(Fault):
+        await servers.ours.publish(late)
+    assert await servers.known.behind("ann", 1)
+    assert (await servers.known.status("ann")).parked == 0
+    assert (await servers.known.checkpoint()).latest == 0
+
+
+async def test_no_user_is_named_who_is_no_further_than_the_bucket(servers: Servers, postgres: PrivatePostgres) -> None:
+    await servers.ours.publish(further(7))
+    assert count(postgres, servers.url, "index_users") == 1
+    for checkpoint in (3, 6, 7):
+        assert not await servers.known.behind("ann", 7)
+        await servers.ours.publish(IndexProgress(FeedPosition.at(checkpoint)))
+    assert count(postgres, servers.url, "index_users") == 0, "an erased user's id would stay there"
+    assert not await servers.known.behind("ann", 7)
+
+
+async def test_an_index_that_is_filled_or_waited_for_is_not_taken_for_abandoned(servers: Servers) -> None:
+    assert not await servers.known.abandoned()
+    assert not await servers.other.acquire()
+    await servers.ours.release()
+    assert not await servers.known.abandoned(), "another server uses it"
+    await servers.other.release()
+    assert await servers.known.abandoned()

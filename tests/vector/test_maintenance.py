@@ -1,0 +1,104 @@
+"""The index is compared with the log while work comes into it, and found whole again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from vector.scripted import DIMENSION
+
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.position import BUCKETS, FeedPosition, LogIdentity, LogPosition
+from nomemory.server.standing_faults import StandingFaults
+from nomemory.server.vector.indexing.backlog import Backlog, BacklogReader
+from nomemory.server.vector.indexing.backlog_feed import BacklogFeed
+from nomemory.server.vector.indexing.expected_points import Differences, ExpectedPoints, Orphan
+from nomemory.server.vector.indexing.maintenance import IndexMaintenance
+from nomemory.server.vector.indexing.reconcile import Reconciliation
+from nomemory.server.vector.protocol import StoredPoints
+
+LATE, LOST = Touched(1, "u", "late"), Touched(2, "u", "lost")
+
+
+class Expected:
+    """Says of the messages that were not read that they are wrong, and of others that were that they are gone."""
+
+    def users(self, after: str) -> list[str]:
+        return [] if after else ["u"]
+
+    def compare(self, _users: Sequence[str], stored: Sequence[Counter[int]], _until: int) -> Differences:
+        orphans = [one for one in (ORPHAN, LEAVING) if one.sequence in stored[0]]
+        return Differences(2, [one for one in (LATE, LOST) if one.sequence not in stored[0]], orphans)
+
+
+ORPHAN, LEAVING = Orphan("u", 3), Orphan("u", 4)
+
+
+async def here(job: Callable[[], Any], /) -> Any:  # noqa: ANN401 - whatever the job returns
+    return job()
+
+
+async def test_what_came_into_the_index_or_left_it_while_it_was_read_is_not_wrong() -> None:
+    reads = iter([StoredPoints([Counter({3: 1, 4: 1})], 0), StoredPoints([Counter({1: 1, 3: 1})], 0)])
+    reported, cleared = list[Touched](), list[Orphan]()
+
+    class Index:
+        async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
+            assert (with_vectors, user_ids) == (True, ["u"])
+            return next(reads)
+
+        async def users(self) -> set[str]:
+            return {"u"}
+
+    async def report(wrong: Sequence[Touched]) -> None:
+        reported.extend(wrong)
+
+    async def clear(orphans: Sequence[Orphan]) -> None:
+        cleared.extend(orphans)
+
+    expected, until = cast("ExpectedPoints", Expected()), FeedPosition.at(2)
+    found = await Reconciliation(cast("Any", Index()), expected, here, until, report, clear).run()
+    assert (found.mismatched, reported) == (1, [LOST])
+    assert (found.orphans, cleared) == (1, [ORPHAN])
+
+
+class Feed:
+    """A log that is at the same sequence in all buckets, and has no messages."""
+
+    def position(self) -> LogPosition:
+        return LogPosition(LogIdentity("log"), 7)
+
+    def sequence(self) -> int:
+        return 7
+
+    def reached(self) -> FeedPosition:
+        return FeedPosition((7,) * BUCKETS)
+
+    def has_points(self, *, own_vectors_only: bool) -> bool:
+        return own_vectors_only and False
+
+
+async def at_once(job: Callable[[], object]) -> object:
+    return job()
+
+
+async def test_nobody_waits_for_work_that_was_given_up(tmp_path: Path) -> None:
+    backlog = Backlog(tmp_path / "vectors.db")
+    feed = BacklogFeed(cast("Any", Feed()), backlog, DIMENSION, None, is_shared=True)
+    feed.start_leading(FeedPosition((5,) * BUCKETS), ())
+    index = cast("Any", type("Index", (), {"suspect": asyncio.Event()}))
+    progress = BacklogReader(tmp_path / "vectors.db")
+    maintenance = IndexMaintenance(
+        index, feed, cast("Any", at_once), progress, feed.expected_points(1000), StandingFaults(), lambda: None
+    )
+    waiting = asyncio.create_task(maintenance._catch_up())
+    await asyncio.sleep(0.5)
+    assert not waiting.done()
+    feed.stop_leading()
+    async with asyncio.timeout(15):
+        await waiting
+    progress.close()
+    backlog.close()

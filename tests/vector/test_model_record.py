@@ -1,0 +1,87 @@
+"""What a data directory remembers of the model that serves, and what it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nomemory.server.composition.former_model import FormerModelLostError, former_model
+from nomemory.server.data_directory import DataDirectory
+from nomemory.server.embedding.factory import NoEmbedder
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.position import FeedPosition, LogIdentity, LogPosition
+from nomemory.server.settings import Settings
+from nomemory.server.standing_faults import StandingFaults
+from nomemory.server.vector.collection import collection_named
+from nomemory.server.vector.indexing.backlog import Backlog
+from nomemory.server.vector.model_record import ModelRecord, read_model_record, write_model_record
+
+HERE, ELSEWHERE = "https://name:password@models.example/v1?key=k", "https://other.example/v1"
+
+
+def settings(url: str | None, model: str, **more: object) -> Settings:
+    return Settings.from_environment(
+        embedder="openai", embedding_model=model, embedding_dimension=8, openai_base_url=url, openai_api_key="secret",
+        **more,
+    )  # fmt: skip
+
+
+def kept(tmp_path: Path, former: Settings) -> ModelRecord:
+    write_model_record(tmp_path / "model.json", ModelRecord.of(former, "small-8"))
+    found = read_model_record(tmp_path / "model.json")
+    assert found is not None
+    return found
+
+
+def test_everything_that_the_model_was_made_from_comes_back_but_the_keys(tmp_path: Path) -> None:
+    former = settings(HERE, "small", embedding_part_chars=500, embedding_former_api_key="older-secret")
+    found = kept(tmp_path, former)
+    written = (tmp_path / "model.json").read_text()
+    assert not any(secret in written for secret in ("secret", "password", "key=k"))
+    again = found.restored(settings(HERE, "large", hybrid_timeline_max=7))
+    assert (again.embedder.kind, again.embedder.model, again.embedder.part_chars) == ("openai", "small", 500)
+    assert again.hybrid.timeline_max == 7, "what is not the model's is as it is now"
+    assert again.openai.base_url == HERE, "the same endpoint, with what it needs"
+
+
+@pytest.mark.parametrize(
+    ("now", "former_key", "key"),
+    [(HERE, None, "secret"), (ELSEWHERE, None, None), (ELSEWHERE, "older", "older"), (None, None, None)],
+)
+def test_a_key_goes_to_its_own_endpoint(
+    tmp_path: Path, now: str | None, former_key: str | None, key: str | None
+) -> None:
+    again = kept(tmp_path, settings(HERE, "small")).restored(
+        settings(now, "large", embedding_former_api_key=former_key)
+    )
+    assert (again.openai.api_key.get_secret_value() if again.openai.api_key else None) == key
+    assert str(again.openai.base_url).endswith("models.example/v1") or now == HERE
+
+
+def test_openai_itself_is_remembered_by_its_address(tmp_path: Path) -> None:
+    again = kept(tmp_path, settings(None, "small")).restored(settings(HERE, "large"))
+    assert again.openai.base_url == "https://api.openai.com/v1"
+
+
+@pytest.mark.parametrize("written", ["", "{}", "[]", '{"collection": "c", "variables": 7}'])
+def test_what_makes_no_sense_is_nothing(tmp_path: Path, written: str) -> None:
+    (tmp_path / "model.json").write_text(written)
+    assert read_model_record(tmp_path / "model.json") is None
+    assert read_model_record(tmp_path / "none.json") is None
+
+
+def test_a_former_model_that_is_another_one_by_now_leaves_the_file_of_kept_vectors_alone(tmp_path: Path) -> None:
+    class Now(NoEmbedder):
+        kind = "scripted"
+
+    directory, log = DataDirectory(tmp_path), LogPosition(LogIdentity("a log"), 1)
+    backlog = Backlog(collection_named(settings(HERE, "large"), directory.vectors, "gone-8").backlog)
+    backlog.follow(log.identity.name)
+    backlog.feed([Touched(1, "u", "m")], FeedPosition.at(1))
+    backlog.mark_applied(backlog.take([], 1))
+    backlog.close()
+    write_model_record(directory.model, ModelRecord.of(settings(HERE, "small"), "gone-8"))
+    now = settings(HERE, "large")
+    with pytest.raises(FormerModelLostError, match="have small in its place"):
+        former_model(now, directory, Now(8), log, StandingFaults())

@@ -1,0 +1,37 @@
+"""Who is blamed when the embedder fails."""
+
+from __future__ import annotations
+
+from nomemory.server.vector.indexing.backlog import Pending
+from nomemory.server.vector.indexing.poison_messages import PoisonMessageTracker
+
+
+def test_only_what_fails_alone_while_others_pass_is_set_aside() -> None:
+    suspects = PoisonMessageTracker()
+    guilty, innocent, other = (Pending("ann", f"m{number}", number) for number in range(3))
+    assert suspects.record_failure([guilty, innocent]) is None
+    assert guilty in suspects
+    assert innocent in suspects
+    assert all(suspects.record_failure([guilty]) is None for _ in range(100)), "an outage is nobody's fault"
+    for _ in range(8):
+        suspects.record_success([innocent, other])
+        assert suspects.record_failure([guilty]) is None
+    suspects.record_success([other])
+    assert suspects.record_failure([guilty]) == guilty
+    assert guilty not in suspects
+    assert innocent not in suspects
+
+
+def test_who_failed_alone_more_often_is_tried_later() -> None:
+    suspects = PoisonMessageTracker()
+    first, second = Pending("ann", "m1", 1), Pending("ann", "m2", 2)
+    suspects.record_failure([first, second])
+    suspects.record_failure([first])
+    assert sorted([first, second], key=suspects.failures) == [second, first]
+
+
+def test_only_so_many_are_remembered() -> None:
+    suspects = PoisonMessageTracker()
+    items = [Pending("ann", f"m{number}", number) for number in range(2000)]
+    suspects.record_failure(items)
+    assert sum(item in suspects for item in items) == 1024
