@@ -19,7 +19,7 @@ from nomemory.server.composition.garbage_collection import freeze_heap, loading
 from nomemory.server.logs import configure_logs
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
-from proofs.alternating import AlternatingChannel
+from proofs.round_robin_channel import RoundRobinChannel
 from served import Server, started
 
 configure_logs("info")
@@ -95,7 +95,7 @@ def two_replicas(settings: Settings, url: str, data: Path) -> Iterator[Server]:
         shutil.copy(settings.server.data / "server.key", data)  # what one has sealed, the other opens
         with (
             fleet(data, NOMEMORY_LOG=url, NOMEMORY_DRAIN_S="0") as second,
-            AlternatingChannel([grpc.insecure_channel(target) for target in (first.target, second.target)]) as channel,
+            RoundRobinChannel([grpc.insecure_channel(target) for target in (first.target, second.target)]) as channel,
         ):
             yield Server(
                 first.target,

@@ -1,4 +1,4 @@
-"""Several servers of one database under proof, as if they were one: their callers go from one to the next."""
+"""Several servers of one database, called in turn as if they were one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Final
 
 import grpc
 
-from proofs.alternating import AlternatingChannel
-from proofs.subject import Subject
+from proofs.round_robin_channel import RoundRobinChannel
+from proofs.server_under_test import ServerUnderTest
 
 _KEY: Final = "server.key"
 """Whoever has the same opens the others' cursors and write tokens."""
@@ -19,9 +19,9 @@ _KEY: Final = "server.key"
 
 @dataclass(slots=True)
 class Replicas:
-    """Starts, kills and stops them, all at once; one alone through `subjects`."""
+    """Start, kill and stop all servers at once; `servers` has each of them."""
 
-    subjects: Sequence[Subject]
+    servers: Sequence[ServerUnderTest]
 
     def start(self) -> float:
         """Start those that do not run; return the seconds until all answer.
@@ -29,9 +29,9 @@ class Replicas:
         Raises:
             ServerStartError: one of them ended, or is not ready in time. Its log says why.
         """
-        first = self.subjects[0]
+        first = self.servers[0]
         seconds = 0.0
-        for one in self.subjects:
+        for one in self.servers:
             if not one.is_running:
                 _share_key(first, one)
                 seconds += one.start()
@@ -40,42 +40,42 @@ class Replicas:
     @property
     def is_running(self) -> bool:
         """Whether all of them run."""
-        return all(one.is_running for one in self.subjects)
+        return all(one.is_running for one in self.servers)
 
     @property
     def target(self) -> str:
         """Where they serve gRPC: another text whenever one of them has moved."""
-        return " ".join(one.target for one in self.subjects)
+        return " ".join(one.target for one in self.servers)
 
     @property
     def log(self) -> Path:
         """Where the first of them writes what it has to say."""
-        return self.subjects[0].log
+        return self.servers[0].log
 
     def processes(self) -> dict[str, list[int]]:
         """Return the processes of those that run, by role."""
         found: dict[str, list[int]] = {}
-        for one in self.subjects:
+        for one in self.servers:
             for role, pids in (one.processes() if one.is_running else {}).items():
                 found.setdefault(role, []).extend(pids)
         return found
 
     def channel(self) -> grpc.Channel:
         """Open a connection to each as one channel."""
-        return AlternatingChannel([one.channel() for one in self.subjects])
+        return RoundRobinChannel([one.channel() for one in self.servers])
 
     def kill(self) -> None:
         """Kill all processes of those that run."""
-        for one in self.subjects:
+        for one in self.servers:
             if one.is_running:
                 one.kill()
 
     def stop(self) -> float:
         """Ask those that run to end; return the seconds that it takes."""
-        return sum(one.stop() for one in self.subjects if one.is_running)
+        return sum(one.stop() for one in self.servers if one.is_running)
 
 
-def _share_key(first: Subject, one: Subject) -> None:
+def _share_key(first: ServerUnderTest, one: ServerUnderTest) -> None:
     key = first.data / _KEY
     if key.exists() and not (one.data / _KEY).exists():
         one.data.mkdir(parents=True, exist_ok=True)

@@ -15,11 +15,11 @@ from nomemory.mcp.results import Messages
 from nomemory.mcp.tools import TOOLS
 from nomemory.recall.tools.argument_parsing import unknown_arguments
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
+from proofs.conformance.client_runners import CLIENT_RUNNERS, SCENARIO
 from proofs.conformance.expectation import disagreements, faults
 from proofs.conformance.mcp_requests import TOOLS as CALLED_BY
 from proofs.conformance.mcp_requests import NoToolError, ToolCall, tool_call
 from proofs.conformance.mcp_view import reply, shown_of_outcome, shown_of_step
-from proofs.conformance.players import PLAYERS, SCENARIO
 
 ROOT = Path(__file__).parents[2]
 STEPS: list[dict[str, Any]] = json.loads(SCENARIO.read_text(encoding="utf-8"))["steps"]
@@ -44,7 +44,7 @@ def test_every_step_has_a_name_of_its_own_and_expects_something() -> None:
 
 def test_every_client_plays() -> None:
     clients = {folder.name for folder in (ROOT / "clients").iterdir() if folder.is_dir()}
-    assert {player.name for player in PLAYERS} == clients | {"http", "mcp"}
+    assert {runner.name for runner in CLIENT_RUNNERS} == clients | {"http", "mcp"}
 
 
 def asked_of_tools() -> dict[str, list[ToolCall]]:

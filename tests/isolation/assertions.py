@@ -8,8 +8,8 @@ import grpc
 import httpx
 
 from proofs.contract import Outcome
+from proofs.finding import Finding
 from proofs.http_transport import visible_bytes
-from proofs.problem import Problem
 
 _SERVER_ERRORS = (
     grpc.StatusCode.INTERNAL,
@@ -23,23 +23,23 @@ _CHECKSUM_ERROR = "damaged"
 """Nothing damages this log: a checksum that does not match is that of another user's message."""
 
 
-def problems_of(call: str, outcome: Outcome, canaries: Sequence[bytes]) -> Iterator[Problem]:
+def findings_of(call: str, outcome: Outcome, canaries: Sequence[bytes]) -> Iterator[Finding]:
     """Yield what is wrong with the outcome of a call."""
     if any(canary in outcome.visible for canary in canaries):
-        yield Problem("leak", f"{call} → {outcome.code.name}")
+        yield Finding("leak", f"{call} → {outcome.code.name}")
     if outcome.code in _SERVER_ERRORS:
-        yield Problem(outcome.code.name, f"{call}: {outcome.details[:200]}")
+        yield Finding(outcome.code.name, f"{call}: {outcome.details[:200]}")
     if outcome.code is grpc.StatusCode.DEADLINE_EXCEEDED and not outcome.is_from_server:
-        yield Problem("hang", f"{call}: no answer after {outcome.seconds:.0f} s")
+        yield Finding("hang", f"{call}: no answer after {outcome.seconds:.0f} s")
     if outcome.code is grpc.StatusCode.UNAVAILABLE and not outcome.is_from_server:
-        yield Problem("connection", f"{call}: {outcome.details[:200]}")
+        yield Finding("connection", f"{call}: {outcome.details[:200]}")
     if outcome.code is grpc.StatusCode.UNAVAILABLE and _CHECKSUM_ERROR in outcome.details:
-        yield Problem("damage", f"{call}: {outcome.details[:200]}")
+        yield Finding("damage", f"{call}: {outcome.details[:200]}")
 
 
-def problems_of_answer(call: str, answer: httpx.Response, canaries: Sequence[bytes]) -> Iterator[Problem]:
+def findings_of_answer(call: str, answer: httpx.Response, canaries: Sequence[bytes]) -> Iterator[Finding]:
     """Yield what is wrong with the answer to a malformed HTTP request, which need not be one of the contract."""
     if any(canary in visible_bytes(answer) for canary in canaries):
-        yield Problem("leak", f"{call} → {answer.status_code}")
+        yield Finding("leak", f"{call} → {answer.status_code}")
     if answer.status_code >= _SERVER_ERROR and answer.status_code not in _EXPECTED_5XX:
-        yield Problem("INTERNAL", f"{call} → {answer.status_code}: {answer.text[:200]}")
+        yield Finding("INTERNAL", f"{call} → {answer.status_code}: {answer.text[:200]}")

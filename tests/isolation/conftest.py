@@ -13,7 +13,7 @@ from isolation.fixtures import DIMENSION, Attacker, World, hostile_model, new_vi
 
 from proofs.contract import Metadata
 from proofs.scripted_endpoint import ScriptedEndpoint
-from proofs.subject import Subject
+from proofs.server_under_test import ServerUnderTest
 
 ISSUER, AUDIENCE = "https://issuer.invalid", "nomemory"
 EVERY_SCOPE = ("ingest", "query", "recall", "act-as", "admin")
@@ -55,7 +55,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "OPENAI_BASE_URL": endpoint.url,
             "OPENAI_API_KEY": "none",
         }
-        server = Subject(root / "data", settings, root / "server.log")
+        server = ServerUnderTest(root / "data", settings, root / "server.log")
         server.start()
         try:
             created = World(server, owner, attackers, victims)

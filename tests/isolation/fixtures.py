@@ -20,7 +20,7 @@ from nomemory.v1 import query_service_pb2 as q
 from proofs.contract import Metadata
 from proofs.grpc_transport import OPTIONS
 from proofs.scripted_endpoint import Body, Chat
-from proofs.subject import Subject
+from proofs.server_under_test import ServerUnderTest
 
 DIMENSION = 8
 TOPIC = "hotpot"
@@ -82,7 +82,7 @@ class World:
         messages_at_start: of each victim.
     """
 
-    server: Subject
+    server: ServerUnderTest
     owner: Metadata
     attackers: Sequence[Attacker]
     victims: Sequence[Victim]

@@ -45,7 +45,7 @@ _HEADERS = (
     ("x-timeout-ms", "1"), ("x-timeout-ms", "9999999999"), ("x-timeout-ms", "-1"), ("x-timeout-ms", "٣"),
     ("expect", "100-continue"),
     ("expect", "the-unexpected"), ("x-http-method-override", "DELETE"), ("x-forwarded-for", "127.0.0.1"),
-    ("forwarded", "for=127.0.0.1"), ("te", "trailers"), ("x-forwarded-client-cert", "Subject=CN=chat"),
+    ("forwarded", "for=127.0.0.1"), ("te", "trailers"), ("x-forwarded-client-cert", "ServerUnderTest=CN=chat"),
     ("upgrade", "h2c"), ("upgrade", "websocket"), ("connection", "x-user-id"), ("connection", "close"),
     ("host", "evil.example"), ("x-request-id", "{victim}"), ("x-request-id", "a\tb"), ("if-match", "*"),
     ("grpc-timeout", "1n"), ("x-original-url", "/v1/users/{victim}/messages"), ("x-utf-8", "火锅"), ("x", "y" * 9000),

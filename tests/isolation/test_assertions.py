@@ -7,7 +7,7 @@ import random
 import grpc
 import httpx
 import pytest
-from isolation.assertions import problems_of, problems_of_answer
+from isolation.assertions import findings_of, findings_of_answer
 from isolation.request_generator import RequestGenerator
 
 from proofs.contract import METHODS, Outcome
@@ -34,27 +34,27 @@ def test_leaks_errors_and_hangs_are_problems(
     kind: str,
 ) -> None:
     outcome = Outcome(code, visible, 1.0, is_from_server, details=visible.decode())
-    assert [problem.kind for problem in problems_of("a call", outcome, [CANARY])] == [kind]
+    assert [finding.kind for finding in findings_of("a call", outcome, [CANARY])] == [kind]
 
 
 @pytest.mark.parametrize(
     "code", [grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE]
 )
 def test_refusals_of_the_server_are_no_problem(code: grpc.StatusCode) -> None:
-    assert not list(problems_of("a call", Outcome(code, b"no", 1.0, is_from_server=True), [CANARY]))
+    assert not list(findings_of("a call", Outcome(code, b"no", 1.0, is_from_server=True), [CANARY]))
 
 
 @pytest.mark.parametrize(
     ("status", "kinds"), [(200, []), (400, []), (503, []), (500, ["INTERNAL"]), (502, ["INTERNAL"])]
 )
 def test_server_errors_over_http_are_problems(status: int, kinds: list[str]) -> None:
-    found = problems_of_answer("a call", httpx.Response(status), [CANARY])
-    assert [problem.kind for problem in found] == kinds
+    found = findings_of_answer("a call", httpx.Response(status), [CANARY])
+    assert [finding.kind for finding in found] == kinds
 
 
 def test_a_leak_in_a_header_is_a_problem() -> None:
     answer = httpx.Response(400, headers={"x-reason": CANARY.decode()})
-    assert [problem.kind for problem in problems_of_answer("a call", answer, [CANARY])] == ["leak"]
+    assert [finding.kind for finding in findings_of_answer("a call", answer, [CANARY])] == ["leak"]
 
 
 @pytest.mark.parametrize("name", METHODS)

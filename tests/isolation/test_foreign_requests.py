@@ -10,15 +10,15 @@ import pytest
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from identity.contract import fields_below
-from isolation.assertions import problems_of
+from isolation.assertions import findings_of
 from isolation.fixtures import DIMENSION, TOPIC, Attacker, World
 from isolation.request_builder import Values, filled
 
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as q
 from proofs.contract import METHODS, Metadata, Method
+from proofs.finding import Finding
 from proofs.grpc_transport import GrpcTransport
-from proofs.problem import Problem
 
 Call = tuple[Attacker, Message, Metadata]
 
@@ -98,28 +98,28 @@ def calls_with_tokens(world: World, method: Method) -> Iterator[Call]:
             yield attacker, request, (*attacker.metadata, ("x-user-id", attacker.user_id))
 
 
-def problems(world: World, method: Method, calls: Iterator[Call]) -> list[Problem]:
+def findings(world: World, method: Method, calls: Iterator[Call]) -> list[Finding]:
     """Make calls, several at a time; return what is wrong with their outcomes."""
     with world.channel() as channel:
         transport = GrpcTransport(channel)
 
-        def made(call: Call) -> list[Problem]:
+        def made(call: Call) -> list[Finding]:
             attacker, request, metadata = call
             outcome = transport.call(method, request.SerializeToString(), metadata)
-            return list(problems_of(f"{method.name} by {attacker.name}: {request}", outcome, world.canaries))
+            return list(findings_of(f"{method.name} by {attacker.name}: {request}", outcome, world.canaries))
 
         with ThreadPoolExecutor(THREADS) as threads:
-            return [problem for found in threads.map(made, calls) for problem in found]
+            return [finding for found in threads.map(made, calls) for finding in found]
 
 
 @each_method
 def test_ids_of_others_show_nothing(world: World, name: str) -> None:
     before = world.messages_of_victims()
-    assert problems(world, METHODS[name], calls_by_name(world, METHODS[name])) == []
+    assert findings(world, METHODS[name], calls_by_name(world, METHODS[name])) == []
     assert world.messages_of_victims() == before
 
 
 @with_tokens
 def test_stolen_and_damaged_tokens_show_nothing(world: World, name: str) -> None:
     assert world.cursors
-    assert problems(world, METHODS[name], calls_with_tokens(world, METHODS[name])) == []
+    assert findings(world, METHODS[name], calls_with_tokens(world, METHODS[name])) == []

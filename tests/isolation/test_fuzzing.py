@@ -16,17 +16,17 @@ import httpx
 import pytest
 from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 from google.protobuf.message import Message
-from isolation.assertions import problems_of, problems_of_answer
+from isolation.assertions import findings_of, findings_of_answer
 from isolation.conftest import ALLOWED_ORIGIN
 from isolation.fixtures import DIMENSION, TOPIC, Attacker, World
 from isolation.malformed_http import malformed
 from isolation.request_generator import RequestGenerator
 
 from proofs.contract import METHODS, Metadata, Method, Outcome
+from proofs.finding import Finding
 from proofs.grpc_transport import GrpcTransport
 from proofs.http_requests import HttpRequest, http_request
 from proofs.http_transport import HttpTransport, http_headers
-from proofs.problem import Problem
 
 REQUESTS = int(os.environ.get("FUZZ_REQUESTS", "3000"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
@@ -44,7 +44,7 @@ QUERIES = (
     "我上个月说了什么",
 )
 
-Fuzzer = Callable[[random.Random], Iterator[Problem]]
+Fuzzer = Callable[[random.Random], Iterator[Finding]]
 pytestmark = pytest.mark.timeout(120 + REQUESTS // 10)
 
 
@@ -99,51 +99,51 @@ def drawn_for_http(generator: RequestGenerator, method: Method) -> tuple[Message
             return request, encoded
 
 
-def problems(fuzzer: Fuzzer) -> list[Problem]:
+def findings(fuzzer: Fuzzer) -> list[Finding]:
     """Run a fuzzer in several threads; return what each of them found. A thread's requests follow from its seed."""
 
-    def run(thread: int) -> list[Problem]:
+    def run(thread: int) -> list[Finding]:
         seed = SEED + thread
         chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
         return [
-            replace(problem, what=f"FUZZ_SEED={seed}, request {n}: {problem.what}")
+            replace(finding, what=f"FUZZ_SEED={seed}, request {n}: {finding.what}")
             for n in range(REQUESTS // THREADS)
-            for problem in fuzzer(chance)
+            for finding in fuzzer(chance)
         ]
 
     with ThreadPoolExecutor(THREADS) as threads:
-        return [problem for found in threads.map(run, range(THREADS)) for problem in found]
+        return [finding for found in threads.map(run, range(THREADS)) for finding in found]
 
 
 def test_requests_over_grpc(world: World) -> None:
     with world.channel() as channel:
         transport = GrpcTransport(channel)
 
-        def fuzz(chance: random.Random) -> Iterator[Problem]:
+        def fuzz(chance: random.Random) -> Iterator[Finding]:
             method, attacker, generator = drawn(world, chance)
             request = generator.request(method.descriptor.input_type)
             outcome: Outcome = transport.call(method, request, metadata(world, attacker, chance))
-            yield from problems_of(f"{method.name} by {attacker.name}", outcome, world.canaries)
+            yield from findings_of(f"{method.name} by {attacker.name}", outcome, world.canaries)
 
-        assert problems(fuzz) == []
+        assert findings(fuzz) == []
 
 
 def test_requests_over_http(world: World) -> None:
     with HttpTransport(f"http://{world.server.http}") as transport:
 
-        def fuzz(chance: random.Random) -> Iterator[Problem]:
+        def fuzz(chance: random.Random) -> Iterator[Finding]:
             method, attacker, generator = drawn(world, chance)
             request, _ = drawn_for_http(generator, method)
             outcome = transport.call(method, request.SerializeToString(), metadata(world, attacker, chance))
-            yield from problems_of(f"{method.name} by {attacker.name}", outcome, world.canaries)
+            yield from findings_of(f"{method.name} by {attacker.name}", outcome, world.canaries)
 
-        assert problems(fuzz) == []
+        assert findings(fuzz) == []
 
 
 def test_malformed_requests_over_http(world: World) -> None:
     with HttpTransport(f"http://{world.server.http}") as transport:
 
-        def fuzz(chance: random.Random) -> Iterator[Problem]:
+        def fuzz(chance: random.Random) -> Iterator[Finding]:
             method, attacker, generator = drawn(world, chance)
             if not attacker.may_name_others:
                 return
@@ -153,21 +153,21 @@ def test_malformed_requests_over_http(world: World) -> None:
             call = f"{request.verb} for {method.name} by {attacker.name}"
             yield from answer_problems(world, transport, request, call)
 
-        assert problems(fuzz) == []
+        assert findings(fuzz) == []
 
 
-def answer_problems(world: World, transport: HttpTransport, request: HttpRequest, call: str) -> Iterator[Problem]:
+def answer_problems(world: World, transport: HttpTransport, request: HttpRequest, call: str) -> Iterator[Finding]:
     """Send a malformed request; yield what is wrong with the answer."""
     try:
         answer = transport.send(request)
     except (httpx.InvalidURL, httpx.LocalProtocolError):  # the client's library does not send it
         return
     except httpx.HTTPError as error:
-        yield Problem("no answer", f"{call}: {error!r}")
+        yield Finding("no answer", f"{call}: {error!r}")
         return
     if answer.headers.get("access-control-allow-origin", ALLOWED_ORIGIN) != ALLOWED_ORIGIN:
-        yield Problem("origin", f"{call}: {answer.headers['access-control-allow-origin']} may call")
-    yield from problems_of_answer(call, answer, world.canaries)
+        yield Finding("origin", f"{call}: {answer.headers['access-control-allow-origin']} may call")
+    yield from findings_of_answer(call, answer, world.canaries)
 
 
 def test_fuzzing_leaves_the_server_and_the_victims_as_they_were(world: World) -> None:

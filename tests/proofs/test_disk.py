@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from proofs.torture.disk import CAN_LIMIT, SmallDisk, files_limited
-from proofs.torture.qdrant_gate import Gate
+from proofs.torture.qdrant_proxy import QdrantProxy
 
 WRITES = """
 import sys
@@ -53,11 +53,11 @@ def test_a_disk_that_others_need_is_not_filled(tmp_path: Path, monkeypatch: pyte
 def test_a_gate_lets_connections_through_until_it_is_closed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=lambda: server.accept()[0].sendall(b"hello"), daemon=True).start()
-        with Gate(f"http://127.0.0.1:{server.getsockname()[1]}").serving() as gate:
-            port = int(gate.url.rpartition(":")[2])
+        with QdrantProxy(f"http://127.0.0.1:{server.getsockname()[1]}").serving() as proxy:
+            port = int(proxy.url.rpartition(":")[2])
             with socket.create_connection(("127.0.0.1", port), timeout=10) as caller:
                 assert caller.recv(5) == b"hello"
-                gate.close()
+                proxy.close()
                 assert caller.recv(5) == b""
             with socket.create_connection(("127.0.0.1", port), timeout=10) as late:
                 assert late.recv(5) == b""

@@ -30,7 +30,7 @@ def test_a_short_run_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture
     printed = capsys.readouterr().out
     assert code == 0, printed
     assert "| kill -9 of everything | 1 |" in printed
-    assert "no problems" in printed
+    assert "no findings" in printed
 
 
 @pytest.mark.timeout(300)
@@ -40,13 +40,13 @@ def test_two_replicas_lose_nothing_whatever_becomes_of_them_and_of_postgresql(
     if programs() is None:
         pytest.skip(NOT_INSTALLED)
     short = ["--rounds", "2", "--round-seconds", "0.5", "--seed", "4", "--writers", "2"]
-    ordeals = ["all connections cut", "PostgreSQL crashes, a replica is killed"]
-    code = main([*short, "--log", "postgres", "--keep", str(tmp_path), "--only", *ordeals])
+    faults = ["all connections cut", "PostgreSQL crashes, a replica is killed"]
+    code = main([*short, "--log", "postgres", "--keep", str(tmp_path), "--only", *faults])
     printed = capsys.readouterr().out
     assert code == 0, printed
-    for ordeal in ordeals:
-        assert f"| {ordeal} | 1 |" in printed
-    assert "no problems" in printed
+    for fault in faults:
+        assert f"| {fault} | 1 |" in printed
+    assert "no findings" in printed
 
 
 @dataclass
@@ -64,7 +64,7 @@ def kinds(server: Server, ledger: Ledger) -> list[str]:
     assert not wait_for_indexes(at, 30)
     verification = Verification(at, 4)
     verification.run([ledger], ["u"])
-    return sorted({problem.kind for problem in verification.problems})
+    return sorted({finding.kind for finding in verification.findings})
 
 
 def test_what_is_missing_or_too_much_in_a_server_is_found(

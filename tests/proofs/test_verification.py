@@ -31,7 +31,7 @@ def acknowledged(**states: Version | None) -> Ledger:
 )
 def test_what_was_acknowledged_is_stored_once(stored: list[tuple[str, Version]], kinds: list[str]) -> None:
     ledger = acknowledged(a=ONE, b=OTHER, gone=None)
-    assert [problem.kind for problem in against_ledger("u", stored, ledger.allowed("u"), set())] == kinds
+    assert [finding.kind for finding in against_ledger("u", stored, ledger.allowed("u"), set())] == kinds
 
 
 @pytest.mark.parametrize("stored", [[], [("a", ONE)]])
@@ -57,7 +57,7 @@ def test_a_batch_that_was_not_acknowledged_is_there_as_a_whole_or_not(
     changes = {("u", "a"): ONE, ("u", "b"): OTHER}
     ledger.attempt(changes)
     ledger.unknown(changes)
-    assert [problem.kind for problem in half_done(ledger, {"u": stored})] == kinds
+    assert [finding.kind for finding in half_done(ledger, {"u": stored})] == kinds
     ledger.doubt_the_rest("u")  # a deletion by a filter may have taken one of them along
     assert not list(half_done(ledger, {"u": stored}))
 
@@ -69,8 +69,8 @@ def test_a_batch_without_ids_is_there_once_and_as_a_whole() -> None:
     pending = set(batch.versions)
     assert not list(against_ledger("u", [("m_1", ONE), ("m_2", OTHER)], {}, pending))
     twice = [("m_1", ONE), ("m_2", ONE)]
-    assert [problem.kind for problem in against_ledger("u", twice, {}, pending)] == ["doubled"]
-    assert [problem.kind for problem in half_done(ledger, {"u": {"m_1": ONE}})] == ["half"]
+    assert [finding.kind for finding in against_ledger("u", twice, {}, pending)] == ["doubled"]
+    assert [finding.kind for finding in half_done(ledger, {"u": {"m_1": ONE}})] == ["half"]
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,4 @@ def test_a_batch_without_ids_is_there_once_and_as_a_whole() -> None:
     ],
 )
 def test_every_read_finds_what_is_stored(found: list[tuple[str, Version]], kinds: list[str]) -> None:
-    assert [problem.kind for problem in against_log("read", found, [("a", ONE), ("b", OTHER)])] == kinds
+    assert [finding.kind for finding in against_log("read", found, [("a", ONE), ("b", OTHER)])] == kinds

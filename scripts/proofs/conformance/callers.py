@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Self
 
 import grpc
 
-from proofs.alternating import AlternatingChannel
 from proofs.contract import METHODS, Metadata, Outcome
 from proofs.http_transport import HttpTransport
+from proofs.round_robin_channel import RoundRobinChannel
 
 _TIMEOUT_S = 60.0
 _OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", 64 << 20)]
@@ -38,7 +38,7 @@ class Reached:
 
     def channel(self) -> grpc.Channel:
         """Open connections to all replicas as one channel, which goes from one to the next with each call."""
-        return AlternatingChannel([self._to(target) for target in self.targets])
+        return RoundRobinChannel([self._to(target) for target in self.targets])
 
     def _to(self, target: str) -> grpc.Channel:
         if is_http(target):

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import grpc
 
 from nomemory.v1 import query_service_pb2 as q
-from proofs.conformance.talk import WORDS, Talk, differing, ids, vector
+from proofs.conformance.dataset import WORDS, Dataset, differing, ids, vector
 from proofs.conformance.world import Check, LeftOutError, World, refused
 
 
 def _strangers(world: World) -> Iterator[str]:
-    (one, token), (other, _) = world.talk("one", 40), world.talk("other", 40)
+    (one, token), (other, _) = world.dataset("one", 40), world.dataset("other", 40)
     mine, asked = set(ids(one.messages)), vector(world.random, one.dimension)
     for name, got in (
         ("list", ids(world.listed(one.user_id))),
@@ -39,7 +39,7 @@ def _strangers(world: World) -> Iterator[str]:
 
 
 def _scores(world: World) -> Iterator[str]:
-    (one, token), (other, _) = world.talk("scored", 40), world.talk("loud", 1)
+    (one, token), (other, _) = world.dataset("scored", 40), world.dataset("loud", 1)
     asked = vector(world.random, one.dimension)
     before = _answers(world, one, token, asked)
     token = world.write(other.say(range(1, 200))).write_token
@@ -49,29 +49,29 @@ def _scores(world: World) -> Iterator[str]:
     yield from differing("answers while another user writes the same words", after, before)
 
 
-def _answers(world: World, talk: Talk, token: str, asked: list[float]) -> list[bytes]:
+def _answers(world: World, dataset: Dataset, token: str, asked: list[float]) -> list[bytes]:
     """Return the answers to the last bit; a cursor differs each time."""
     replies: list[bytes] = []
     for word in WORDS:
-        request = q.LexicalSearchRequest(user_id=talk.user_id, query_text=word, at_least=token)
+        request = q.LexicalSearchRequest(user_id=dataset.user_id, query_text=word, at_least=token)
         page = world.query.LexicalSearch(request)
         page.ClearField("next_cursor")
         replies.append(page.SerializeToString(deterministic=True))
-    both = q.HybridSearchRequest(user_id=talk.user_id, query_text=WORDS[0], at_least=token)
+    both = q.HybridSearchRequest(user_id=dataset.user_id, query_text=WORDS[0], at_least=token)
     both.query_embedding.values.extend(asked)
     return [*replies, world.query.HybridSearch(both).SerializeToString(deterministic=True)]
 
 
 def _users(world: World) -> Iterator[str]:
-    talk, _ = world.talk("named", 7)
+    dataset, _ = world.dataset("named", 7)
     try:
         numbers = dict(_numbers(world))
     except grpc.RpcError as error:
         if error.code() is grpc.StatusCode.PERMISSION_DENIED:
             raise LeftOutError("the key may not list users") from None
         raise
-    if numbers.get(talk.user_id) != len(talk.messages):
-        yield f"{numbers.get(talk.user_id)} messages in place of {len(talk.messages)}"
+    if numbers.get(dataset.user_id) != len(dataset.messages):
+        yield f"{numbers.get(dataset.user_id)} messages in place of {len(dataset.messages)}"
 
 
 def _numbers(world: World) -> Iterator[tuple[str, int]]:

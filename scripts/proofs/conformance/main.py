@@ -23,10 +23,10 @@ from pathlib import Path
 
 from proofs.conformance import any_server, every_client
 from proofs.conformance.callers import Reached
-from proofs.conformance.players import PLAYERS
+from proofs.conformance.client_runners import CLIENT_RUNNERS
 
 _TOKEN = "NOMEMORY_API_KEY"  # noqa: S105 - the name of a variable
-_CLIENTS = [player.name for player in PLAYERS]
+_CLIENTS = [runner.name for runner in CLIENT_RUNNERS]
 
 
 def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:

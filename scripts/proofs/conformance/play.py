@@ -64,7 +64,7 @@ def _at(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def play(make: Callable[[Json], Play]) -> None:
-    """Play from the first step to the last, and write down what came of each. The arguments are those of a player."""
+    """Play from the first step to the last, and write down what came of each. The arguments are those of a runner."""
     scenario, reached, written = map(Path, sys.argv[1:])
     playing = make(json.loads(reached.read_text(encoding="utf-8")))
     with written.open("w", encoding="utf-8") as lines:

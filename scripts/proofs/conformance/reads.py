@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as q
-from proofs.conformance.talk import WORDS, Admits, Message, Talk, cosine, differing, has, has_phrase, ids, vector
+from proofs.conformance.dataset import WORDS, Admits, Dataset, Message, cosine, differing, has, has_phrase, ids, vector
 from proofs.conformance.world import Check, World
 
 _SAID = 61
@@ -17,19 +17,19 @@ _ROLE = message_pb2.ROLE_ASSISTANT
 
 
 def _pages(world: World) -> Iterator[str]:
-    talk, token = world.talk("pages", _SAID)
+    dataset, token = world.dataset("pages", _SAID)
     for size in _PAGES:
         for order, wanted in (
-            (q.LIST_ORDER_NEWEST_FIRST, talk.newest_first()),
-            (q.LIST_ORDER_OLDEST_FIRST, talk.oldest_first()),
+            (q.LIST_ORDER_NEWEST_FIRST, dataset.newest_first()),
+            (q.LIST_ORDER_OLDEST_FIRST, dataset.oldest_first()),
         ):
-            got = world.listed(talk.user_id, size, order=order, at_least=token)
+            got = world.listed(dataset.user_id, size, order=order, at_least=token)
             yield from differing(f"pages of {size}, {q.ListOrder.Name(order)}", ids(got), ids(wanted))
 
 
 def _contents(world: World) -> Iterator[str]:
-    talk, _ = world.talk("contents", 20)
-    for got, wanted in zip(world.listed(talk.user_id), talk.newest_first(), strict=True):
+    dataset, _ = world.dataset("contents", 20)
+    for got, wanted in zip(world.listed(dataset.user_id), dataset.newest_first(), strict=True):
         bare = Message()
         bare.CopyFrom(wanted)
         bare.ClearField("embedding")
@@ -39,19 +39,19 @@ def _contents(world: World) -> Iterator[str]:
 
 
 def _pages_while_writing(world: World) -> Iterator[str]:
-    talk, _ = world.talk("meanwhile", 30)
-    wanted, got = ids(talk.newest_first()), list[str]()
-    for number, message in enumerate(world.listed(talk.user_id, 4)):
+    dataset, _ = world.dataset("meanwhile", 30)
+    wanted, got = ids(dataset.newest_first()), list[str]()
+    for number, message in enumerate(world.listed(dataset.user_id, 4)):
         got.append(message.message_id)
         if number % 4 == 0:
-            world.write(talk.say([number]))
+            world.write(dataset.say([number]))
     yield from differing("a listing that had begun", got, wanted)
-    yield from differing("the next one", ids(world.listed(talk.user_id)), ids(talk.newest_first()))
+    yield from differing("the next one", ids(world.listed(dataset.user_id)), ids(dataset.newest_first()))
 
 
-def narrowings(talk: Talk) -> Iterator[tuple[str, message_pb2.Filter, Admits]]:
+def narrowings(dataset: Dataset) -> Iterator[tuple[str, message_pb2.Filter, Admits]]:
     """Yield filters, with what each admits."""
-    middle = talk.messages[len(talk.messages) // 2].ts.ToMicroseconds()
+    middle = dataset.messages[len(dataset.messages) // 2].ts.ToMicroseconds()
     later, earlier, both = message_pb2.Filter(), message_pb2.Filter(), message_pb2.Filter(role=_ROLE)
     later.time_range.since.FromMicroseconds(middle)
     earlier.time_range.until.FromMicroseconds(middle)
@@ -70,44 +70,44 @@ def narrowings(talk: Talk) -> Iterator[tuple[str, message_pb2.Filter, Admits]]:
 
 
 def _filters(world: World) -> Iterator[str]:
-    talk, _ = world.talk("filters", _SAID)
-    for name, narrowed, admits in narrowings(talk):
-        got = ids(world.listed(talk.user_id, 9, filter=narrowed))
-        yield from differing(f"list by {name}", got, ids(talk.newest_first(admits)))
-        exported = ids(world.exported(talk.user_id, filter=narrowed))
-        yield from differing(f"export by {name}", exported, ids(talk.oldest_first(admits)))
-        if (count := world.counted(talk.user_id, filter=narrowed)) != len(got):
+    dataset, _ = world.dataset("filters", _SAID)
+    for name, narrowed, admits in narrowings(dataset):
+        got = ids(world.listed(dataset.user_id, 9, filter=narrowed))
+        yield from differing(f"list by {name}", got, ids(dataset.newest_first(admits)))
+        exported = ids(world.exported(dataset.user_id, filter=narrowed))
+        yield from differing(f"export by {name}", exported, ids(dataset.oldest_first(admits)))
+        if (count := world.counted(dataset.user_id, filter=narrowed)) != len(got):
             yield f"count by {name}: {count}, listed {len(got)}"
 
 
 def _counts(world: World) -> Iterator[str]:
-    talk, _ = world.talk("counts", _SAID)
-    listed = list(world.listed(talk.user_id))
-    if (count := world.counted(talk.user_id)) != len(listed):
+    dataset, _ = world.dataset("counts", _SAID)
+    listed = list(world.listed(dataset.user_id))
+    if (count := world.counted(dataset.user_id)) != len(listed):
         yield f"counted {count}, listed {len(listed)}"
-    yield from differing("export", ids(world.exported(talk.user_id)), ids(reversed(listed)))
-    page = world.query.ListConversations(q.ListConversationsRequest(user_id=talk.user_id))
+    yield from differing("export", ids(world.exported(dataset.user_id)), ids(reversed(listed)))
+    page = world.query.ListConversations(q.ListConversationsRequest(user_id=dataset.user_id))
     got = {one.conversation_id: one.message_count for one in page.conversations}
-    wanted = Counter(one.conversation_id for one in talk.messages if one.conversation_id)
+    wanted = Counter(one.conversation_id for one in dataset.messages if one.conversation_id)
     if got != dict(wanted):
         yield f"conversations {got} in place of {dict(wanted)}"
 
 
 def _by_id(world: World) -> Iterator[str]:
-    talk, _ = world.talk("ids", 30)
-    asked = ids(islice(talk.messages, 10))
+    dataset, _ = world.dataset("ids", 30)
+    asked = ids(islice(dataset.messages, 10))
     got = world.query.BatchGetMessages(
-        q.BatchGetMessagesRequest(user_id=talk.user_id, message_ids=[*asked[:5], "nobody", *asked[5:]])
+        q.BatchGetMessagesRequest(user_id=dataset.user_id, message_ids=[*asked[:5], "nobody", *asked[5:]])
     )
     yield from differing("what was asked for", ids(got.items), asked)
     yield from differing("what is missing", list(got.missing_message_ids), ["nobody"])
 
 
 def _neighbours(world: World) -> Iterator[str]:
-    talk, _ = world.talk("neighbours", 40)
-    everything = ids(talk.messages)
+    dataset, _ = world.dataset("neighbours", 40)
+    everything = ids(dataset.messages)
     for at in (0, 1, 20, 39):
-        request = q.GetNeighborsRequest(user_id=talk.user_id, message_id=everything[at], before=3, after=4)
+        request = q.GetNeighborsRequest(user_id=dataset.user_id, message_id=everything[at], before=3, after=4)
         got = world.query.GetNeighbors(request)
         yield from differing(f"around message {at}", ids(got.items), everything[max(0, at - 3) : at + 5])
         if ids(got.items)[got.anchor_index] != everything[at]:
@@ -131,30 +131,30 @@ def _queries() -> Iterator[tuple[str, Admits]]:
 
 
 def _words(world: World) -> Iterator[str]:
-    talk, token = world.talk("words", _SAID)
+    dataset, token = world.dataset("words", _SAID)
     for size, (query, admits) in zip((1, 7, 50) * len(WORDS) * 2, _queries(), strict=False):
-        hits = list(world.found(talk.user_id, query, max(size, 5), at_least=token))
-        wanted = sorted(ids(talk.newest_first(admits)))
+        hits = list(world.found(dataset.user_id, query, max(size, 5), at_least=token))
+        wanted = sorted(ids(dataset.newest_first(admits)))
         yield from differing(query, sorted(one.message_id for one, _ in hits), wanted)
         if any(one < other for (_, one), (_, other) in pairwise(hits)):
             yield f"{query}: the scores go up"
 
 
 def _words_filtered(world: World) -> Iterator[str]:
-    talk, token = world.talk("wordsfiltered", _SAID)
-    for name, narrowed, admits in narrowings(talk):
+    dataset, token = world.dataset("wordsfiltered", _SAID)
+    for name, narrowed, admits in narrowings(dataset):
         for word in (WORDS[0], WORDS[-1]):
-            got = [one.message_id for one, _ in world.found(talk.user_id, word, filter=narrowed, at_least=token)]
-            wanted = ids(talk.newest_first(lambda one: admits(one) and has(word)(one)))  # noqa: B023 - called at once
+            got = [one.message_id for one, _ in world.found(dataset.user_id, word, filter=narrowed, at_least=token)]
+            wanted = ids(dataset.newest_first(lambda one: admits(one) and has(word)(one)))  # noqa: B023 - called at once
             yield from differing(f"{word} by {name}", sorted(got), sorted(wanted))
 
 
 def _meaning(world: World) -> Iterator[str]:
-    talk, token = world.talk("meaning", _SAID)
+    dataset, token = world.dataset("meaning", _SAID)
     for _ in range(4):
-        asked = vector(world.random, talk.dimension)
-        hits = world.near(talk.user_id, asked, at_least=token)
-        nearness = {one.message_id: cosine(one.embedding, asked) for one in talk.messages}
+        asked = vector(world.random, dataset.dimension)
+        hits = world.near(dataset.user_id, asked, at_least=token)
+        nearness = {one.message_id: cosine(one.embedding, asked) for one in dataset.messages}
         yield from differing("everything, by nearness", sorted(ids(one for one, _ in hits)), sorted(nearness))
         for message, score in hits:
             if abs(score - nearness.get(message.message_id, score)) > _NEARLY:
@@ -164,29 +164,29 @@ def _meaning(world: World) -> Iterator[str]:
 
 
 def _meaning_filtered(world: World) -> Iterator[str]:
-    talk, token = world.talk("meaningfiltered", _SAID)
-    for name, narrowed, admits in narrowings(talk):
-        asked = vector(world.random, talk.dimension)
-        got = ids(one for one, _ in world.near(talk.user_id, asked, filter=narrowed, at_least=token))
-        yield from differing(f"by {name}", sorted(got), sorted(ids(talk.newest_first(admits))))
+    dataset, token = world.dataset("meaningfiltered", _SAID)
+    for name, narrowed, admits in narrowings(dataset):
+        asked = vector(world.random, dataset.dimension)
+        got = ids(one for one, _ in world.near(dataset.user_id, asked, filter=narrowed, at_least=token))
+        yield from differing(f"by {name}", sorted(got), sorted(ids(dataset.newest_first(admits))))
 
 
 def _together(world: World) -> Iterator[str]:
-    talk, token = world.talk("together", 30)
+    dataset, token = world.dataset("together", 30)
     for word in (WORDS[0], WORDS[-1]):
         request = q.HybridSearchRequest(
-            user_id=talk.user_id,
+            user_id=dataset.user_id,
             query_text=word,
-            query_embedding=q.Embedding(values=vector(world.random, talk.dimension)),
+            query_embedding=q.Embedding(values=vector(world.random, dataset.dimension)),
             top_k=world.info.limits.top_k,
             at_least=token,
         )
         hits = world.query.HybridSearch(request).items
         got = ids(hit.message for hit in hits)
         yield from differing(f"{word}: twice", got, list(dict.fromkeys(got)))
-        if lacking := set(ids(talk.newest_first(has(word)))) - set(got):
+        if lacking := set(ids(dataset.newest_first(has(word)))) - set(got):
             yield f"{word}: {len(lacking)} messages that have it are not found"
-        if strangers := set(got) - set(ids(talk.messages)):
+        if strangers := set(got) - set(ids(dataset.messages)):
             yield f"{word}: {len(strangers)} messages that the user does not have"
         if any(one.score < other.score for one, other in pairwise(hits)):
             yield f"{word}: the scores go up"

@@ -16,10 +16,10 @@ import httpx
 
 from nomemory.client import Client
 from proofs.conformance.callers import Reached, is_http
+from proofs.conformance.client_runners import SCENARIO
 from proofs.conformance.expectation import faults
 from proofs.conformance.http_player import replies as replies_over_http
 from proofs.conformance.play import Play
-from proofs.conformance.players import SCENARIO
 from proofs.conformance.python_player import replies_of
 from proofs.conformance.world import Check, LeftOutError, World
 

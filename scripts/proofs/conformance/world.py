@@ -17,7 +17,7 @@ from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from nomemory.v1.server_service_pb2_grpc import ServerServiceStub
 from proofs.conformance.callers import Reached
-from proofs.conformance.talk import Message, Talk
+from proofs.conformance.dataset import Dataset, Message
 
 
 @dataclass(slots=True)
@@ -46,10 +46,10 @@ class World:
         self.users.append(user_id)
         return user_id
 
-    def talk(self, name: str, count: int) -> tuple[Talk, str]:
+    def dataset(self, name: str, count: int) -> tuple[Dataset, str]:
         """Have a new user say so much; return it, and the write token."""
-        talk = Talk(self.new_user(name), self.random, self.info.embedding_dimension)
-        return talk, self.write(talk.say(range(count))).write_token
+        dataset = Dataset(self.new_user(name), self.random, self.info.embedding_dimension)
+        return dataset, self.write(dataset.say(range(count))).write_token
 
     def write(
         self, messages: Iterable[Message], *, replace: bool = False, request_id: str = ""

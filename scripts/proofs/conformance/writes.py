@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as q
-from proofs.conformance.talk import Message, Talk, differing, ids, vector
+from proofs.conformance.dataset import Dataset, Message, differing, ids, vector
 from proofs.conformance.world import Check, World
 
 _TURNS = 10
@@ -16,18 +16,18 @@ _AT_ONCE = 6
 
 
 def _read_your_writes(world: World) -> Iterator[str]:
-    talk = Talk(world.new_user("yours"), world.random, world.info.embedding_dimension)
+    dataset = Dataset(world.new_user("yours"), world.random, world.info.embedding_dimension)
     for turn in range(_TURNS):
-        (message,) = talk.say([turn])
+        (message,) = dataset.say([turn])
         token = world.write([message]).write_token
-        for name, got in _seen(world, talk, f"no{turn}", token):
+        for name, got in _seen(world, dataset, f"no{turn}", token):
             if message.message_id not in got:
                 yield f"write {turn} is not seen by {name}"
 
 
-def _seen(world: World, talk: Talk, word: str, token: str) -> Iterator[tuple[str, list[str]]]:
+def _seen(world: World, dataset: Dataset, word: str, token: str) -> Iterator[tuple[str, list[str]]]:
     """Yield what each read finds that waits for a write."""
-    user_id, asked = talk.user_id, vector(world.random, talk.dimension)
+    user_id, asked = dataset.user_id, vector(world.random, dataset.dimension)
     yield "list", ids(world.listed(user_id, at_least=token))
     yield "words", ids(one for one, _ in world.found(user_id, word, at_least=token))
     yield "meaning", ids(one for one, _ in world.near(user_id, asked, at_least=token))
@@ -37,8 +37,8 @@ def _seen(world: World, talk: Talk, word: str, token: str) -> Iterator[tuple[str
 
 
 def _once(world: World) -> Iterator[str]:
-    talk = Talk(world.new_user("once"), world.random, world.info.embedding_dimension)
-    batch = talk.say(range(5))
+    dataset = Dataset(world.new_user("once"), world.random, world.info.embedding_dimension)
+    batch = dataset.say(range(5))
     for message in batch:
         message.message_id = ""
     with ThreadPoolExecutor(_AT_ONCE) as threads:
@@ -47,44 +47,44 @@ def _once(world: World) -> Iterator[str]:
         yield "one request, sent several times at once, got several sets of ids"
     yield from differing(
         "what is stored of it",
-        sorted(one.content for one in world.listed(talk.user_id)),
+        sorted(one.content for one in world.listed(dataset.user_id)),
         sorted(one.content for one in batch),
     )
 
 
 def _imported(world: World) -> Iterator[str]:
-    talk = Talk(world.new_user("imported"), world.random, world.info.embedding_dimension)
-    said = talk.say(range(30))
-    bad = Message(user_id=talk.user_id, content=" ")
+    dataset = Dataset(world.new_user("imported"), world.random, world.info.embedding_dimension)
+    said = dataset.say(range(30))
+    bad = Message(user_id=dataset.user_id, content=" ")
     stream = [i.ImportMessagesRequest(messages=part) for part in (said[:10], [*said[10:20], bad], said[20:], said[:5])]
     reply = world.ingest.ImportMessages(iter(stream))
     if (reply.created, reply.unchanged, reply.rejected) != (30, 5, 1):
         yield f"created {reply.created}, unchanged {reply.unchanged}, rejected {reply.rejected}; 30, 5, 1 are due"
-    got = ids(world.listed(talk.user_id, at_least=reply.write_token))
-    yield from differing("what is stored", got, ids(talk.newest_first()))
+    got = ids(world.listed(dataset.user_id, at_least=reply.write_token))
+    yield from differing("what is stored", got, ids(dataset.newest_first()))
 
 
 def _deleted(world: World) -> Iterator[str]:
-    talk, _ = world.talk("deleted", 40)
-    gone = ids(talk.messages[5:15])
-    reply = world.delete(talk.user_id, message_ids=[*gone, "nobody"])
-    talk.forget(lambda one: one.message_id in gone)
+    dataset, _ = world.dataset("deleted", 40)
+    gone = ids(dataset.messages[5:15])
+    reply = world.delete(dataset.user_id, message_ids=[*gone, "nobody"])
+    dataset.forget(lambda one: one.message_id in gone)
     if reply.deleted != len(gone) or list(reply.missing_message_ids) != ["nobody"]:
         yield f"{reply.deleted} deleted, {list(reply.missing_message_ids)} missing"
-    yield from _holds(world, talk, reply.write_token, "after a deletion by ids")
+    yield from _holds(world, dataset, reply.write_token, "after a deletion by ids")
     narrowed = message_pb2.Filter(conversation_id="c")
-    removed = talk.forget(lambda one: one.conversation_id == "c")
-    reply = world.delete(talk.user_id, filter=narrowed)
+    removed = dataset.forget(lambda one: one.conversation_id == "c")
+    reply = world.delete(dataset.user_id, filter=narrowed)
     if reply.deleted != len(removed):
         yield f"{reply.deleted} deleted by a filter that admits {len(removed)}"
-    yield from _holds(world, talk, reply.write_token, "after a deletion by a filter")
+    yield from _holds(world, dataset, reply.write_token, "after a deletion by a filter")
 
 
-def _holds(world: World, talk: Talk, token: str, when: str) -> Iterator[str]:
-    """Say which read does not have exactly what the talk has."""
-    user_id, wanted = talk.user_id, ids(talk.newest_first())
+def _holds(world: World, dataset: Dataset, token: str, when: str) -> Iterator[str]:
+    """Say which read does not have exactly what the dataset has."""
+    user_id, wanted = dataset.user_id, ids(dataset.newest_first())
     everything = " OR ".join(f"no{number}" for number in range(40))
-    asked = vector(world.random, talk.dimension)
+    asked = vector(world.random, dataset.dimension)
     yield from differing(f"list {when}", ids(world.listed(user_id)), wanted)
     yield from differing(f"export {when}", ids(reversed(world.exported(user_id))), wanted)
     words = ids(one for one, _ in world.found(user_id, everything, at_least=token))
@@ -96,17 +96,17 @@ def _holds(world: World, talk: Talk, token: str, when: str) -> Iterator[str]:
 
 
 def _erased(world: World) -> Iterator[str]:
-    talk, _ = world.talk("erased", 40)
-    reply = world.ingest.EraseUser(i.EraseUserRequest(user_id=talk.user_id))
-    everything = talk.forget(lambda _: True)
+    dataset, _ = world.dataset("erased", 40)
+    reply = world.ingest.EraseUser(i.EraseUserRequest(user_id=dataset.user_id))
+    everything = dataset.forget(lambda _: True)
     if reply.deleted != len(everything):
         yield f"{reply.deleted} erased of {len(everything)}"
-    yield from _holds(world, talk, reply.write_token, "after the erasure")
-    got = world.query.BatchGetMessages(q.BatchGetMessagesRequest(user_id=talk.user_id, message_ids=ids(everything)))
+    yield from _holds(world, dataset, reply.write_token, "after the erasure")
+    got = world.query.BatchGetMessages(q.BatchGetMessagesRequest(user_id=dataset.user_id, message_ids=ids(everything)))
     if got.items:
         yield f"{len(got.items)} erased messages are found by their ids"
-    token = world.write(talk.say([1])).write_token
-    yield from _holds(world, talk, token, "after the user has begun anew")
+    token = world.write(dataset.say([1])).write_token
+    yield from _holds(world, dataset, token, "after the user has begun anew")
 
 
 CHECKS = (

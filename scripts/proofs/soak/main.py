@@ -21,10 +21,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from proofs.server_under_test import ServerUnderTest
 from proofs.soak.sample import Sample, Watch
 from proofs.soak.traffic import Traffic
 from proofs.soak.verdict import Curve, curves
-from proofs.subject import Subject
 
 _DIMENSION = 64
 _SETTLE_S = 1.0
@@ -78,9 +78,9 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
-async def soak(subject: Subject, arguments: argparse.Namespace) -> Soaked:
+async def soak(server: ServerUnderTest, arguments: argparse.Namespace) -> Soaked:
     """Calibrate, keep the load, look at the server."""
-    traffic, soaked = Traffic(subject.target, _DIMENSION, arguments.seed), Soaked()
+    traffic, soaked = Traffic(server.target, _DIMENSION, arguments.seed), Soaked()
     await traffic.open()
     await traffic.warm_up(arguments.warm_up)
     soaked.capacity = await traffic.capacity(arguments.calibrate)
@@ -90,7 +90,7 @@ async def soak(subject: Subject, arguments: argparse.Namespace) -> Soaked:
     began = time.monotonic()
     ends = began + 60 * arguments.minutes
     every = arguments.every or max(1.0, 60 * arguments.minutes / 120)
-    watch = Watch(subject)
+    watch = Watch(server)
     load = asyncio.create_task(traffic.steady(soaked.rate, ends))
     while time.monotonic() + every <= ends:
         await asyncio.sleep(every)
@@ -136,12 +136,12 @@ def main(given: Sequence[str] | None = None) -> int:
             # What is replaced and deleted stays in the files until it is wiped: that has to happen within the run.
             "NOMEMORY_ERASE_WITHIN_S": str(_ERASE_WITHIN_S),
         }
-        subject = Subject(Path(root) / "data", settings, Path(root) / "server.log")
-        subject.start()
+        server = ServerUnderTest(Path(root) / "data", settings, Path(root) / "server.log")
+        server.start()
         try:
-            soaked = asyncio.run(soak(subject, arguments))
+            soaked = asyncio.run(soak(server, arguments))
         finally:
-            subject.stop()
+            server.stop()
     print_report(soaked)
     if arguments.json:
         arguments.json.write_text(json.dumps({**asdict(soaked), "holds": soaked.holds}, indent=1), encoding="utf-8")

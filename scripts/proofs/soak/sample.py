@@ -11,8 +11,8 @@ import numpy as np
 
 from evaluation.temporary_server import cpu_ms, process_tree
 from proofs.memory import descriptors, rss_mb, threads
+from proofs.server_under_test import ServerUnderTest
 from proofs.soak.traffic import Waits
-from proofs.subject import Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,31 +31,31 @@ class Sample:
 class Watch:
     """Looks at a server again and again."""
 
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-        self._cpu_ms = _cpu_ms(subject)
+    def __init__(self, server: ServerUnderTest) -> None:
+        self._server = server
+        self._cpu_ms = _cpu_ms(server)
 
     def look(self, minute: float, waits: Waits) -> Sample:
         """Look at the server and at what its callers measured since the last look."""
-        figures = _held(self._subject) | _latency(waits)
-        used = _cpu_ms(self._subject)
+        figures = _held(self._server) | _latency(waits)
+        used = _cpu_ms(self._server)
         if waits.waits_ms and used >= self._cpu_ms:
             figures["CPU per call, ms"] = (used - self._cpu_ms) / len(waits.waits_ms)
         self._cpu_ms = used
         return Sample(round(minute, 2), {name: round(value, 2) for name, value in figures.items()})
 
 
-def _held(subject: Subject) -> dict[str, float]:
-    processes = subject.processes()
+def _held(server: ServerUnderTest) -> dict[str, float]:
+    processes = server.processes()
     everything = [pid for pids in processes.values() for pid in pids]
     figures = {f"memory of {role}, MB": sum(map(rss_mb, pids)) for role, pids in processes.items()}
     return figures | {
         "memory, MB": sum(figures.values()),
         "descriptors": float(sum(map(descriptors, everything))),
         "threads": float(sum(map(threads, everything))),
-        "segments of words": float(_segments(subject.data)),
-        "files": float(sum(1 for path in subject.data.rglob("*") if path.is_file())),
-        "data, MB": _size_mb(subject.data),
+        "segments of words": float(_segments(server.data)),
+        "files": float(sum(1 for path in server.data.rglob("*") if path.is_file())),
+        "data, MB": _size_mb(server.data),
     }
 
 
@@ -67,8 +67,8 @@ def _latency(waits: Waits) -> dict[str, float]:
     return counts | {"p50, ms": float(p50), "p99, ms": float(p99)}
 
 
-def _cpu_ms(subject: Subject) -> float:
-    return cpu_ms(process_tree(subject.pid)) or 0.0
+def _cpu_ms(server: ServerUnderTest) -> float:
+    return cpu_ms(process_tree(server.pid)) or 0.0
 
 
 def _segments(data: Path) -> int:

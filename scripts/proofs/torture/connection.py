@@ -9,9 +9,9 @@ import grpc
 
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from proofs.problem import Problem
+from proofs.finding import Finding
 from proofs.replicas import Replicas
-from proofs.subject import Subject
+from proofs.server_under_test import ServerUnderTest
 
 T = TypeVar("T")
 
@@ -24,15 +24,15 @@ class Connection:
     """Calls the server wherever it is now.
 
     Attributes:
-        problems: statuses that no fault around the server excuses.
+        findings: statuses that no fault around the server excuses.
         refusals: how many calls failed.
     """
 
-    def __init__(self, subject: Subject | Replicas) -> None:
-        self._subject = subject
+    def __init__(self, server: ServerUnderTest | Replicas) -> None:
+        self._server = server
         self._channel: grpc.Channel | None = None
         self._target = ""
-        self.problems: list[Problem] = []
+        self.findings: list[Finding] = []
         self.refusals = 0
         self.ingest: IngestServiceStub
         self.query: QueryServiceStub
@@ -46,7 +46,7 @@ class Connection:
             self.refusals += 1
             code: grpc.StatusCode = error.code()
             if code in _NEVER and is_from_server(error):
-                self.problems.append(Problem("status", f"{code.name}: {error.details()}"))
+                self.findings.append(Finding("status", f"{code.name}: {error.details()}"))
             if code is grpc.StatusCode.UNAVAILABLE:
                 self._connect()
             return code
@@ -57,10 +57,10 @@ class Connection:
             self._channel.close()
 
     def _connect(self) -> None:
-        if self._channel is not None and self._target == self._subject.target:
+        if self._channel is not None and self._target == self._server.target:
             return
         self.close()
-        self._target, self._channel = self._subject.target, self._subject.channel()
+        self._target, self._channel = self._server.target, self._server.channel()
         self.ingest, self.query = IngestServiceStub(self._channel), QueryServiceStub(self._channel)
 
 

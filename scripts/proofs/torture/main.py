@@ -1,7 +1,7 @@
 """Does a server lose, double or resurrect anything that it has acknowledged? `scripts/torture --help`.
 
 Writers, deleters and readers call a server without pause, and an independent ledger keeps what was acknowledged. In
-the middle of each round something happens to the server: see `ordeals.py`. Afterwards what the ledger says has to be
+the middle of each round a fault is injected: see `faults.py`. Afterwards what the ledger says has to be
 what is stored, and what each read finds: by list, get, words, meaning, neighbourhood and export, with the right counts,
 each message once, deleted ones nowhere. What was not acknowledged may be there or not, but not twice and not half.
 
@@ -25,18 +25,18 @@ from pathlib import Path
 import grpc
 
 from evaluation.temporary_server import ServerStartError
+from proofs.finding import Finding
 from proofs.private_postgres import NOT_INSTALLED, private_postgres, programs
-from proofs.problem import Problem
 from proofs.qdrant_stand_in import qdrant_stand_in
 from proofs.replicas import Replicas
 from proofs.scripted_endpoint import ScriptedEndpoint
-from proofs.subject import Subject
-from proofs.torture.arena import Arena
+from proofs.server_under_test import ServerUnderTest
 from proofs.torture.disk import SmallDisk
+from proofs.torture.faults import FAULTS, Fault
+from proofs.torture.harness import Harness
 from proofs.torture.ledger import Ledger
-from proofs.torture.ordeals import ORDEALS, Ordeal
-from proofs.torture.qdrant_gate import Gate
-from proofs.torture.replica_ordeals import DURABLE, LEASE_S, REPLICA_ORDEALS
+from proofs.torture.qdrant_proxy import QdrantProxy
+from proofs.torture.replica_faults import DURABLE, LEASE_S, REPLICA_FAULTS
 from proofs.torture.tally import Tally
 
 _QDRANT = "NOMEMORY_TEST_QDRANT_URL"
@@ -69,7 +69,7 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of all chances but those of scheduling")
     parser.add_argument("--round-seconds", type=float, default=4.0, help="how long a round is under load (default 4)")
     parser.add_argument("--writers", type=int, default=3, help="callers that write at once (default 3)")
-    parser.add_argument("--only", nargs="+", default=[""], help="only ordeals whose names have one of these in them")
+    parser.add_argument("--only", nargs="+", default=[""], help="only faults whose names have one of these in them")
     parser.add_argument("--embedder", choices=("all", "endpoint", "local"), default="all", help="default: both in turn")
     parser.add_argument("--small-disk", type=Path, help="a directory on a small file system that may be filled up")
     parser.add_argument("--keep", type=Path, help="where to keep the directories and logs")
@@ -84,7 +84,7 @@ class Torture:
         self._root = root
         self._stack = stack
         self._random = random.Random(arguments.seed)  # noqa: S311 - repeatable, not secret
-        self.arenas = list(self._arenas())
+        self.harnesses = list(self._harnesses())
         self.tally = Tally()
 
     def run(self) -> bool:
@@ -96,98 +96,98 @@ class Torture:
         while time.monotonic() < ends and turn != (given.rounds or -1):
             self._round(turn)
             turn += 1
-        for arena in self.arenas:
-            arena.ensure_running()
-            arena.verify(arena.users())
-            arena.subject.stop()
-        return not any(arena.problems for arena in self.arenas)
+        for harness in self.harnesses:
+            harness.ensure_running()
+            harness.verify(harness.users())
+            harness.server.stop()
+        return not any(harness.findings for harness in self.harnesses)
 
     def _round(self, turn: int) -> None:
-        arena = self._arena(turn)
-        arena.ensure_running()
-        ordeal = self._ordeal(arena)
-        acknowledged, refused, problems = arena.acknowledged, arena.refusals, len(arena.problems)
-        before, seconds = arena.versions(), self._arguments.round_seconds
-        with arena.under_load():
+        harness = self._harness(turn)
+        harness.ensure_running()
+        fault = self._fault(harness)
+        acknowledged, refused, findings = harness.acknowledged, harness.refusals, len(harness.findings)
+        before, seconds = harness.versions(), self._arguments.round_seconds
+        with harness.under_load():
             time.sleep(self._random.uniform(0.2, 0.8) * seconds)
-            ordeal.happen(arena)
-            arena.ensure_running()
+            fault.inject(harness)
+            harness.ensure_running()
             time.sleep(0.2 * seconds)
         began = time.monotonic()
-        arena.ensure_running()
-        arena.settle()
-        arena.verify(arena.users_to_read(before))
-        found = arena.problems[problems:]
+        harness.ensure_running()
+        harness.settle()
+        harness.verify(harness.users_to_read(before))
+        found = harness.findings[findings:]
         self.tally.add(
-            ordeal.name, arena.acknowledged - acknowledged, arena.refusals - refused, time.monotonic() - began, found
+            fault.name, harness.acknowledged - acknowledged, harness.refusals - refused, time.monotonic() - began, found
         )
-        _say(f"round {turn + 1}, {arena.name}: {ordeal.name}: {arena.stored} stored, {len(found)} problems")
-        for problem in found[:_SHOWN]:
-            _say(f"  {problem.kind}: {problem.what}")
+        _say(f"round {turn + 1}, {harness.name}: {fault.name}: {harness.stored} stored, {len(found)} findings")
+        for finding in found[:_SHOWN]:
+            _say(f"  {finding.kind}: {finding.what}")
 
-    def _arena(self, turn: int) -> Arena:
-        """Take the arenas in turn, the local embedder's less often."""
-        others = [arena for arena in self.arenas if arena.name != "local"]
-        if not others or (turn % _LOCAL_EVERY == _LOCAL_EVERY - 1 and len(others) < len(self.arenas)):
-            return self.arenas[-1]
+    def _harness(self, turn: int) -> Harness:
+        """Take the harnesses in turn, the local embedder's less often."""
+        others = [harness for harness in self.harnesses if harness.name != "local"]
+        if not others or (turn % _LOCAL_EVERY == _LOCAL_EVERY - 1 and len(others) < len(self.harnesses)):
+            return self.harnesses[-1]
         return others[turn % len(others)]
 
-    def _ordeal(self, arena: Arena) -> Ordeal:
-        """Choose the ordeal that had the fewest rounds."""
-        known = REPLICA_ORDEALS if arena.database else ORDEALS
-        wanted = [ordeal for ordeal in known if any(one in ordeal.name for one in self._arguments.only)]
-        for ordeal in wanted:
-            self.tally.note(ordeal.name, ordeal.why_not(arena))
-        possible = [ordeal for ordeal in wanted if not ordeal.why_not(arena)]
+    def _fault(self, harness: Harness) -> Fault:
+        """Choose the fault that had the fewest rounds."""
+        known = REPLICA_FAULTS if harness.database else FAULTS
+        wanted = [fault for fault in known if any(one in fault.name for one in self._arguments.only)]
+        for fault in wanted:
+            self.tally.note(fault.name, fault.why_not(harness))
+        possible = [fault for fault in wanted if not fault.why_not(harness)]
         if not possible:
-            raise SystemExit(f"no ordeal with any of {self._arguments.only} in its name can happen here")
-        fewest = min(self.tally.rounds_of(ordeal.name) for ordeal in possible)
+            raise SystemExit(f"no fault with any of {self._arguments.only} in its name can be injected here")
+        fewest = min(self.tally.rounds_of(fault.name) for fault in possible)
         return self._random.choice([one for one in possible if self.tally.rounds_of(one.name) == fewest])
 
-    def _arenas(self) -> Iterator[Arena]:
+    def _harnesses(self) -> Iterator[Harness]:
         if self._arguments.log == "postgres":
             yield self._with_postgres("postgres")
             url = os.environ.get(_QDRANT) or self._stack.enter_context(qdrant_stand_in()).url
-            yield self._with_postgres("postgres, one Qdrant", self._stack.enter_context(Gate(url).serving()))
+            yield self._with_postgres("postgres, one Qdrant", self._stack.enter_context(QdrantProxy(url).serving()))
             return
         wanted = self._arguments.embedder
         if wanted in ("all", "endpoint"):
             yield self._with_endpoint("endpoint")
             if given := os.environ.get(_QDRANT):
-                yield self._with_endpoint("qdrant", self._stack.enter_context(Gate(given).serving()))
+                yield self._with_endpoint("qdrant", self._stack.enter_context(QdrantProxy(given).serving()))
         if wanted in ("all", "local") and sys.platform == "linux":
             settings = {"NOMEMORY_EMBEDDER": "local"}
-            yield Arena(
-                "local", self._subject("local", settings), _LOCAL_DIMENSION, 0.97, 300.0, self._random, self._ledgers()
+            yield Harness(
+                "local", self._server("local", settings), _LOCAL_DIMENSION, 0.97, 300.0, self._random, self._ledgers()
             )
 
-    def _with_endpoint(self, name: str, gate: Gate | None = None) -> Arena:
+    def _with_endpoint(self, name: str, proxy: QdrantProxy | None = None) -> Harness:
         endpoint = self._stack.enter_context(ScriptedEndpoint(_DIMENSION).serving())
-        settings = self._embedding_by(endpoint) | ({"NOMEMORY_QDRANT_URL": gate.url} if gate else {})
+        settings = self._embedding_by(endpoint) | ({"NOMEMORY_QDRANT_URL": proxy.url} if proxy else {})
         disk = SmallDisk(self._arguments.small_disk) if self._arguments.small_disk else None
-        subject = self._subject(name, settings, disk.path if disk and not gate else self._root)
-        disk = None if gate else disk
-        return Arena(name, subject, _DIMENSION, 0.3, _LIMIT_S, self._random, self._ledgers(), endpoint, gate, disk)
+        server = self._server(name, settings, disk.path if disk and not proxy else self._root)
+        disk = None if proxy else disk
+        return Harness(name, server, _DIMENSION, 0.3, _LIMIT_S, self._random, self._ledgers(), endpoint, proxy, disk)
 
-    def _with_postgres(self, name: str, gate: Gate | None = None) -> Arena:
-        """Make an arena of servers over one PostgreSQL: each with an index of its own, or all with one on a Qdrant."""
+    def _with_postgres(self, name: str, proxy: QdrantProxy | None = None) -> Harness:
+        """Make a harness of two servers over one PostgreSQL; with a proxy they share an index on Qdrant."""
         endpoint = self._stack.enter_context(ScriptedEndpoint(_DIMENSION).serving())
         database = self._stack.enter_context(private_postgres(DURABLE))
         settings = self._embedding_by(endpoint)
         settings |= {"NOMEMORY_LOG": database.url, "NOMEMORY_POSTGRES_LEASE_S": LEASE_S}
-        if gate is not None:
-            settings |= {"NOMEMORY_QDRANT_URL": gate.url, "NOMEMORY_QDRANT_BUCKETS": "8"}
-        subjects = [self._subject(f"replica{number}{'-shared' * bool(gate)}", settings) for number in range(_REPLICAS)]
-        return Arena(
+        if proxy is not None:
+            settings |= {"NOMEMORY_QDRANT_URL": proxy.url, "NOMEMORY_QDRANT_BUCKETS": "8"}
+        servers = [self._server(f"replica{number}{'-shared' * bool(proxy)}", settings) for number in range(_REPLICAS)]
+        return Harness(
             name,
-            Replicas(subjects),
+            Replicas(servers),
             _DIMENSION,
             0.3,
             _LIMIT_S,
             self._random,
             self._ledgers(),
             endpoint,
-            gate,
+            proxy,
             database=database,
         )
 
@@ -204,14 +204,14 @@ class Torture:
     def _ledgers(self) -> list[Ledger]:
         return [Ledger() for _ in range(self._arguments.writers)]
 
-    def _subject(self, name: str, settings: dict[str, str], root: Path | None = None) -> Subject:
+    def _server(self, name: str, settings: dict[str, str], root: Path | None = None) -> ServerUnderTest:
         own = {"NOMEMORY_LOG_LEVEL": "warning", **settings}
         data = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=root or self._root))
         if not self._arguments.keep:
             self._stack.callback(shutil.rmtree, data, ignore_errors=True)
-        subject = Subject(data / "data", own, self._root / f"{name}.log")
-        self._stack.callback(lambda: subject.kill() if subject.is_running else None)
-        return subject
+        server = ServerUnderTest(data / "data", own, self._root / f"{name}.log")
+        self._stack.callback(lambda: server.kill() if server.is_running else None)
+        return server
 
 
 def _say(what: str) -> None:
@@ -230,11 +230,11 @@ def main(given: Sequence[str] | None = None) -> int:
         try:
             holds = torture.run()
         except ServerStartError:
-            holds = False  # the arena has noted it
+            holds = False  # the harness has noted it
         except grpc.RpcError as error:
             holds = False
-            torture.arenas[0].problems.append(Problem("failed", f"{error.code().name}: {error.details()}"))
-        torture.tally.report(torture.arenas, arguments.seed)
+            torture.harnesses[0].findings.append(Finding("failed", f"{error.code().name}: {error.details()}"))
+        torture.tally.report(torture.harnesses, arguments.seed)
     return 0 if holds else 1
 
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import grpc
 
 from nomemory.v1 import query_service_pb2 as pb
-from proofs.problem import Problem
+from proofs.finding import Finding
 from proofs.replicas import Replicas
-from proofs.subject import Subject
+from proofs.server_under_test import ServerUnderTest
 from proofs.torture.connection import TIMEOUT_S, Connection
 from proofs.torture.ledger import Ledger, State
 from proofs.torture.reads import Found, listed, versions
@@ -24,16 +24,16 @@ _PAUSE_S = 0.05
 class Reader:
     """Reads users at random until it is stopped: what was certain before and after a read has to be in it."""
 
-    def __init__(self, ledgers: Sequence[Ledger], subject: Subject | Replicas, seed: int) -> None:
+    def __init__(self, ledgers: Sequence[Ledger], server: ServerUnderTest | Replicas, seed: int) -> None:
         self._ledgers = ledgers
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
-        self._connection = Connection(subject)
-        self._found: list[Problem] = []
+        self._connection = Connection(server)
+        self._found: list[Finding] = []
 
     @property
-    def problems(self) -> list[Problem]:
+    def findings(self) -> list[Finding]:
         """Return what does not hold."""
-        return self._found + self._connection.problems
+        return self._found + self._connection.findings
 
     def work(self, stop: threading.Event) -> None:
         """Read until told to stop."""
@@ -74,4 +74,4 @@ class Reader:
             if one not in after or after[one] != state or seen.get(one) == state:
                 continue
             kind = "resurrected" if state is None else "altered" if one in seen else "not found"
-            self._found.append(Problem(kind, f"{where}: {one}"))
+            self._found.append(Finding(kind, f"{where}: {one}"))

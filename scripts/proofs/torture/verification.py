@@ -14,7 +14,7 @@ import grpc
 from nomemory.v1.ingest_service_pb2 import GetIndexStatusRequest, GetIndexStatusResponse
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from proofs.problem import Problem
+from proofs.finding import Finding
 from proofs.torture.ledger import Ledger, Version
 from proofs.torture.reads import READS, Found, counted, in_conversations, listed, users, wrongly_marked
 
@@ -30,23 +30,23 @@ class Reachable(Protocol):
         """Open a connection of its own."""
 
 
-def wait_for_indexes(subject: Reachable, longest_s: float) -> list[Problem]:
+def wait_for_indexes(server: Reachable, longest_s: float) -> list[Finding]:
     """Wait until both indexes have everything; report if they do not get there."""
     give_up = time.monotonic() + longest_s
-    with subject.channel() as channel:
+    with server.channel() as channel:
         ingest = IngestServiceStub(channel)
         while True:
             status = ingest.GetIndexStatus(GetIndexStatusRequest(), timeout=_STATUS_S, wait_for_ready=True)
             if not (status.lexical.pending or status.vector.pending):
                 return _of_status(status)
             if time.monotonic() > give_up:
-                return [Problem("behind", f"after {longest_s:.0f} s: {_in_words(status)}"), *_of_status(status)]
+                return [Finding("behind", f"after {longest_s:.0f} s: {_in_words(status)}"), *_of_status(status)]
             time.sleep(0.1)
 
 
-def _of_status(status: GetIndexStatusResponse) -> list[Problem]:
+def _of_status(status: GetIndexStatusResponse) -> list[Finding]:
     parked = status.lexical.parked + status.vector.parked
-    return [Problem("parked", f"{parked} messages that could be embedded")] if parked else []
+    return [Finding("parked", f"{parked} messages that could be embedded")] if parked else []
 
 
 def _in_words(status: GetIndexStatusResponse) -> str:
@@ -59,24 +59,24 @@ class Verification:
 
     Attributes:
         stored: how many messages were found in the log.
-        problems: what does not hold.
+        findings: what does not hold.
     """
 
-    def __init__(self, subject: Reachable, dimension: int) -> None:
-        self._subject = subject
+    def __init__(self, server: Reachable, dimension: int) -> None:
+        self._server = server
         self._dimension = dimension
         self.stored = 0
-        self.problems: list[Problem] = []
+        self.findings: list[Finding] = []
 
     def run(self, ledgers: Sequence[Ledger], chosen: Sequence[str]) -> None:
         """Compare the chosen users through every read, and the numbers of all of them; settle what was in doubt."""
         owners = {user_id: ledger for ledger in ledgers for user_id in ledger.users}
-        with self._subject.channel() as channel, ThreadPoolExecutor(_THREADS) as threads:
+        with self._server.channel() as channel, ThreadPoolExecutor(_THREADS) as threads:
             query = QueryServiceStub(channel)
             found = dict(zip(chosen, threads.map(lambda one: self._look(query, owners[one], one), chosen), strict=True))
             self._check_numbers(dict(users(query)), owners, found)
         for ledger in ledgers:
-            self.problems += half_done(ledger, found)
+            self.findings += half_done(ledger, found)
             for user_id in set(ledger.users) & set(found):
                 ledger.settle(user_id, found[user_id])
             ledger.close_open()
@@ -86,17 +86,17 @@ class Verification:
         in_log = listed(query, user_id)
         allowed = ledger.allowed(user_id)
         pending = {version for batch in ledger.nameless.values() for version in batch.versions}
-        self.problems += against_ledger(user_id, in_log, allowed, pending)
+        self.findings += against_ledger(user_id, in_log, allowed, pending)
         ids = list(dict.fromkeys([*allowed, *dict(in_log)]))
         for name, read in READS.items():
             found = self._patiently(f"{user_id} by {name}", partial(read, query, user_id, ids, self._dimension))
             if found is not None:
-                self.problems += against_log(f"{user_id} by {name}", found, in_log)
+                self.findings += against_log(f"{user_id} by {name}", found, in_log)
         for message_id in wrongly_marked(query, user_id):
-            self.problems.append(Problem("marked", f"{user_id}: {message_id} does not say what took it back"))
+            self.findings.append(Finding("marked", f"{user_id}: {message_id} does not say what took it back"))
         for name, number in (("count", counted(query, user_id)), ("conversations", in_conversations(query, user_id))):
             if number != len(in_log):
-                self.problems.append(Problem("miscounted", f"{user_id} by {name}: {number}, stored {len(in_log)}"))
+                self.findings.append(Finding("miscounted", f"{user_id} by {name}: {number}, stored {len(in_log)}"))
         return dict(in_log)
 
     def _patiently(self, where: str, read: Callable[[], Found]) -> Found | None:
@@ -107,7 +107,7 @@ class Verification:
                 return read()
             except grpc.RpcError as error:
                 if error.code() is not grpc.StatusCode.UNAVAILABLE or time.monotonic() > give_up:
-                    self.problems.append(Problem("failed", f"{where}: {error.code().name}: {error.details()}"))
+                    self.findings.append(Finding("failed", f"{where}: {error.code().name}: {error.details()}"))
                     return None
                 time.sleep(0.5)
 
@@ -117,7 +117,7 @@ class Verification:
         """Compare the number of messages of every user, those that were not read included."""
         self.stored = sum(numbers.values())
         for user_id in numbers.keys() - owners.keys():
-            self.problems.append(Problem("invented", f"a user {user_id!r} with {numbers[user_id]} messages"))
+            self.findings.append(Finding("invented", f"a user {user_id!r} with {numbers[user_id]} messages"))
         for user_id, ledger in owners.items():
             if user_id in found:
                 wanted = len(found[user_id])
@@ -125,12 +125,12 @@ class Verification:
                 wanted = sum(state is not None for state in ledger.certain(user_id).values())
             if numbers.get(user_id, 0) != wanted:
                 kind = "lost" if numbers.get(user_id, 0) < wanted else "resurrected"
-                self.problems.append(Problem(kind, f"{user_id}: {numbers.get(user_id, 0)} of {wanted} messages"))
+                self.findings.append(Finding(kind, f"{user_id}: {numbers.get(user_id, 0)} of {wanted} messages"))
 
 
 def against_ledger(
     user_id: str, in_log: Found, allowed: Mapping[str, frozenset[Version | None]], pending: set[Version]
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     """Compare what the log has with what was acknowledged; `pending` may be there under an id that nobody knows."""
     found = dict(in_log)
     yield from doubled(user_id, in_log)
@@ -139,40 +139,40 @@ def against_ledger(
             continue
         where = f"{user_id} {one}"
         if one not in found:
-            yield Problem("lost", f"{where}: acknowledged, not stored")
+            yield Finding("lost", f"{where}: acknowledged, not stored")
         elif states == {None}:
-            yield Problem("resurrected", f"{where}: deleted, yet stored")
+            yield Finding("resurrected", f"{where}: deleted, yet stored")
         else:
-            yield Problem("altered", f"{where}: stored with something else in it")
+            yield Finding("altered", f"{where}: stored with something else in it")
     for one in found.keys() - allowed.keys():
         if found[one] not in pending:
-            yield Problem("invented", f"{user_id} {one}: never written")
+            yield Finding("invented", f"{user_id} {one}: never written")
     contents = Counter(version.content for version in found.values())
     yield from (
-        Problem("doubled", f"{user_id}: stored {n} times under different ids") for n in contents.values() if n > 1
+        Finding("doubled", f"{user_id}: stored {n} times under different ids") for n in contents.values() if n > 1
     )
 
 
-def against_log(where: str, found: Found, in_log: Found) -> Iterator[Problem]:
+def against_log(where: str, found: Found, in_log: Found) -> Iterator[Finding]:
     """Compare what a read finds with what the log has: the same, once."""
     yield from doubled(where, found)
     seen, stored = dict(found), dict(in_log)
-    yield from (Problem("not found", f"{where}: {one}") for one in stored.keys() - seen.keys())
-    yield from (Problem("resurrected", f"{where}: {one} is not in the log") for one in seen.keys() - stored.keys())
+    yield from (Finding("not found", f"{where}: {one}") for one in stored.keys() - seen.keys())
+    yield from (Finding("resurrected", f"{where}: {one} is not in the log") for one in seen.keys() - stored.keys())
     yield from (
-        Problem("altered", f"{where}: {one} differs from the log")
+        Finding("altered", f"{where}: {one} differs from the log")
         for one in seen.keys() & stored.keys()
         if seen[one] != stored[one]
     )
 
 
-def doubled(where: str, found: Found) -> Iterator[Problem]:
+def doubled(where: str, found: Found) -> Iterator[Finding]:
     """Report ids that a read brought more than once."""
     counts = Counter(one for one, _ in found)
-    return (Problem("doubled", f"{where}: {one} {count} times") for one, count in counts.items() if count > 1)
+    return (Finding("doubled", f"{where}: {one} {count} times") for one, count in counts.items() if count > 1)
 
 
-def half_done(ledger: Ledger, found: Mapping[str, Mapping[str, Version]]) -> Iterator[Problem]:
+def half_done(ledger: Ledger, found: Mapping[str, Mapping[str, Version]]) -> Iterator[Finding]:
     """Report batches that were not acknowledged and happened in part."""
     for changes in ledger.open:
         told = [found[user_id].get(one) == state for (user_id, one), state in changes.items() if user_id in found]
@@ -184,6 +184,6 @@ def half_done(ledger: Ledger, found: Mapping[str, Mapping[str, Version]]) -> Ite
             yield from _in_part(told, f"messages without ids of {batch.user_id}")
 
 
-def _in_part(told: Sequence[bool], what: str) -> Iterator[Problem]:
+def _in_part(told: Sequence[bool], what: str) -> Iterator[Finding]:
     if any(told) and not all(told):
-        yield Problem("half", f"{sum(told)} of a batch of {len(told)} {what}")
+        yield Finding("half", f"{sum(told)} of a batch of {len(told)} {what}")

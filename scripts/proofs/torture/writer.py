@@ -11,9 +11,9 @@ import grpc
 
 from nomemory.v1 import ingest_service_pb2 as pb
 from nomemory.v1 import message_pb2
-from proofs.problem import Problem
+from proofs.finding import Finding
 from proofs.replicas import Replicas
-from proofs.subject import Subject
+from proofs.server_under_test import ServerUnderTest
 from proofs.torture.connection import TIMEOUT_S, Connection, is_refusal
 from proofs.torture.ledger import Changes, Ledger, Nameless, State, Version
 
@@ -40,19 +40,19 @@ class Writer:
     """
 
     def __init__(
-        self, ledger: Ledger, subject: Subject | Replicas, seed: int, dimension: int, own_vectors: float
+        self, ledger: Ledger, server: ServerUnderTest | Replicas, seed: int, dimension: int, own_vectors: float
     ) -> None:
         self._ledger = ledger
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
-        self._connection = Connection(subject)
+        self._connection = Connection(server)
         self._dimension = dimension
         self._own_vectors = own_vectors
         self._said = 0
 
     @property
-    def problems(self) -> list[Problem]:
+    def findings(self) -> list[Finding]:
         """Return what no fault excuses."""
-        return self._connection.problems
+        return self._connection.findings
 
     @property
     def refusals(self) -> int:
@@ -140,7 +140,7 @@ class Writer:
         if isinstance(reply, pb.WriteMessagesResponse):
             self._ledger.name(batch, [result.message_id for result in reply.results], _token(reply))
         elif is_refusal(reply):
-            self.problems.append(Problem("refused", f"a retry with the same request_id: {reply.name}"))
+            self.findings.append(Finding("refused", f"a retry with the same request_id: {reply.name}"))
 
     def _write_named_again(self) -> None:
         """Send again what was sent without ids and acknowledged: it has to get the same ids."""
@@ -150,7 +150,7 @@ class Writer:
         batch, ids = self._random.choice(known)
         reply = self._ask_without_ids(batch)
         if isinstance(reply, pb.WriteMessagesResponse) and tuple(one.message_id for one in reply.results) != ids:
-            self.problems.append(Problem("doubled", "a batch without ids got others when it was sent again"))
+            self.findings.append(Finding("doubled", "a batch without ids got others when it was sent again"))
 
     def _is_as_written(self, batch: Nameless, ids: Sequence[str]) -> bool:
         certain = self._ledger.certain(batch.user_id)
@@ -198,13 +198,13 @@ class Writer:
             self._check_import(changes, reply)
         elif is_refusal(reply):
             self._ledger.refused(before)
-            self.problems.append(Problem("refused", f"a good request: {reply.name}"))
+            self.findings.append(Finding("refused", f"a good request: {reply.name}"))
         else:
             self._ledger.unknown(changes)
 
     def _check_import(self, changes: Changes, reply: object) -> None:
         if isinstance(reply, pb.ImportMessagesResponse) and reply.rejected:
-            self.problems.append(Problem("refused", f"{reply.rejected} good messages of an import, of {len(changes)}"))
+            self.findings.append(Finding("refused", f"{reply.rejected} good messages of an import, of {len(changes)}"))
 
     def _user(self) -> str:
         """Choose one of the users, a new one once the latest has enough."""

@@ -1,4 +1,4 @@
-"""What is said to a server under proof, made at random, and brute force over it: what each read has to find."""
+"""Random messages, and brute force over them: what each read has to find."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Admits = Callable[[Message], bool]
 
 
 @dataclass(slots=True)
-class Talk:
-    """All that one user has said, in the contract's order.
+class Dataset:
+    """The messages of one user, in the contract's order.
 
     Args:
         of: the numbers of the messages.
@@ -38,7 +38,7 @@ class Talk:
     messages: list[Message] = field(default_factory=list)
 
     def say(self, numbers: Iterable[int]) -> list[Message]:
-        """Make messages; they belong to the talk from now on."""
+        """Make messages; they belong to the dataset from now on."""
         said = [self._message(number) for number in numbers]
         self.messages = sorted([*self.messages, *said], key=_place)
         return said

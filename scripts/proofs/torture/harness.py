@@ -1,4 +1,4 @@
-"""An arena: a server over a directory, those who call it, and what they were told. It outlives the server's deaths."""
+"""A server over a directory, its callers and their ledgers. A harness outlives the server's restarts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from evaluation.temporary_server import ServerStartError
+from proofs.finding import Finding
 from proofs.private_postgres import PrivatePostgres
-from proofs.problem import Problem
 from proofs.replicas import Replicas
 from proofs.scripted_endpoint import Mood, ScriptedEndpoint
-from proofs.subject import Subject
+from proofs.server_under_test import ServerUnderTest
 from proofs.torture.disk import SmallDisk
 from proofs.torture.ledger import Ledger
-from proofs.torture.qdrant_gate import Gate
+from proofs.torture.qdrant_proxy import QdrantProxy
 from proofs.torture.reader import Reader
 from proofs.torture.verification import Verification, wait_for_indexes
 from proofs.torture.writer import Writer
@@ -30,15 +30,15 @@ _SAMPLE = 12
 
 
 @dataclass(slots=True)
-class Arena:
-    """One way to run a server.
+class Harness:
+    """A configuration of the server, with its callers.
 
     Attributes:
         name: the engine of its vectors.
         dimension: of vectors.
         own_vectors: the share of messages that bring their vector.
         endpoint: what embeds; None: the server itself.
-        gate: what stands before Qdrant; None: the vectors are in the server's own directory.
+        proxy: what stands before Qdrant; None: the vectors are in the server's own directory.
         disk: the small disk that it is on; None: it is on an ordinary one.
         database: the PostgreSQL that has its log; None: a file has it.
         random: what all chances of it come from.
@@ -46,17 +46,17 @@ class Arena:
     """
 
     name: str
-    subject: Subject | Replicas
+    server: ServerUnderTest | Replicas
     dimension: int
     own_vectors: float
     catch_up_s: float
     random: random.Random
     ledgers: Sequence[Ledger]
     endpoint: ScriptedEndpoint | None = None
-    gate: Gate | None = None
+    proxy: QdrantProxy | None = None
     disk: SmallDisk | None = None
     database: PrivatePostgres | None = None
-    problems: list[Problem] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     stored: int = 0
     refusals: int = 0
     start_s: list[float] = field(default_factory=list)
@@ -68,23 +68,23 @@ class Arena:
             ServerStartError: it does not start.
         """
         for attempt in range(_STARTS):
-            if self.subject.is_running:
+            if self.server.is_running:
                 return
             try:
-                self.start_s.append(self.subject.start())
+                self.start_s.append(self.server.start())
                 self._wait_for_workers()
             except ServerStartError:
-                self.problems.append(Problem("start", f"{self.name}: the server did not start; see {self.subject.log}"))
+                self.findings.append(Finding("start", f"{self.name}: the server did not start; see {self.server.log}"))
                 if attempt == _STARTS - 1:
                     raise
 
     def _wait_for_workers(self) -> None:
         """Wait until the worker is there that starts beside the server."""
-        if self.database and self.gate:
+        if self.database and self.proxy:
             return
         worker = "vector worker" if self.database else "lexical indexer"
         give_up = time.monotonic() + _WORKERS_S
-        while worker not in self.subject.processes() and time.monotonic() < give_up:
+        while worker not in self.server.processes() and time.monotonic() < give_up:
             time.sleep(0.05)
 
     @contextmanager
@@ -92,7 +92,7 @@ class Arena:
         """Write and read until the context is left."""
         stop = threading.Event()
         writers = [self._writer(ledger) for ledger in self.ledgers]
-        readers = [Reader(self.ledgers, self.subject, self.random.getrandbits(32)) for _ in range(_READERS)]
+        readers = [Reader(self.ledgers, self.server, self.random.getrandbits(32)) for _ in range(_READERS)]
         callers: list[Writer | Reader] = [*writers, *readers]
         threads = [threading.Thread(target=one.work, args=(stop,), daemon=True) for one in callers]
         for thread in threads:
@@ -104,7 +104,7 @@ class Arena:
             for thread in threads:
                 thread.join()
             for one in callers:
-                self.problems += one.problems
+                self.findings += one.findings
                 one.close()
             self.refusals += sum(writer.refusals for writer in writers)
 
@@ -113,16 +113,16 @@ class Arena:
         for ledger in self.ledgers:
             writer = self._writer(ledger)
             writer.retry_nameless()
-            self.problems += writer.problems
+            self.findings += writer.findings
             writer.close()
 
     def verify(self, users: Sequence[str]) -> None:
         """Wait for the indexes, then compare everything with the ledgers."""
-        for one in self.subject.subjects:
-            self.problems += wait_for_indexes(one, self.catch_up_s)
-        verification = Verification(self.subject, self.dimension)
+        for one in self.server.servers:
+            self.findings += wait_for_indexes(one, self.catch_up_s)
+        verification = Verification(self.server, self.dimension)
         verification.run(self.ledgers, users)
-        self.problems += verification.problems
+        self.findings += verification.findings
         self.stored = verification.stored
 
     def users_to_read(self, before: dict[str, int]) -> list[str]:
@@ -160,7 +160,7 @@ class Arena:
         before, give_up = self.acknowledged, time.monotonic() + longest_s
         while self.acknowledged == before:
             if time.monotonic() > give_up:
-                self.problems.append(Problem("stuck", f"no write is acknowledged {longest_s:.0f} s after the fault"))
+                self.findings.append(Finding("stuck", f"no write is acknowledged {longest_s:.0f} s after the fault"))
                 return
             time.sleep(0.05)
 
@@ -168,4 +168,4 @@ class Arena:
         return before.get(user_id) != hash(frozenset(ledger.allowed(user_id).items()))
 
     def _writer(self, ledger: Ledger) -> Writer:
-        return Writer(ledger, self.subject, self.random.getrandbits(32), self.dimension, self.own_vectors)
+        return Writer(ledger, self.server, self.random.getrandbits(32), self.dimension, self.own_vectors)

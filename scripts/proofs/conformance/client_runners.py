@@ -1,4 +1,4 @@
-"""The clients that play the scenario, and the program of each."""
+"""The programs that play the golden scenario, one for each client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PlayError(Exception):
 
 
 @dataclass(frozen=True)
-class Player:
+class ClientRunner:
     """A client: the programs that it takes, what makes it ready, and what plays.
 
     `play` is called with three files: the scenario, what tells how to reach the server, and where to write a line of
@@ -75,13 +75,13 @@ _MAVEN: Final = (("mvn", "--batch-mode", "--quiet", "-DskipTests", "package"),)
 _JAVA_CLASSES: Final = "target/test-classes:target/nomemory-client.jar:target/lib/*:target/test-lib/*"
 _NPM: Final = (("npm", "ci", "--silent", "--no-audit", "--no-fund"), ("npm", "run", "--silent", "build"))
 
-PLAYERS: Final = (
-    Player("python", "scripts", (), (), (sys.executable, "-m", "proofs.conformance.python_player")),
-    Player("http", "scripts", (), (), (sys.executable, "-m", "proofs.conformance.http_player")),
-    Player("mcp", "scripts", (), (), (sys.executable, "-m", "proofs.conformance.mcp_player"), by_tools=True),
-    Player("go", "clients/go", ("go",), (("go", "build", "./..."),), ("go", "run", "./internal/golden")),
-    Player("typescript", "clients/typescript", ("node", "npm"), _NPM, ("node", "golden/main.mjs")),
-    Player(
+CLIENT_RUNNERS: Final = (
+    ClientRunner("python", "scripts", (), (), (sys.executable, "-m", "proofs.conformance.python_player")),
+    ClientRunner("http", "scripts", (), (), (sys.executable, "-m", "proofs.conformance.http_player")),
+    ClientRunner("mcp", "scripts", (), (), (sys.executable, "-m", "proofs.conformance.mcp_player"), by_tools=True),
+    ClientRunner("go", "clients/go", ("go",), (("go", "build", "./..."),), ("go", "run", "./internal/golden")),
+    ClientRunner("typescript", "clients/typescript", ("node", "npm"), _NPM, ("node", "golden/main.mjs")),
+    ClientRunner(
         "java",
         "clients/java",
         ("java", "javac", "mvn"),

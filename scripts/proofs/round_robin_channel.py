@@ -9,7 +9,7 @@ from typing import Any, Self
 import grpc
 
 
-class AlternatingChannel(grpc.Channel):
+class RoundRobinChannel(grpc.Channel):
     """Makes each call through the next of some channels, whatever the call is.
 
     So whoever writes and then reads has written at one server and reads at another.
@@ -59,11 +59,11 @@ class AlternatingChannel(grpc.Channel):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _method(self, methods: Sequence[Callable[..., Any]]) -> _Alternating:
-        return _Alternating(methods, self._turns)
+    def _method(self, methods: Sequence[Callable[..., Any]]) -> _RoundRobin:
+        return _RoundRobin(methods, self._turns)
 
 
-class _Alternating:
+class _RoundRobin:
     """One method at several servers."""
 
     def __init__(self, methods: Sequence[Any], turns: Iterator[int]) -> None:

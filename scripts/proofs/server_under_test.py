@@ -1,4 +1,4 @@
-"""The server under proof: `nomemory serve` in processes of its own, over a directory that outlives them."""
+"""A server under test: `nomemory serve` in processes of its own, over a directory that outlives them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ALONE_S = 15.0
 
 
 @dataclass(slots=True)
-class Subject:
+class ServerUnderTest:
     """Starts, kills and stops a server.
 
     Attributes:
@@ -93,8 +93,8 @@ class Subject:
         return self._running().pid
 
     @property
-    def subjects(self) -> tuple[Subject, ...]:
-        """All servers that this one is of: itself."""
+    def servers(self) -> tuple[ServerUnderTest, ...]:
+        """This server, as `Replicas` lists several."""
         return (self,)
 
     def processes(self) -> dict[str, list[int]]:

@@ -1,4 +1,4 @@
-"""A gate before a Qdrant server: the connections go through it until it is closed."""
+"""A proxy before a Qdrant server: the connections go through it until it is closed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 _CHUNK = 1 << 16
 
 
-class Gate:
+class QdrantProxy:
     """Passes bytes on between callers and a server.
 
     Args:
@@ -30,7 +30,7 @@ class Gate:
         )
 
     @contextmanager
-    def serving(self) -> Iterator[Gate]:
+    def serving(self) -> Iterator[QdrantProxy]:
         """Serve until the context is left."""
         threading.Thread(target=self._accept, daemon=True).start()
         try:
