@@ -88,7 +88,7 @@ async def test_a_cancelled_job_is_not_started_again() -> None:
 
 
 async def test_stopping_does_not_wait_until_a_failed_job_would_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nomemory.server.processes.supervisor._FIRST_WAIT_S", 3600.0)
+    monkeypatch.setattr("nomemory.server.processes.supervisor._FIRST_RESTART_DELAY_S", 3600.0)
     supervisor, failed = Supervisor(), asyncio.Event()
 
     async def job() -> None:
