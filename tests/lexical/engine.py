@@ -8,8 +8,8 @@ from typing import Final, Protocol
 
 from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.lexical.protocol import LexicalIndex
-from nomemory.server.lexical.tantivy.indexer import TantivyLexicalWriter
 from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
+from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.message import Message
 
 HEAP_BYTES: Final = 15_000_000

@@ -20,9 +20,9 @@ from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.lexical.protocol import FrozenRanking, IndexUnusableError, LexicalHit, LexicalSearch
 from nomemory.server.lexical.query.tree import Query
-from nomemory.server.lexical.tantivy.indexer import TantivyLexicalWriter
 from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
 from nomemory.server.lexical.tantivy.schema import DIRECTORY, discard_index, open_index
+from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.message import EVERYTHING
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i

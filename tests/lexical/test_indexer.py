@@ -16,10 +16,12 @@ from lexical.shelf import message, query
 from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.lexical.protocol import LexicalSearch
 from nomemory.server.lexical.tantivy import indexer
-from nomemory.server.lexical.tantivy.indexer import LexicalIndexer, TantivyLexicalWriter
+from nomemory.server.lexical.tantivy.indexer import LexicalIndexer
 from nomemory.server.lexical.tantivy.indexer_calls import Follow
+from nomemory.server.lexical.tantivy.panics import EnginePanicError
 from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
-from nomemory.server.lexical.tantivy.schema import DIRECTORY, EnginePanicError, build_schema
+from nomemory.server.lexical.tantivy.schema import DIRECTORY, build_schema
+from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.log.feed import Change
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.log.sqlite.feed import SqliteChangeFeed

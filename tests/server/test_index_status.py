@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from nomemory.server.lexical.tantivy.indexer import TantivyLexicalWriter
 from nomemory.server.lexical.tantivy.schema import DIRECTORY
+from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q

@@ -15,9 +15,9 @@ from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.lexical.query.grammar import Limits, parse
-from nomemory.server.lexical.tantivy.indexer import TantivyLexicalWriter
 from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
 from nomemory.server.lexical.tantivy.schema import discard_index
+from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.log.sqlite.reader import SqliteLogReader
 from nomemory.server.log.sqlite.writer import SqliteLogWriter

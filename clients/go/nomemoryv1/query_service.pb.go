@@ -413,7 +413,7 @@ type LexicalSearchResponse struct {
 	// index_behind is true if messages of this user were acknowledged but not yet searchable by words.
 	IndexBehind bool `protobuf:"varint,5,opt,name=index_behind,json=indexBehind,proto3" json:"index_behind,omitempty"`
 	// truncated is true if more messages match than a search ranks, about 10,000. The listing then has the matches with the
-	// terms that weigh most, and those among the newest 10,000 messages. A listing by time is never truncated.
+	// terms that weigh most, and those among the newest 5,000 messages. A listing by time is never truncated.
 	Truncated     bool `protobuf:"varint,7,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

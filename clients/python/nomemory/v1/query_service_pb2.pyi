@@ -240,7 +240,7 @@ class LexicalSearchResponse(_message.Message):
     """index_behind is true if messages of this user were acknowledged but not yet searchable by words."""
     truncated: _builtins.bool
     """truncated is true if more messages match than a search ranks, about 10,000. The listing then has the matches with the
-    terms that weigh most, and those among the newest 10,000 messages. A listing by time is never truncated.
+    terms that weigh most, and those among the newest 5,000 messages. A listing by time is never truncated.
     """
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.ChatMessage]:

@@ -1,7 +1,7 @@
 """The window of a ranked search: the messages that are ranked where very many match.
 
-Where more than about `WINDOW` messages match, a search ranks those with the terms that weigh most, as many terms as
-together are in at most `WINDOW` messages, and the matches among the newest `WINDOW` messages. A window is chosen at the
+Where more than about `WINDOW` messages match, one half of the window has those with the terms that weigh most, as many
+terms as together are in no more messages than that. The other half has the newest messages. A window is chosen at the
 first page and is a condition on messages from then on, so later pages rank the same messages.
 """
 
@@ -15,7 +15,7 @@ from nomemory.server.lexical.idf import estimated_share
 from nomemory.server.lexical.query.tree import Leaf, Query
 
 WINDOW: Final = 10_000
-"""Number of messages. Messages of the same microsecond are not separated."""
+"""Number of messages that a search ranks at most, but for messages of the same microsecond, which are not separated."""
 
 
 class RankingWindow(NamedTuple):
@@ -45,10 +45,10 @@ def exceeds_window(query: Query, frequencies: Sequence[int], messages: int) -> b
 
 
 def count_window_terms(query: Query, weights: Sequence[float], frequencies: Sequence[int]) -> int:
-    """Return how many of the terms that weigh most are together in at most `WINDOW` messages."""
+    """Return how many of the terms that weigh most are together in at most half a window of messages."""
     frequency = dict(zip(query.leaves, frequencies, strict=True))
     cumulated = accumulate(frequency[leaf] for leaf in window_terms(query, weights, len(query.leaves)))
-    return sum(messages <= WINDOW for messages in cumulated)
+    return sum(messages <= WINDOW // 2 for messages in cumulated)
 
 
 def window_terms(query: Query, weights: Sequence[float], terms: int) -> list[Leaf]:

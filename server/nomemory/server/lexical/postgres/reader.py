@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nomemory.server.faults import index_unavailable
 from nomemory.server.lexical.idf import query_weights
 from nomemory.server.lexical.postgres.conditions import Statement
-from nomemory.server.lexical.postgres.search import nth_newest_statement, search_statement
+from nomemory.server.lexical.postgres.search import newest_half_statement, search_statement
 from nomemory.server.lexical.postgres.term_counts import count_statement, frequencies_statement, postings_statement
 from nomemory.server.lexical.protocol import FrozenRanking, LexicalHit, LexicalSearch, Posting
 from nomemory.server.lexical.query.tree import Query
@@ -64,7 +64,7 @@ class PostgresLexicalIndex:
         ranking = FrozenRanking(sequence, query_weights(query, messages, frequencies, boosted))
         if not exceeds_window(query, frequencies, messages):
             return ranking
-        rows = await self._fetch(nth_newest_statement(user_id, message_filter, WINDOW))
+        rows = await self._fetch(newest_half_statement(user_id, message_filter, WINDOW))
         terms = count_window_terms(query, ranking.weights, frequencies)
         return ranking._replace(window=RankingWindow(terms, rows[0][0])) if rows else ranking
 

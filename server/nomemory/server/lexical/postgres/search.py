@@ -8,8 +8,8 @@ from typing import Final
 from nomemory.server.lexical.idf import estimated_share, estimated_shares
 from nomemory.server.lexical.message_class import CLASSES, class_weight
 from nomemory.server.lexical.postgres.conditions import Conditions, Statement, Values, all_hold, any_holds
-from nomemory.server.lexical.protocol import FrozenRanking, LexicalSearch, RankPosition
-from nomemory.server.lexical.query.tree import Query, requires_leaf
+from nomemory.server.lexical.protocol import LexicalSearch, RankPosition
+from nomemory.server.lexical.query.tree import requires_leaf
 from nomemory.server.lexical.window import RankingWindow, window_terms
 from nomemory.server.log.conditions import Expiry
 from nomemory.server.log.expiry import Lifetimes
@@ -28,42 +28,32 @@ _CLASS_WEIGHT: Final = f"('{{{_CLASS_WEIGHTS}}}'::float8[])[get_byte(tokens, 0) 
 
 
 class MatchingRows:
-    """Writes the conditions on the rows that one query matches.
+    """Writes the conditions on the rows that a search matches.
 
     Args:
-        user_id: whose messages are searched.
-        query: the parsed query.
-        ranking: its weights, its window, and the greatest sequence that matches.
-        message_filter: a further condition.
+        search: the search.
         lifetimes: which messages have expired.
         messages: number of the user's messages, about; None: unknown.
     """
 
-    def __init__(
-        self,
-        user_id: str,
-        query: Query,
-        ranking: FrozenRanking,
-        message_filter: Filter,
-        lifetimes: Lifetimes,
-        messages: int | None,
-    ) -> None:
+    def __init__(self, search: LexicalSearch, lifetimes: Lifetimes, messages: int | None) -> None:
         self.values = Values()
-        self.conditions = Conditions(user_id, self.values)
-        self._user_id = user_id
-        self._query = query
-        self._ranking = ranking
-        self._filter = message_filter
+        self.conditions = Conditions(search.user_id, self.values)
+        self._user_id = search.user_id
+        self._query = search.query
+        self._ranking = search.ranking
+        self._filter = search.filter
+        self._limit = search.limit
         self._expiry = Expiry(POSTGRES, lifetimes)
         self._messages = _UNKNOWN_USER if messages is None else messages
 
-    def by_time(self, wanted: int, until_us: int | None = None) -> str:
-        """Return the condition on the matches up to a time, for a statement that takes the newest `wanted` of them.
+    def by_time(self, until_us: int | None) -> str:
+        """Return the condition on the matches up to a time, for a statement that takes the newest of them.
 
-        Rows are read in the order of time where that finds enough of them sooner than a lookup finds all.
+        Rows are read in the order of time where that finds a page sooner than a lookup finds all matches.
         """
         share = self._share()
-        in_order = wanted < share * share * self._messages
+        in_order = self._limit < share * share * self._messages  # limit / share rows, or share * messages
         bounds = [] if until_us is None else [f"ts_us <= {self.values.bind(until_us, 'bigint')}"]
         return all_hold([self._source(until_us, in_order=in_order), self._matches(), *bounds, *self._admitted()])
 
@@ -125,22 +115,23 @@ def search_statement(search: LexicalSearch, lifetimes: Lifetimes, messages: int 
     query, best = search.query, sum(search.ranking.weights, start=0.0)
     if query.is_uniform and search.start and search.start.score < best:
         return None
-    rows = MatchingRows(search.user_id, query, search.ranking, search.filter, lifetimes, messages)
+    rows = MatchingRows(search, lifetimes, messages)
     page = _newest(rows, search, best) if query.is_uniform else _best(rows, search)
     return Statement(f"SELECT messages.*, {rows.retracted_by()} FROM ({page}) AS messages", rows.values.all)
 
 
-def nth_newest_statement(user_id: str, message_filter: Filter, number: int) -> Statement:
-    """Return the statement for the time of the n-th newest message that a filter admits, counted from 1.
+def newest_half_statement(user_id: str, message_filter: Filter, window: int) -> Statement:
+    """Return the statement for the time since which half a window of the messages was sent that a filter admits.
 
-    It has one row if there are more than n such messages, else none.
+    It has one row if there are more such messages than the window holds, else none.
     """
     values = Values()
     conditions = Conditions(user_id, values)
     admitted = all_hold([conditions.in_time(message_filter), *conditions.admitted(message_filter)])
     return Statement(
-        f"SELECT max(ts_us) FROM (SELECT ts_us FROM messages WHERE {admitted}"
-        f" ORDER BY ts_us DESC OFFSET {values.bind(number - 1, 'bigint')} LIMIT 2) AS messages HAVING count(*) > 1",
+        f"SELECT (array_agg(ts_us ORDER BY ts_us DESC))[{values.bind(window // 2, 'integer')}] FROM ("
+        f"SELECT ts_us FROM messages WHERE {admitted} ORDER BY ts_us DESC LIMIT {values.bind(window + 1, 'bigint')}"
+        f") AS messages HAVING count(*) > {values.bind(window, 'bigint')}",
         values.all,
     )
 
@@ -150,7 +141,7 @@ def _newest(rows: MatchingRows, search: LexicalSearch, score: float) -> str:
     until_us = search.start.ts_us if search.start and search.start.score == score else None
     return (
         f"SELECT {rows.values.bind(score, 'float8')} AS score, {_COLUMNS} FROM messages"
-        f" WHERE {rows.by_time(search.limit, until_us)}"
+        f" WHERE {rows.by_time(until_us)}"
         f" ORDER BY ts_us DESC FETCH FIRST ({rows.values.bind(search.limit, 'bigint')}) ROWS WITH TIES"
     )
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from nomemory.server.lexical.protocol import IndexUnusableError
-from nomemory.server.lexical.tantivy.schema import EnginePanicError
+from nomemory.server.lexical.tantivy.panics import EnginePanicError
 from nomemory.server.log.feed import ChangeFeed
 
 

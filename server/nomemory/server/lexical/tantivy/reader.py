@@ -16,6 +16,7 @@ from nomemory.server.faults import index_unavailable
 from nomemory.server.lexical.idf import query_weights
 from nomemory.server.lexical.protocol import FrozenRanking, IndexUnusableError, LexicalHit, LexicalSearch, Posting
 from nomemory.server.lexical.query.tree import Leaf, Query, SpeakerBoost
+from nomemory.server.lexical.tantivy.panics import EnginePanicError, ordinary_panics
 from nomemory.server.lexical.tantivy.postings import TermLookup, memory_of
 from nomemory.server.lexical.tantivy.queries import (
     all_of,
@@ -30,11 +31,9 @@ from nomemory.server.lexical.tantivy.queries import (
 )
 from nomemory.server.lexical.tantivy.ranking import ranked_hits
 from nomemory.server.lexical.tantivy.schema import (
-    EnginePanicError,
     discard_index,
     has_former,
     open_index,
-    ordinary_panics,
     read_checkpoint,
     reload_index,
 )
@@ -159,13 +158,13 @@ class TantivyLexicalIndex:
     async def freeze(self, user_id: str, query: Query, message_filter: Filter) -> FrozenRanking:
         """Return the weights of a query and the window of its matches, in the present view."""
         with _answering():
-            applied, state = self._applied, self._state(user_id)
-            counts = await self._counted(user_id, state, (*query.leaves, *query.boosts))
+            searcher, applied, state = self._searcher, self._applied, self._state(user_id)
+            counts = await self._counted(searcher, user_id, state, (*query.leaves, *query.boosts))
             frequencies, boosted = counts[: len(query.leaves)], counts[len(query.leaves) :]
             weights = query_weights(query, state.messages, frequencies, map(bool, boosted))
             if not exceeds_window(query, frequencies, state.messages):
                 return FrozenRanking(applied, weights)
-            since_us = await self._window_since(user_id, state, message_filter)
+            since_us = await self._window_since(searcher, user_id, state, message_filter)
             terms = count_window_terms(query, weights, frequencies)
             return FrozenRanking(applied, weights, None if since_us is None else RankingWindow(terms, since_us))
 
@@ -175,9 +174,16 @@ class TantivyLexicalIndex:
             return []
         with _answering():
             state = self._state(search.user_id)
-            newer = search.ranking.applied < self._applied
-            leaves = len(search.query.leaves)
-            return await self._run(state, leaves, _search, self._searcher, search, state.messages, newer)
+            has_newer = search.ranking.applied < self._applied
+            return await self._run(
+                state,
+                len(search.query.leaves),
+                _search,
+                self._searcher,
+                search,
+                matches_max=state.messages,
+                has_newer=has_newer,
+            )
 
     async def total(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages of a user that a filter admits."""
@@ -236,22 +242,26 @@ class TantivyLexicalIndex:
             return function(*args, **kwargs)
         return await self._threads.run(function, *args, **kwargs)
 
-    async def _counted(self, user_id: str, state: _UserState, parts: Sequence[Leaf | SpeakerBoost]) -> list[int]:
+    async def _counted(
+        self, searcher: tantivy.Searcher, user_id: str, state: _UserState, parts: Sequence[Leaf | SpeakerBoost]
+    ) -> list[int]:
         """Return the document frequency of each leaf and boost within a user."""
         known = self._frequencies.get((user_id, state), {})
         if missing := [part for part in parts if part not in known]:
-            counts = await self._run(state, len(missing), _count_all, self._searcher, user_id, missing)
+            counts = await self._run(state, len(missing), _count_all, searcher, user_id, missing)
             fresh = dict(zip(missing, counts, strict=True))
             known = {**known, **fresh}
             self._frequencies[user_id, state] = known if len(known) <= _FREQUENCIES_KEPT else fresh
         return [known[part] for part in parts]
 
-    async def _window_since(self, user_id: str, state: _UserState, message_filter: Filter) -> int | None:
+    async def _window_since(
+        self, searcher: tantivy.Searcher, user_id: str, state: _UserState, message_filter: Filter
+    ) -> int | None:
         """Return since when a window ranks all matches; None if the filter admits no more messages than a window."""
         key = _WindowKey(user_id, state, message_filter)
         if key not in self._windows:
             admitted = all_of([user_query(user_id), *filter_queries(message_filter)])
-            self._windows[key] = await self._threads.run(nth_newest, self._searcher, admitted, WINDOW)
+            self._windows[key] = await self._threads.run(_newest_half, searcher, admitted)
         return self._windows[key]
 
     def _read_state(self, user_id: str) -> _UserState:
@@ -268,11 +278,13 @@ class TantivyLexicalIndex:
         return stat.st_ino, stat.st_mtime_ns
 
 
-def _search(searcher: tantivy.Searcher, search: LexicalSearch, messages: int, newer: bool) -> list[LexicalHit]:  # noqa: FBT001
-    """Search a view. `newer` says whether it may have versions that the listing does not contain."""
+def _search(
+    searcher: tantivy.Searcher, search: LexicalSearch, *, matches_max: int, has_newer: bool
+) -> list[LexicalHit]:
+    """Search a view, which may have versions that are newer than the listing."""
     query, (applied, weights, window), user = search.query, search.ranking, user_query(search.user_id)
     conditions = list(filter_queries(search.filter))
-    if newer:
+    if has_newer:
         conditions.append(range_query("seq", maximum=applied))
     if query.is_uniform:
         matching = all_of([matching_query(query, user), *conditions])
@@ -280,7 +292,12 @@ def _search(searcher: tantivy.Searcher, search: LexicalSearch, messages: int, ne
     if window:
         conditions.append(window_query(query, weights, window, user))
     ranking = all_of([ranking_query(query, weights, user), *conditions])
-    return ranked_hits(searcher, ranking, messages, search.start, search.limit, by_class=query.by_class)
+    return ranked_hits(searcher, ranking, matches_max, search.start, search.limit, by_class=query.by_class)
+
+
+def _newest_half(searcher: tantivy.Searcher, admitted: tantivy.Query) -> int | None:
+    """Return since when half a window of messages was sent; None if a window holds all of them."""
+    return nth_newest(searcher, admitted, WINDOW // 2) if count(searcher, admitted) > WINDOW else None
 
 
 def _count_all(searcher: tantivy.Searcher, user_id: str, parts: Sequence[Leaf | SpeakerBoost]) -> list[int]:

@@ -10,25 +10,8 @@ from pathlib import Path
 import tantivy
 
 from nomemory.server.lexical.protocol import IndexUnusableError
+from nomemory.server.lexical.tantivy.panics import EnginePanicError, ordinary_panics
 from nomemory.server.log.position import Checkpoint, LogIdentity, LogPosition
-
-_PANIC = ("pyo3_runtime", "PanicException")
-
-
-class EnginePanicError(Exception):
-    """The engine panicked in the middle of a call. What it was doing may be incomplete."""
-
-
-@contextmanager
-def ordinary_panics() -> Iterator[None]:
-    """Raise panics as EnginePanicError, and everything else as it is."""
-    try:
-        yield
-    except BaseException as error:
-        if (type(error).__module__, type(error).__name__) != _PANIC:
-            raise
-        raise EnginePanicError from error
-
 
 _NAME = "lexical-v"
 _VERSION = 4
@@ -38,8 +21,10 @@ DIRECTORY = f"{_NAME}{_VERSION}"
 index is then built anew from the log."""
 
 CHECKPOINT = "checkpoint"
-_DISCARDS = 9
 """The `kind` of the one document that holds the applied sequence. It has no user, so that no search finds it."""
+
+_DELETIONS_MAX = 9
+"""Number of attempts to delete an index."""
 
 _NAMED = "log"
 """A further `kind` of that document, if it names the log."""
@@ -116,7 +101,7 @@ def discard_index(directory: Path) -> None:
     Raises:
         OSError: it cannot be deleted.
     """
-    for _ in range(_DISCARDS):  # the engine of a reader that sees it vanish puts a lock there, for a moment
+    for _ in range(_DELETIONS_MAX):  # the engine of a reader that sees it vanish puts a lock there, for a moment
         with suppress(OSError):
             shutil.rmtree(directory)
         if not directory.exists():

@@ -43,9 +43,9 @@ def newest_hits(
 
 
 def nth_newest(searcher: tantivy.Searcher, query: tantivy.Query, number: int) -> int | None:
-    """Return the time of the n-th newest match, counted from 1; None if there are no more than n matches."""
-    times = [ts for ts, _ in searcher.search(query, limit=2, offset=number - 1, count=False, order_by_field="ts").hits]
-    return int(times[0]) if len(times) > 1 else None
+    """Return the time of the n-th newest match, counted from 1; None if there are fewer."""
+    hits = searcher.search(query, limit=1, offset=number - 1, count=False, order_by_field="ts").hits
+    return next((int(ts) for ts, _ in hits), None)
 
 
 def _with_ties(searcher: tantivy.Searcher, query: tantivy.Query, matches: list[_Dated], limit: int) -> list[_Dated]:

@@ -254,7 +254,7 @@ export type LexicalSearchResponse = Message<"nomemory.v1.LexicalSearchResponse">
 
   /**
    * truncated is true if more messages match than a search ranks, about 10,000. The listing then has the matches with the
-   * terms that weigh most, and those among the newest 10,000 messages. A listing by time is never truncated.
+   * terms that weigh most, and those among the newest 5,000 messages. A listing by time is never truncated.
    *
    * @generated from field: bool truncated = 7;
    */
