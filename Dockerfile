@@ -36,6 +36,6 @@ VOLUME /data
 EXPOSE 7700
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=10s --start-period=60s --retries=3 \
-  CMD ["python", "-m", "nomemory.server.healthcheck"]
+  CMD ["python", "-m", "nomemory.server.runtime.healthcheck"]
 ENTRYPOINT ["nomemory"]
 CMD ["serve"]

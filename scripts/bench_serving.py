@@ -20,15 +20,15 @@ import child_process
 import grpc
 import uvloop
 
-from nomemory.server.admission.round_robin_limit import RoundRobinLimit
-from nomemory.server.cursor import Cursors, Listing
-from nomemory.server.log.protocol import OnConflict
-from nomemory.server.log.sqlite.reader import SqliteLogReader
-from nomemory.server.log.sqlite.writer import SqliteLogWriter
+from nomemory.server.api.response_encoding import listing_reply
 from nomemory.server.message import EVERYTHING, Message, Role
-from nomemory.server.reads.time_listing import TimeListing
-from nomemory.server.rpc.reply import listing_reply
-from nomemory.server.token_cipher import TokenCipher
+from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
+from nomemory.server.runtime.token_cipher import TokenCipher
+from nomemory.server.search.cursor import Cursors, Listing
+from nomemory.server.search.time_listing import TimeListing
+from nomemory.server.store.protocol import OnConflict
+from nomemory.server.store.sqlite.reader import SqliteLogReader
+from nomemory.server.store.sqlite.writer import SqliteLogWriter
 from nomemory.v1 import query_service_pb2 as pb
 
 USERS = 100

@@ -22,9 +22,9 @@ from pathlib import Path
 from statistics import median
 
 from nomemory.client import AsyncClient
-from nomemory.server.app import running
-from nomemory.server.logs import configure_logs
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.app import running
+from nomemory.server.runtime.logs import configure_logs
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 

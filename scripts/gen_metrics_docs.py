@@ -8,7 +8,7 @@ from pathlib import Path
 from generated_page import keep
 from usage import show_help
 
-from nomemory.server.metrics.catalog import CATALOG, Family
+from nomemory.server.runtime.metrics.catalog import CATALOG, Family
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 

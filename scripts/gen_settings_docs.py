@@ -9,8 +9,8 @@ from generated_page import keep
 from pydantic.fields import FieldInfo
 from usage import show_help
 
-from nomemory.server.settings.group import SettingsGroup
-from nomemory.server.settings.settings import groups
+from nomemory.server.runtime.settings.group import SettingsGroup
+from nomemory.server.runtime.settings.settings import groups
 
 PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 

@@ -13,7 +13,7 @@ from usage import show_help
 from web.devtools import Browser, Page, driven
 
 from nomemory.client import Client
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from served import started
 
 STILL = "Promise.all(document.getAnimations().map(one => one.finished))"

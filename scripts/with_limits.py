@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest.mock import patch
 
 from nomemory.cli.main import main
-from nomemory.server.settings.group import SettingsGroup
+from nomemory.server.runtime.settings.group import SettingsGroup
 
 if __name__ == "__main__":
     with patch.object(SettingsGroup, "variables", vars(SettingsGroup)["names"]):

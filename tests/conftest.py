@@ -15,9 +15,9 @@ from hypothesis import settings
 from postgres import NOT_INSTALLED, PrivatePostgres, fresh_schema, programs, shared_postgres
 from server.fleet import fleet
 
-from nomemory.server.composition.garbage_collection import freeze_heap, loading
-from nomemory.server.logs import configure_logs
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.logs import configure_logs
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.garbage_collection import freeze_heap, loading
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from proofs.round_robin_channel import RoundRobinChannel
 from served import Server, started

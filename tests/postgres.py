@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 
 import pytest
 
-from nomemory.server.log.postgres.connections import Database
+from nomemory.server.store.postgres.connections import Database
 from proofs.private_postgres import NOT_INSTALLED, PrivatePostgres, end, execute, made, private_postgres, programs
 
 if TYPE_CHECKING:

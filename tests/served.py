@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import grpc
 import uvloop
 
-from nomemory.server.app import running
-from nomemory.server.listen_address import Addresses
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.app import running
+from nomemory.server.runtime.listen_address import Addresses
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 
 

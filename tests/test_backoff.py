@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nomemory.server.backoff import Backoff
+from nomemory.server.runtime.backoff import Backoff
 
 
 def test_waits_double_up_to_the_longest_and_begin_again_after_a_success() -> None:

@@ -121,7 +121,7 @@ def test_only_the_part_that_is_chosen_is_imported(installed: Installed) -> None:
     program = """
 import sys
 from nomemory.server.embedding.factory import choose_embedder
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 assert choose_embedder(Settings.from_environment(embedder="none")).kind == "none"
 assert "nomemory_examples" not in sys.modules
 assert choose_embedder(Settings.from_environment(embedder="trigrams")).kind == "trigrams"

@@ -10,8 +10,8 @@ import pytest
 from nomemory.importing.formats import IMPORTERS, named_format
 from nomemory.importing.record import Given
 from nomemory.server.embedding.factory import EMBEDDERS, choose_embedder
-from nomemory.server.extension_point import ExtensionError, ExtensionPoint
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.extension_point import ExtensionError, ExtensionPoint
+from nomemory.server.runtime.settings import Settings
 
 POINT: ExtensionPoint[Callable[[str], str]] = ExtensionPoint("nomemory.tests", ("plain",))
 

@@ -25,7 +25,7 @@ LADDER = {
         "nomemory.client.prompt_passages",
     ),
     "nomemory.server": ("nomemory.spans", "nomemory.text", "nomemory.v1", "nomemory.recall"),
-    "nomemory.importing": ("nomemory.v1", "nomemory.client", "nomemory.server.extension_point"),
+    "nomemory.importing": ("nomemory.v1", "nomemory.client", "nomemory.server.runtime.extension_point"),
     "nomemory.agents": ("nomemory.client", "nomemory.importing", "nomemory.server"),
     "nomemory.mcp": ("nomemory.v1", "nomemory.client", "nomemory.recall.tools", "nomemory.recall.model"),
     "nomemory.inspector": (
@@ -37,9 +37,9 @@ LADDER = {
         "nomemory.server.api.parsing",
         "nomemory.server.api.pipeline",
         "nomemory.server.faults",
-        "nomemory.server.identity.caller",
-        "nomemory.server.listen_address",
-        "nomemory.server.metrics",
+        "nomemory.server.api.identity.caller",
+        "nomemory.server.runtime.listen_address",
+        "nomemory.server.runtime.metrics",
     ),
 }
 """What each part may import beside itself."""
@@ -106,7 +106,7 @@ def test_an_engines_own_types_stay_in_its_files() -> None:
 
 def test_only_composition_and_maintenance_know_the_engines_of_the_log_and_of_the_lexical_index() -> None:
     server = ROOT / "server/nomemory/server"
-    engines = ("nomemory.server.log.sqlite.", "nomemory.server.lexical.tantivy.")
+    engines = ("nomemory.server.store.sqlite.", "nomemory.server.search.lexical.tantivy.")
     knowing = {
         file.relative_to(server).as_posix()
         for file in server.rglob("*.py")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from nomemory.server.settings import Settings
-from nomemory.server.settings.settings import groups
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.settings.settings import groups
 
 SERVER = Path(__file__).parent.parent / "server" / "nomemory" / "server"
 READERS = "\n".join(file.read_text(encoding="utf-8") for file in SERVER.rglob("*.py") if file.parent.name != "settings")

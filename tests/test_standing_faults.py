@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nomemory.server.standing_faults import ERASURE, ERASURE_WAITS, StandingFaults
+from nomemory.server.runtime.active_faults import ERASURE, ERASURE_WAITS, StandingFaults
 
 
 def test_a_fault_keeps_its_time_and_says_what_is_wrong_now() -> None:

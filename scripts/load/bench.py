@@ -41,7 +41,7 @@ from load.server_process import ServerProcess
 from load.usage import cpu_s, pss_mb
 from load.vector_index import IndexSize, vector_index_figures
 
-from nomemory.server.log.sqlite.schema import TUNING
+from nomemory.server.store.sqlite.schema import TUNING
 from nomemory.v1.query_service_pb2 import ListMessagesRequest
 
 P = ParamSpec("P")

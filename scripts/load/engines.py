@@ -16,15 +16,15 @@ from load.usage import cpu_s
 from load.vector_index import opened_index
 
 from evaluation.temporary_server import process_tree
-from nomemory.server.admission.read_threads import ReadThreads
-from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.protocol import LexicalIndex, LexicalSearch
-from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
-from nomemory.server.log.protocol import LogReader
-from nomemory.server.log.sqlite.reader import SqliteLogReader
-from nomemory.server.rpc.decode_query import decode_lexical, decode_list, decode_semantic
-from nomemory.server.settings import Settings
-from nomemory.server.vector.edge.index import EdgeIndex
+from nomemory.server.api.validation.query_requests import decode_lexical, decode_list, decode_semantic
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.runtime.read_threads import ReadThreads
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.search.lexical.protocol import LexicalIndex, LexicalSearch
+from nomemory.server.search.lexical.tantivy.reader import TantivyLexicalIndex
+from nomemory.server.search.semantic.edge.index import EdgeIndex
+from nomemory.server.store.protocol import LogReader
+from nomemory.server.store.sqlite.reader import SqliteLogReader
 from nomemory.v1 import query_service_pb2 as pb
 
 Call = Callable[[bytes], Awaitable[object]]

@@ -14,7 +14,7 @@ import uvloop
 from load.closed_loop import each_once, methods
 from load.corpus import BATCH, Corpus, Notes, Size
 
-from nomemory.server.log.sqlite.schema import open_for_writing
+from nomemory.server.store.sqlite.schema import open_for_writing
 from nomemory.v1 import message_pb2
 from nomemory.v1.ingest_service_pb2 import WriteMessagesRequest, WriteMessagesResponse
 from nomemory.v1.query_service_pb2 import LexicalSearchRequest, LexicalSearchResponse

@@ -23,15 +23,15 @@ import uvloop
 
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.grpc.adapter import MethodAdapter, RpcHandler
+from nomemory.server.api.identity.access import Access, RequiredScopes
+from nomemory.server.api.identity.caller import Scope
+from nomemory.server.api.identity.factory import choose_authenticator
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.api.service import ServedMethod
-from nomemory.server.composition.serving import serving
-from nomemory.server.identity.access import Access, RequiredScopes
-from nomemory.server.identity.caller import Scope
-from nomemory.server.identity.factory import choose_authenticator
-from nomemory.server.listen_address import Addresses, parse_listen_address
-from nomemory.server.logs import configure_logs
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.listen_address import Addresses, parse_listen_address
+from nomemory.server.runtime.logs import configure_logs
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.serving import serving
 from nomemory.v1 import query_service_pb2 as pb
 
 SERVICE = "nomemory.v1.QueryService"

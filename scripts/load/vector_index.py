@@ -19,8 +19,8 @@ from load.corpus import DIMENSION, HEAVY, user_name
 from load.usage import cpu_s, memory_mb, pss_mb, run_ns
 
 from nomemory.server.message import EVERYTHING, Filter, Role
-from nomemory.server.vector.edge.index import EdgeIndex
-from nomemory.server.vector.protocol import VectorPoint
+from nomemory.server.search.semantic.edge.index import EdgeIndex
+from nomemory.server.search.semantic.protocol import VectorPoint
 
 Figures = dict[str, Any]
 Floats = npt.NDArray[np.float32]

@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack
 import pytest
 from google.protobuf.descriptor import FileDescriptor
 
-from nomemory.server.admission import read_admission
-from nomemory.server.admission.expensive_reads import is_expensive
-from nomemory.server.admission.read_admission import ReadAdmission
-from nomemory.server.admission.round_robin_limit import RoundRobinLimit
+from nomemory.server.api.admission import read_admission
+from nomemory.server.api.admission.expensive_reads import is_expensive
+from nomemory.server.api.admission.read_admission import ReadAdmission
 from nomemory.server.faults import Fault, Reason
+from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r

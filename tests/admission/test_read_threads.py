@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from nomemory.server.admission.read_threads import ReadThreads
+from nomemory.server.runtime.read_threads import ReadThreads
 
 
 async def test_a_function_runs_beside_the_event_loop() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.server.admission.round_robin_limit import RoundRobinLimit
+from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 
 
 class Worker:

@@ -10,10 +10,10 @@ from pathlib import Path
 import asyncpg
 from server.fleet import until
 
-from nomemory.server.log.position import LogIdentity
-from nomemory.server.log.sqlite.schema import listed, open_for_reading, position, state_of
-from nomemory.server.log.tables import TABLES
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.store.position import LogIdentity
+from nomemory.server.store.sqlite.schema import listed, open_for_reading, position, state_of
+from nomemory.server.store.tables import TABLES
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q

@@ -16,8 +16,8 @@ from cli.command_line import Run
 from server.fleet import until
 from server.test_lost_log import by_meaning, by_words, is_settled, small, write
 
-from nomemory.server.private_files import readable_by_others
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.secure_files import readable_by_others
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from served import Server

@@ -21,12 +21,12 @@ from nomemory.cli.doctor.server import check_version
 from nomemory.cli.human import Human
 from nomemory.cli.output import Check, Diagnosis
 from nomemory.server import __version__
-from nomemory.server.admission.read_admission import ReadAdmission
+from nomemory.server.api.admission.read_admission import ReadAdmission
 from nomemory.server.api.service import Service
-from nomemory.server.composition.services import make_services
+from nomemory.server.api.services.server_service import ServerService
 from nomemory.server.embedding.local_model import local_is_available
-from nomemory.server.rpc.server_service import ServerService
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.services import make_services
 from served import Server
 
 NOBODY = "127.0.0.1:9"
@@ -94,7 +94,7 @@ def test_a_server_that_tells_no_version_is_a_failure(
         services, reads = await make_services(*arguments)
         return [service for service in services if not isinstance(service, ServerService)], reads
 
-    monkeypatch.setattr("nomemory.server.app.make_services", as_before)
+    monkeypatch.setattr("nomemory.server.runtime.app.make_services", as_before)
     with start(own_settings) as server:
         result = run("doctor", "--target", server.target, "--json")
     assert result.exit_code == 1

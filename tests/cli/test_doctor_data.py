@@ -17,9 +17,9 @@ from server.fleet import until
 from server.test_damaged_log import flip, list_all
 from server.test_lost_log import by_words, is_settled, write
 
-from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.v1 import ingest_service_pb2 as i
 from served import Server, started
 from talk import said

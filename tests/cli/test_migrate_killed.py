@@ -23,9 +23,9 @@ from cli.message_logs import (
 )
 from postgres import PrivatePostgres, execute, fresh_schema
 
-from nomemory.server.log.protocol import LogUnusableError
-from nomemory.server.maintenance import migration
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.store import migration
+from nomemory.server.store.protocol import LogUnusableError
 from talk import said
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from nomemory.client.sync import Client
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from served import Server
 from talk import address_in
 

@@ -16,7 +16,7 @@ import pytest
 
 from nomemory.cli.main import nomemory
 from nomemory.recall.authoring.check import check
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from served import Server, started
 
 ROOT = Path(__file__).parents[2]

@@ -29,8 +29,8 @@ from deploy.files import (
 from documentation.blocks import of_page
 from jsonschema import Draft7Validator, ValidationError
 
-from nomemory.server.listen_address import parse_listen_address
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.listen_address import parse_listen_address
+from nomemory.server.runtime.settings import Settings
 
 VARIABLES = set(re.findall(r"^- `(\w+)`", (ROOT / "docs" / "settings.md").read_text("utf-8"), re.MULTILINE))
 OF_THE_COMMAND_LINE = {"NOMEMORY_API_KEY"}
@@ -84,9 +84,9 @@ def test_everything_that_the_image_writes_is_in_its_volume() -> None:
 
 def test_the_image_is_asked_for_its_health_by_the_program_that_the_chart_asks() -> None:
     command = instruction("HEALTHCHECK").partition(" CMD ")[2]
-    assert json.loads(command) == ["python", "-m", "nomemory.server.healthcheck"]
+    assert json.loads(command) == ["python", "-m", "nomemory.server.runtime.healthcheck"]
     helpers = (CHART / "templates" / "_helpers.tpl").read_text("utf-8")
-    assert "command: [python, -m, nomemory.server.healthcheck]" in helpers
+    assert "command: [python, -m, nomemory.server.runtime.healthcheck]" in helpers
     assert f"grpc: {{port: {GRPC}}}" in helpers
 
 

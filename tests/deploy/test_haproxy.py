@@ -16,7 +16,7 @@ import pytest
 from identity.keyring import Keyring
 from server.fleet import until
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from served import started

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from deploy.files import DEPLOY, environment_of_service, loaded
 
-from nomemory.server.server_key import load_key
+from nomemory.server.runtime.token_keys import load_key
 
 FILE = "compose.cluster.yaml"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from deploy.files import DEPLOY, environment_of_service
 
-from nomemory.server.log.postgres.connections import Database
+from nomemory.server.store.postgres.connections import Database
 from proofs.private_postgres import NOT_INSTALLED, PrivatePostgres, as_another_user, made, programs
 
 pytestmark = pytest.mark.skipif(programs() is None, reason=NOT_INSTALLED)

@@ -13,7 +13,7 @@ from cli.command_line import Run
 from documentation.blocks import Command, of_page
 
 from nomemory.client import Client
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from served import Server, started
 
 PAGE = "docs/authentication.md"

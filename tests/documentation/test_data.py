@@ -9,7 +9,7 @@ import pytest
 from documentation.blocks import ROOT, blocks, of_page
 from documentation.test_commands import check_nomemory
 
-from nomemory.server.identity.certificates import CertificateFile
+from nomemory.server.api.identity.certificates import CertificateFile
 
 
 @pytest.mark.parametrize("page", sorted({block.page for block in blocks() if block.language == "json"}))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from cli.command_line import Run
 from documentation.blocks import blocks
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 
 if TYPE_CHECKING:
     from served import Server

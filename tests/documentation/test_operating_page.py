@@ -12,9 +12,9 @@ from cli.command_line import Run
 from documentation.blocks import of_page
 
 from nomemory.client import Client
-from nomemory.server import app
 from nomemory.server.api.host_interceptors import HostInterceptors
-from nomemory.server.settings import Settings
+from nomemory.server.runtime import app
+from nomemory.server.runtime.settings import Settings
 from served import started
 
 PAGE = "docs/operating.md"

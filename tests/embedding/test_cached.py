@@ -11,7 +11,7 @@ from nomemory.server.embedding.protocol import TextRefusedError, unavailable
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.wrappers import CachedEmbedder
 from nomemory.server.faults import Fault
-from nomemory.server.vector.indexing.document_vectors import DocumentVectors
+from nomemory.server.indexing.vector.document_vectors import DocumentVectors
 
 
 class CountingEmbedder:

@@ -11,7 +11,7 @@ from nomemory.server.embedding import factory as choose
 from nomemory.server.embedding.factory import EmbedderSettingsError, NoEmbedder, choose_embedder
 from nomemory.server.embedding.local import HOW_TO_GET_AN_EMBEDDER
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 
 
 def settings(**changed: object) -> Settings:

@@ -13,7 +13,7 @@ from nomemory.cli.doctor.installation import check_embedder
 from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder, local_embedder
 from nomemory.server.embedding.protocol import TextRefusedError
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -13,7 +13,7 @@ import pytest
 
 from nomemory.server.embedding.local_model import PACKAGE_DIMENSION, PACKAGE_MODEL, Capacity, local_is_available
 from nomemory.server.embedding.vector import l2_normalise
-from nomemory.server.vector.collection import collection_name
+from nomemory.server.search.semantic.collection import collection_name
 
 if not local_is_available():
     pytest.skip("the local embedder has no package for this platform", allow_module_level=True)

@@ -11,10 +11,10 @@ from hybrid.asking import MINUTE, ask, chat, delete, found, until, write
 from lexical.engine import open_tantivy_index
 from lexical.shelf import message, shelved
 
-from nomemory.server.hybrid import timeline as timelines
-from nomemory.server.hybrid.timeline import Timeline, timeline
-from nomemory.server.hybrid.word_scores import found_in, read_in
 from nomemory.server.message import EVERYTHING, LoggedMessage
+from nomemory.server.search.hybrid import candidate_messages as timelines
+from nomemory.server.search.hybrid.candidate_messages import Timeline, timeline
+from nomemory.server.search.hybrid.term_scores import found_in, read_in
 from nomemory.server.wire import encode
 from nomemory.text.analysis import streams
 from nomemory.v1 import message_pb2 as m

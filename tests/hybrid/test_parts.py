@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nomemory.server.hybrid.message_features import KeptFeatures, features_of
-from nomemory.server.hybrid.parsed_question import meaning_of, parsed
-from nomemory.server.hybrid.ranking import STEPS, Match, Ranking, Weights, in_talk, matched, preferred
-from nomemory.server.hybrid.relevance_feedback import leaders, shared
-from nomemory.server.hybrid.timeline import KeptTimelines, Key, Timeline, timeline
-from nomemory.server.hybrid.word_scores import Found, word_scores
 from nomemory.server.message import Filter, LoggedMessage, Message, Role
-from nomemory.server.vector.protocol import VectorHit
+from nomemory.server.search.hybrid.candidate_messages import KeptTimelines, Key, Timeline, timeline
+from nomemory.server.search.hybrid.message_features import KeptFeatures, features_of
+from nomemory.server.search.hybrid.query_analysis import meaning_of, parsed
+from nomemory.server.search.hybrid.ranking import STEPS, Match, Ranking, Weights, in_talk, matched, preferred
+from nomemory.server.search.hybrid.relevance_feedback import leaders, shared
+from nomemory.server.search.hybrid.term_scores import Found, word_scores
+from nomemory.server.search.semantic.protocol import VectorHit
 from nomemory.server.wire import encode
 from nomemory.text.question_reading import QuestionReading
 

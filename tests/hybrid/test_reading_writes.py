@@ -13,7 +13,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hybrid.asking import EAST, NORTH, WEST, ask, chat, delete, found, until, write
 from pydantic import SecretStr
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from talk import refusal, said

@@ -13,8 +13,8 @@ from hybrid.asking import DAY, ask, found, write
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.server.hybrid.relations import LEAST_NEARNESS, LOOKED_AT, Related, Relation, relations
 from nomemory.server.message import LoggedMessage
+from nomemory.server.search.hybrid.related_messages import LEAST_NEARNESS, LOOKED_AT, Related, Relation, relations
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from talk import said

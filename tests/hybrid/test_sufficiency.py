@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.server.hybrid.sufficiency import Candidates, subject, sufficiency
+from nomemory.server.search.hybrid.sufficiency import Candidates, subject, sufficiency
 
 floats = st.floats(0, 1)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import pytest
 from hybrid.asking import DAY, EAST, MINUTE, ask, chat, delete, found, until, write
 
-from nomemory.server.hybrid import candidate_pool as stretch
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.search.hybrid import candidate_pool as stretch
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from served import Server, started

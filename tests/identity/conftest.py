@@ -11,7 +11,7 @@ from identity.guarded import Guarded, small
 from identity.issuer import TRUSTED
 from identity.keyring import Keyring
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from served import started
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc
 from identity.keyring import Keyring
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 
 
 @dataclass(frozen=True)

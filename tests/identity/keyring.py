@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nomemory.server.identity.api_keys import KeyFile, KeyRecord, new_key, read_keys, write_keys
-from nomemory.server.identity.caller import Scope
-from nomemory.server.private_files import locked
+from nomemory.server.api.identity.api_keys import KeyFile, KeyRecord, new_key, read_keys, write_keys
+from nomemory.server.api.identity.caller import Scope
+from nomemory.server.runtime.secure_files import locked
 
 
 @dataclass(frozen=True)

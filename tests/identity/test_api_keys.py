@@ -12,9 +12,9 @@ from identity.calls import Metadata, bearer, listing, refused
 from identity.issuer import token
 from identity.keyring import Keyring
 
+from nomemory.server.api.identity.api_keys import ApiKeys
+from nomemory.server.api.identity.credentials import IdentitySettingsError
 from nomemory.server.faults import Fault
-from nomemory.server.identity.api_keys import ApiKeys
-from nomemory.server.identity.credentials import IdentitySettingsError
 
 if TYPE_CHECKING:
     from identity.guarded import Guarded

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from identity.calls import Metadata, bearer, recall, refused
 
 from nomemory.server.api.call import CallContext
+from nomemory.server.api.identity.caller import LOCAL, Caller, Scope
+from nomemory.server.api.identity.user_binding import BoundUser, bind_user, is_valid_user_id
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.caller import LOCAL, Caller, Scope
-from nomemory.server.identity.user_binding import BoundUser, bind_user, is_valid_user_id
 
 if TYPE_CHECKING:
     from identity.guarded import Guarded

@@ -9,12 +9,12 @@ import pytest
 from identity.issuer import AUDIENCE, ISSUER, SECRET
 from pydantic import ValidationError
 
-from nomemory.server.app import running
+from nomemory.server.api.identity.caller import Scope
+from nomemory.server.api.identity.credentials import IdentitySettingsError
+from nomemory.server.api.identity.factory import choose_authenticator
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.caller import Scope
-from nomemory.server.identity.credentials import IdentitySettingsError
-from nomemory.server.identity.factory import choose_authenticator
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.app import running
+from nomemory.server.runtime.settings import Settings
 
 Settle = Callable[..., Settings]
 

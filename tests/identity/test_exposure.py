@@ -18,15 +18,15 @@ from identity.authority import LOCALHOST, authority, issued
 from identity.calls import bearer, listing
 from identity.keyring import Keyring
 
-from nomemory.server.app import running
-from nomemory.server.listen_address import (
+from nomemory.server.runtime.app import running
+from nomemory.server.runtime.listen_address import (
     ListenAddress,
     ListenAddressError,
     Protection,
     parse_listen_address,
     refuse_exposure,
 )
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from served import Server
 
 if TYPE_CHECKING:

@@ -23,12 +23,12 @@ from identity.guarded import small
 from identity.issuer import AUDIENCE, ISSUER, SECRET, claims
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
+from nomemory.server.api.identity.caller import Caller
+from nomemory.server.api.identity.credentials import IdentitySettingsError
+from nomemory.server.api.identity.factory import choose_authenticator
+from nomemory.server.api.identity.key_sets import KeySetFile, KeySetUrl, TokenKeys, fetch, is_trustworthy, parse_key_set
+from nomemory.server.api.identity.tokens import TokenRules, Tokens
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.caller import Caller
-from nomemory.server.identity.credentials import IdentitySettingsError
-from nomemory.server.identity.factory import choose_authenticator
-from nomemory.server.identity.key_sets import KeySetFile, KeySetUrl, TokenKeys, fetch, is_trustworthy, parse_key_set
-from nomemory.server.identity.tokens import TokenRules, Tokens
 
 ALGORITHMS = frozenset({"RS256", "ES256"})
 RULES = TokenRules(ALGORITHMS, ISSUER, AUDIENCE, "sub", frozenset(), 30.0)

@@ -15,9 +15,9 @@ from nomemory.client.aio import AsyncClient
 from nomemory.client.channel import Identity
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
-from nomemory.server.identity.api_keys import ApiKeys
-from nomemory.server.identity.caller import Caller, Scope
-from nomemory.server.identity.namespace import Namespace
+from nomemory.server.api.identity.api_keys import ApiKeys
+from nomemory.server.api.identity.caller import Caller, Scope
+from nomemory.server.api.identity.namespace import Namespace
 
 if TYPE_CHECKING:
     from identity.guarded import Guarded

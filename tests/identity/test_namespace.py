@@ -13,14 +13,14 @@ from identity.contract import METHODS, fields_below, messages_of_contract
 from identity.keyring import Keyring
 from pydantic import ValidationError
 
-from nomemory.server.identity.api_keys import ApiKeys, parse_keys
-from nomemory.server.identity.certificates import Certificates
-from nomemory.server.identity.credentials import IdentitySettingsError
-from nomemory.server.identity.factory import choose_authenticator
-from nomemory.server.identity.namespace import ForeignUserError, Namespace, is_namespace, own_part
-from nomemory.server.settings import Settings
-from nomemory.server.sqlite_users import users_condition
-from nomemory.server.token_cipher import TokenCipher, WriteTokens
+from nomemory.server.api.identity.api_keys import ApiKeys, parse_keys
+from nomemory.server.api.identity.certificates import Certificates
+from nomemory.server.api.identity.credentials import IdentitySettingsError
+from nomemory.server.api.identity.factory import choose_authenticator
+from nomemory.server.api.identity.namespace import ForeignUserError, Namespace, is_namespace, own_part
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.token_cipher import TokenCipher, WriteTokens
+from nomemory.server.store.sqlite_users import users_condition
 
 names = st.from_regex(r"[A-Za-z0-9_.-]{1,64}", fullmatch=True)
 users = st.text(min_size=1, max_size=20).filter(lambda text: bool(text.strip()))

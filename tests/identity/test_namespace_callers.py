@@ -17,13 +17,13 @@ from identity.keyring import Keyring
 from identity.logged import logging_to
 
 from nomemory.server.api.call import CallContext
+from nomemory.server.api.identity.access import Access, RequiredScopes
+from nomemory.server.api.identity.caller import Caller, Scope
+from nomemory.server.api.identity.namespace import Namespace
 from nomemory.server.api.service import ServedMethod
-from nomemory.server.composition.serving import serving
-from nomemory.server.identity.access import Access, RequiredScopes
-from nomemory.server.identity.caller import Caller, Scope
-from nomemory.server.identity.namespace import Namespace
-from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.listen_address import Addresses, ListenAddress
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.serving import serving
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub

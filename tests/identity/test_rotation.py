@@ -18,7 +18,7 @@ from jwt import PyJWT
 from jwt.algorithms import ECAlgorithm
 
 from nomemory.cli.main import nomemory
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from served import Server

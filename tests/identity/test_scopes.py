@@ -9,7 +9,7 @@ import pytest
 from identity.calls import EVERY, RECALLS, bearer, listing, recall, refused, status, write
 from identity.issuer import token
 
-from nomemory.server.identity.caller import Scope
+from nomemory.server.api.identity.caller import Scope
 from talk import ids
 
 if TYPE_CHECKING:

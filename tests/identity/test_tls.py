@@ -22,10 +22,10 @@ from identity.keyring import Keyring
 from nomemory.cli.main import nomemory
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
-from nomemory.server.healthcheck import is_serving
-from nomemory.server.identity.credentials import IdentitySettingsError
-from nomemory.server.identity.tls import TlsFiles, server_credentials, tls_files
-from nomemory.server.settings import Settings
+from nomemory.server.api.identity.credentials import IdentitySettingsError
+from nomemory.server.api.identity.tls import TlsFiles, server_credentials, tls_files
+from nomemory.server.runtime.healthcheck import is_serving
+from nomemory.server.runtime.settings import Settings
 from served import Server
 
 Settle = Callable[..., Settings]
@@ -229,7 +229,7 @@ def test_the_health_check_finds_a_server_with_tls(settle: Settle, start: Start, 
         assert not is_serving(server.target)
         environment = {f"NOMEMORY_{name.upper()}": str(value) for name, value in tls.mutual().items() if mutual}
         environment |= {f"NOMEMORY_{name.upper()}": str(value) for name, value in tls.settings().items()}
-        command = [sys.executable, "-m", "nomemory.server.healthcheck", server.target]
+        command = [sys.executable, "-m", "nomemory.server.runtime.healthcheck", server.target]
         assert subprocess.run(command, env=environment, check=False).returncode == 0
 
 

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from identity.calls import bearer, listing, refused
 from identity.issuer import AUDIENCE, ISSUER, SECRET, claims, token
 
+from nomemory.server.api.identity.caller import Scope
+from nomemory.server.api.identity.key_sets import SharedSecret
+from nomemory.server.api.identity.tokens import TokenRules, Tokens
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.caller import Scope
-from nomemory.server.identity.key_sets import SharedSecret
-from nomemory.server.identity.tokens import TokenRules, Tokens
 
 if TYPE_CHECKING:
     from identity.guarded import Guarded

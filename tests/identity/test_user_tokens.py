@@ -12,14 +12,14 @@ from identity.calls import ADMINISTERS, EVERY, READS, RECALLS, Metadata, bearer,
 from identity.issuer import token
 
 from nomemory.server.api.call import CallContext
+from nomemory.server.api.identity.access import Access, RequiredScopes, confine
+from nomemory.server.api.identity.caller import Caller, Scope
+from nomemory.server.api.identity.user_fields import users_in
 from nomemory.server.api.service import ServedMethod
-from nomemory.server.composition.serving import serving
 from nomemory.server.faults import Fault
-from nomemory.server.identity.access import Access, RequiredScopes, confine
-from nomemory.server.identity.caller import Caller, Scope
-from nomemory.server.identity.user_fields import users_in
-from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.listen_address import Addresses, ListenAddress
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.serving import serving
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub

@@ -14,8 +14,8 @@ from web.served import settings_of
 from nomemory.inspector.gateway import READ_METHODS
 from nomemory.server.api.http import static_pages
 from nomemory.server.api.http.http_rules import http_rule, methods_at
-from nomemory.server.listen_address import ListenAddressError, http_address
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.listen_address import ListenAddressError, http_address
+from nomemory.server.runtime.settings import Settings
 from served import started
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from served import Server, started
 
 QUIET_S = 0.5

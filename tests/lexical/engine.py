@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from nomemory.server.admission.read_threads import ReadThreads
-from nomemory.server.lexical.protocol import LexicalIndex
-from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
-from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.message import Message
+from nomemory.server.runtime.read_threads import ReadThreads
+from nomemory.server.search.lexical.protocol import LexicalIndex
+from nomemory.server.search.lexical.tantivy.reader import TantivyLexicalIndex
+from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
 
 HEAP_BYTES: Final = 15_000_000
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from lexical.claims import CHARACTERS, WORDS, Claim
 from lexical.shelf import Shelf, message, query
 
-from nomemory.server.lexical.protocol import LexicalHit, RankPosition
 from nomemory.server.message import Filter, Message, Role
+from nomemory.server.search.lexical.protocol import LexicalHit, RankPosition
 
 Listing = list[tuple[float, int, int]]
 """Score, time and number of each hit, in the order of the listing; those that tie by their number."""

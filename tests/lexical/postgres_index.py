@@ -8,13 +8,13 @@ from pathlib import Path
 from lexical.engine import Engine, OpenIndex
 from postgres import PrivatePostgres, fresh_schema
 
-from nomemory.server.lexical.postgres.reader import PostgresLexicalIndex
-from nomemory.server.lexical.postgres.token_columns import token_columns
-from nomemory.server.log.damage import checksum
-from nomemory.server.log.position import bucket_of
-from nomemory.server.log.postgres.connections import Database
-from nomemory.server.log.postgres.schema import bring_forward
 from nomemory.server.message import Message, marks_of
+from nomemory.server.search.lexical.postgres.reader import PostgresLexicalIndex
+from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.store.checksums import checksum
+from nomemory.server.store.position import bucket_of
+from nomemory.server.store.postgres.connections import Database
+from nomemory.server.store.postgres.schema import bring_forward
 
 _ADD = """
 INSERT INTO messages (bucket, user_id, ts_us, message_id, sequence, expire_us, checksum, role, conversation_id, wire,

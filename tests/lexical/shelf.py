@@ -12,7 +12,10 @@ from typing import TypeVar
 
 from lexical.engine import Engine
 
-from nomemory.server.lexical.protocol import (
+from nomemory.server.message import EVERYTHING, Filter, Message, Role
+from nomemory.server.search.grammar.grammar import Limits, parse
+from nomemory.server.search.grammar.tree import Query
+from nomemory.server.search.lexical.protocol import (
     FrozenRanking,
     LexicalHit,
     LexicalIndex,
@@ -20,9 +23,6 @@ from nomemory.server.lexical.protocol import (
     Posting,
     RankPosition,
 )
-from nomemory.server.lexical.query.grammar import Limits, parse
-from nomemory.server.lexical.query.tree import Query
-from nomemory.server.message import EVERYTHING, Filter, Message, Role
 
 LIMITS = Limits(chars=2000, terms=128, depth=16)
 LATEST = 1 << 62

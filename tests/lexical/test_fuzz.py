@@ -12,9 +12,9 @@ import pytest
 from lexical.engine import Engine
 from lexical.shelf import LIMITS, Shelf
 
-from nomemory.server.lexical.highlight import Extent, highlight
-from nomemory.server.lexical.query.grammar import parse
-from nomemory.server.lexical.query.tree import Query
+from nomemory.server.search.grammar.grammar import parse
+from nomemory.server.search.grammar.tree import Query
+from nomemory.server.search.lexical.highlight import Extent, highlight
 
 STRINGS, REMOTE_STRINGS = 5_000, 1_000
 """A string costs a database more."""

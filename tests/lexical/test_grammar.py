@@ -13,8 +13,8 @@ from lexical.engine import Engine
 from lexical.shelf import Shelf, query, shelved
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.lexical.query.grammar import Limits, parse
-from nomemory.server.lexical.query.tree import AllOf, AnyOf, Leaf, Node, Stream
+from nomemory.server.search.grammar.grammar import Limits, parse
+from nomemory.server.search.grammar.tree import AllOf, AnyOf, Leaf, Node, Stream
 from nomemory.text.analysis import tokenise
 from nomemory.text.normalisation import visible
 

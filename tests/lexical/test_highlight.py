@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lexical.shelf import query
 
-from nomemory.server.lexical.highlight import Extent, highlight, places, plain
+from nomemory.server.search.lexical.highlight import Extent, highlight, places, plain
 from nomemory.text.analysis import terms, tokenise
 
 EXTENT = Extent(chars=20_000, spans=200)

@@ -16,15 +16,15 @@ import tantivy
 from lexical.engine import HEAP_BYTES, OpenTantivyIndex, open_tantivy_index
 from lexical.shelf import LATEST, Shelf, message, query
 
-from nomemory.server.admission.read_threads import ReadThreads
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.lexical.protocol import FrozenRanking, IndexUnusableError, LexicalHit, LexicalSearch
-from nomemory.server.lexical.query.tree import Query
-from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
-from nomemory.server.lexical.tantivy.schema import DIRECTORY, discard_index, open_index
-from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.message import EVERYTHING
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.read_threads import ReadThreads
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.search.grammar.tree import Query
+from nomemory.server.search.lexical.protocol import FrozenRanking, IndexUnusableError, LexicalHit, LexicalSearch
+from nomemory.server.search.lexical.tantivy.reader import TantivyLexicalIndex
+from nomemory.server.search.lexical.tantivy.schema import DIRECTORY, discard_index, open_index
+from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from talk import ids, said
@@ -150,8 +150,8 @@ def test_a_reader_in_another_process_follows(tmp_path: Path) -> None:
     script = f"""
 import asyncio, sys
 from pathlib import Path
-from nomemory.server.admission.read_threads import ReadThreads
-from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
+from nomemory.server.runtime.read_threads import ReadThreads
+from nomemory.server.search.lexical.tantivy.reader import TantivyLexicalIndex
 reader = TantivyLexicalIndex(Path({str(tmp_path)!r}), ReadThreads(1))
 for _ in sys.stdin:
     asyncio.run(reader.refresh())

@@ -13,21 +13,21 @@ import tantivy
 from lexical.engine import HEAP_BYTES
 from lexical.shelf import message, query
 
-from nomemory.server.admission.read_threads import ReadThreads
-from nomemory.server.lexical.protocol import LexicalSearch
-from nomemory.server.lexical.tantivy import indexer
-from nomemory.server.lexical.tantivy.indexer import LexicalIndexer
-from nomemory.server.lexical.tantivy.indexer_calls import Follow
-from nomemory.server.lexical.tantivy.panics import EnginePanicError
-from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
-from nomemory.server.lexical.tantivy.schema import DIRECTORY, build_schema
-from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
-from nomemory.server.log.feed import Change
-from nomemory.server.log.protocol import OnConflict
-from nomemory.server.log.sqlite.feed import SqliteChangeFeed
-from nomemory.server.log.sqlite.reader import SqliteLogReader
-from nomemory.server.log.sqlite.writer import SqliteLogWriter
+from nomemory.server.indexing.lexical import indexer
+from nomemory.server.indexing.lexical.indexer import LexicalIndexer
+from nomemory.server.indexing.lexical.messages import Follow
 from nomemory.server.message import EVERYTHING, Message
+from nomemory.server.runtime.read_threads import ReadThreads
+from nomemory.server.search.lexical.protocol import LexicalSearch
+from nomemory.server.search.lexical.tantivy.panics import EnginePanicError
+from nomemory.server.search.lexical.tantivy.reader import TantivyLexicalIndex
+from nomemory.server.search.lexical.tantivy.schema import DIRECTORY, build_schema
+from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
+from nomemory.server.store.change_feed import Change
+from nomemory.server.store.protocol import OnConflict
+from nomemory.server.store.sqlite.feed import SqliteChangeFeed
+from nomemory.server.store.sqlite.reader import SqliteLogReader
+from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
 WAIT_S = 20
 

@@ -16,11 +16,11 @@ import pytest
 from lexical.engine import HEAP_BYTES
 from lexical.test_indexer import Following
 
-from nomemory.server.lexical.tantivy.indexer_calls import Follow
-from nomemory.server.lexical.tantivy.indexer_process import IndexerLostError, LexicalIndexerProcess
-from nomemory.server.lexical.tantivy.schema import DIRECTORY
-from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
-from nomemory.server.log.sqlite.feed import SqliteChangeFeed
+from nomemory.server.indexing.lexical.messages import Follow
+from nomemory.server.indexing.lexical.process import IndexerLostError, LexicalIndexerProcess
+from nomemory.server.search.lexical.tantivy.schema import DIRECTORY
+from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
+from nomemory.server.store.sqlite.feed import SqliteChangeFeed
 
 _WAIT_S = 30
 

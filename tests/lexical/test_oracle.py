@@ -15,12 +15,12 @@ from lexical.engine import Engine
 from lexical.oracle import FILTERS, at, expected, let_through, listed, random_messages
 from lexical.shelf import Shelf, message, query, shelved
 
-from nomemory.server.lexical import window
-from nomemory.server.lexical.postgres import reader as postgres_reader
-from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition
-from nomemory.server.lexical.tantivy import reader as tantivy_reader
-from nomemory.server.lexical.window import window_terms
 from nomemory.server.message import EVERYTHING, Filter
+from nomemory.server.search.lexical import window
+from nomemory.server.search.lexical.postgres import reader as postgres_reader
+from nomemory.server.search.lexical.protocol import LexicalHit, Posting, RankPosition
+from nomemory.server.search.lexical.tantivy import reader as tantivy_reader
+from nomemory.server.search.lexical.window import window_terms
 
 
 @pytest.fixture(scope="module")

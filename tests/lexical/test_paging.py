@@ -13,14 +13,14 @@ from lexical.engine import Engine
 from lexical.shelf import Shelf, message, query
 
 from nomemory.server import wire
-from nomemory.server.cursor import Cursors, Listing
-from nomemory.server.lexical import window
-from nomemory.server.lexical.postgres import reader as postgres_reader
-from nomemory.server.lexical.tantivy import reader as tantivy_reader
-from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import EVERYTHING, LoggedMessage, Message
-from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
-from nomemory.server.token_cipher import TokenCipher
+from nomemory.server.runtime.token_cipher import TokenCipher
+from nomemory.server.search.cursor import Cursors, Listing
+from nomemory.server.search.lexical import window
+from nomemory.server.search.lexical.postgres import reader as postgres_reader
+from nomemory.server.search.lexical.tantivy import reader as tantivy_reader
+from nomemory.server.search.lexical_listing import LexicalListing, RankedPage
+from nomemory.server.store.protocol import LogReader
 
 CONTENTS = ["火锅", "火锅 辣椒", "辣椒 cat？", "cat 火锅", "面条"]
 TEXTS = ["火锅 辣椒 cat", "火锅", "火锅 OR cat", "辣椒 NOT cat", "cat AND (火锅 OR 辣椒)"]

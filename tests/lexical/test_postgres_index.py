@@ -19,24 +19,24 @@ from lexical.postgres_index import engine_of
 from lexical.shelf import LATEST, Shelf, message, query
 from postgres import PrivatePostgres, statements_of
 
-from nomemory.server.cursor import Cursors, Listing
-from nomemory.server.lexical import window
-from nomemory.server.lexical.postgres import reader as postgres_reader
-from nomemory.server.lexical.postgres import search as postgres_search
-from nomemory.server.lexical.postgres import term_counts as postgres_counts
-from nomemory.server.lexical.postgres import token_columns as postgres_columns
-from nomemory.server.lexical.postgres.reader import PostgresLexicalIndex
-from nomemory.server.lexical.postgres.token_columns import token_columns
-from nomemory.server.lexical.protocol import RankPosition
-from nomemory.server.lexical.tantivy import reader as tantivy_reader
-from nomemory.server.log.postgres.connections import Database
-from nomemory.server.log.postgres.reader import PostgresLogReader
-from nomemory.server.log.postgres.schema import bring_forward
-from nomemory.server.log.postgres.writer import PostgresLogWriter
-from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import EVERYTHING, Filter, Role
-from nomemory.server.reads.lexical_listing import LexicalListing
-from nomemory.server.token_cipher import TokenCipher
+from nomemory.server.runtime.token_cipher import TokenCipher
+from nomemory.server.search.cursor import Cursors, Listing
+from nomemory.server.search.lexical import window
+from nomemory.server.search.lexical.postgres import reader as postgres_reader
+from nomemory.server.search.lexical.postgres import search as postgres_search
+from nomemory.server.search.lexical.postgres import term_counts as postgres_counts
+from nomemory.server.search.lexical.postgres import token_columns as postgres_columns
+from nomemory.server.search.lexical.postgres.reader import PostgresLexicalIndex
+from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.search.lexical.protocol import RankPosition
+from nomemory.server.search.lexical.tantivy import reader as tantivy_reader
+from nomemory.server.search.lexical_listing import LexicalListing
+from nomemory.server.store.postgres.connections import Database
+from nomemory.server.store.postgres.reader import PostgresLogReader
+from nomemory.server.store.postgres.schema import bring_forward
+from nomemory.server.store.postgres.writer import PostgresLogWriter
+from nomemory.server.store.protocol import OnConflict
 
 _COLLIDING = 3
 

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lexical.shelf import message
 
-from nomemory.server.lexical.message_class import message_class
-from nomemory.server.lexical.postgres.token_columns import (
+from nomemory.server.search.grammar.tree import Leaf, SpeakerBoost, Stream
+from nomemory.server.search.lexical.message_class import message_class
+from nomemory.server.search.lexical.postgres.token_columns import (
     TermPredicate,
     TokenColumns,
     boost_predicates,
@@ -16,7 +17,6 @@ from nomemory.server.lexical.postgres.token_columns import (
     leaf_predicate,
     token_columns,
 )
-from nomemory.server.lexical.query.tree import Leaf, SpeakerBoost, Stream
 from nomemory.text.analysis import streams
 from nomemory.text.names import name_terms, naming_terms
 

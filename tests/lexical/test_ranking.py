@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from lexical.engine import Engine
 from lexical.shelf import Shelf, message, query, shelved
 
-from nomemory.server.lexical.message_class import is_question
-from nomemory.server.lexical.query.tree import Leaf
 from nomemory.server.message import Role
+from nomemory.server.search.grammar.tree import Leaf
+from nomemory.server.search.lexical.message_class import is_question
 from nomemory.text.names import name_terms, naming_terms
 
 LONG = " ".join(f"word{place}" for place in range(30))

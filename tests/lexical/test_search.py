@@ -9,8 +9,8 @@ import pytest
 from lexical.engine import Engine
 from lexical.shelf import LATEST, Shelf, message, query, shelved
 
-from nomemory.server.lexical.protocol import FrozenRanking
 from nomemory.server.message import EVERYTHING, Filter, Role
+from nomemory.server.search.lexical.protocol import FrozenRanking
 
 TEXTS = [
     "我不吃辣",

@@ -9,9 +9,9 @@ import pytest
 from lexical.engine import open_tantivy_index
 from lexical.shelf import Shelf, message, shelved
 
-from nomemory.server.lexical.message_class import CLASSES, class_weight, message_class
-from nomemory.server.lexical.tantivy import postings as tantivy_postings
 from nomemory.server.message import EVERYTHING, Filter
+from nomemory.server.search.lexical.message_class import CLASSES, class_weight, message_class
+from nomemory.server.search.lexical.tantivy import postings as tantivy_postings
 
 TERMS = [f"w{n:02}" for n in range(1, 61)]
 MESSAGES = 60

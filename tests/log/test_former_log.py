@@ -11,9 +11,9 @@ from log.engine import open_sqlite_log
 from log.former_log import FORMER, LOG_ID, make_former_log
 from log.test_message_log import said
 
-from nomemory.server.log.expiry import Lifetimes
-from nomemory.server.log.protocol import LogUnusableError, LogVersionError, Outcome
-from nomemory.server.log.sqlite.writer import SqliteLogWriter
+from nomemory.server.store.protocol import LogUnusableError, LogVersionError, Outcome
+from nomemory.server.store.retention import Lifetimes
+from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
 STORED = [
     said("one", message_id="a", ts_us=1)._replace(embedding=b"\0\0\x80?"),

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from log.engine import Engine, Log, decoded
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.position import FeedPosition
-from nomemory.server.log.protocol import LogCounts, OnConflict, Outcome, Position
 from nomemory.server.message import Filter, Message, Role
+from nomemory.server.store.position import FeedPosition
+from nomemory.server.store.protocol import LogCounts, OnConflict, Outcome, Position
 
 LONG_AGO, LATER = 10, 10**16
 """Moments from which on messages are gone; the second is far in the future."""

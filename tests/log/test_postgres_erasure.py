@@ -8,12 +8,12 @@ import pytest
 from log.engine import PostgresEngine
 from postgres import PrivatePostgres
 
-from nomemory.server.log.position import BUCKETS, Checkpoint, FeedPosition, bucket_of
-from nomemory.server.log.postgres.connections import Database
-from nomemory.server.log.postgres.erasure import PostgresLogErasure, follower_name, join_followers
-from nomemory.server.log.postgres.schema import bring_forward
-from nomemory.server.log.protocol import LogUnusableError, Removals
 from nomemory.server.message import Message, Role
+from nomemory.server.store.position import BUCKETS, Checkpoint, FeedPosition, bucket_of
+from nomemory.server.store.postgres.connections import Database
+from nomemory.server.store.postgres.erasure import PostgresLogErasure, follower_name, join_followers
+from nomemory.server.store.postgres.schema import bring_forward
+from nomemory.server.store.protocol import LogUnusableError, Removals
 
 
 async def test_a_removal_is_forgotten_when_every_server_has_wiped_it_out(

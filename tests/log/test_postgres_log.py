@@ -12,16 +12,16 @@ from postgres import PrivatePostgres, execute, fresh_schema, private_postgres, s
 
 from nomemory.server import wire
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.lexical.postgres.token_columns import token_columns
-from nomemory.server.log.commit import CommitPlan
-from nomemory.server.log.postgres.connections import Database, faults
-from nomemory.server.log.postgres.reader import PostgresLogReader
-from nomemory.server.log.postgres.schema import bring_forward
-from nomemory.server.log.postgres.transaction import PostgresTransaction
-from nomemory.server.log.postgres.writer import PostgresLogWriter
-from nomemory.server.log.protocol import OnConflict, Outcome, Position
-from nomemory.server.log.writing import AnyPlannedJob
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
+from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.store.commit import CommitPlan
+from nomemory.server.store.postgres.connections import Database, faults
+from nomemory.server.store.postgres.reader import PostgresLogReader
+from nomemory.server.store.postgres.schema import bring_forward
+from nomemory.server.store.postgres.transaction import PostgresTransaction
+from nomemory.server.store.postgres.writer import PostgresLogWriter
+from nomemory.server.store.protocol import OnConflict, Outcome, Position
+from nomemory.server.store.write_queue import AnyPlannedJob
 
 
 def said(message_id: str, ts_us: int = 0) -> Message:

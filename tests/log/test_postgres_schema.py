@@ -10,16 +10,16 @@ import pytest
 from postgres import PrivatePostgres, execute
 
 from nomemory.server import wire
-from nomemory.server.lexical.postgres.token_columns import token_columns
-from nomemory.server.log.damage import checksum
-from nomemory.server.log.position import BUCKETS, bucket_of
-from nomemory.server.log.postgres.connections import Database
-from nomemory.server.log.postgres.feed import PostgresChangeFeed
-from nomemory.server.log.postgres.reader import PostgresLogReader
-from nomemory.server.log.postgres.schema import MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE, bring_forward
-from nomemory.server.log.postgres.writer import PostgresLogWriter
-from nomemory.server.log.protocol import LogUnusableError, LogVersionError, OnConflict
 from nomemory.server.message import Message, Role, id_of
+from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.store.checksums import checksum
+from nomemory.server.store.position import BUCKETS, bucket_of
+from nomemory.server.store.postgres.connections import Database
+from nomemory.server.store.postgres.feed import PostgresChangeFeed
+from nomemory.server.store.postgres.reader import PostgresLogReader
+from nomemory.server.store.postgres.schema import MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE, bring_forward
+from nomemory.server.store.postgres.writer import PostgresLogWriter
+from nomemory.server.store.protocol import LogUnusableError, LogVersionError, OnConflict
 
 
 async def _versions(url: str) -> list[int]:

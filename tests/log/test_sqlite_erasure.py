@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.server.log.protocol import OnConflict
-from nomemory.server.log.sqlite.erasure import SqliteLogErasure
-from nomemory.server.log.sqlite.reader import SqliteLogReader
-from nomemory.server.log.sqlite.schema import open_for_reading
-from nomemory.server.log.sqlite.writer import SqliteLogWriter
 from nomemory.server.message import Message, Role
+from nomemory.server.store.protocol import OnConflict
+from nomemory.server.store.sqlite.erasure import SqliteLogErasure
+from nomemory.server.store.sqlite.reader import SqliteLogReader
+from nomemory.server.store.sqlite.schema import open_for_reading
+from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
 PIECES, WHOLE = 0, 10**9
 

@@ -13,12 +13,12 @@ from log.engine import Log, open_sqlite_log
 from log.test_message_log import said
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.position import FeedPosition
-from nomemory.server.log.protocol import OnConflict, Outcome, Position
-from nomemory.server.log.sqlite.reader import SqliteLogReader
-from nomemory.server.log.sqlite.schema import open_for_writing
-from nomemory.server.log.sqlite.writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Filter, Message, Role, stored_mark
+from nomemory.server.store.position import FeedPosition
+from nomemory.server.store.protocol import OnConflict, Outcome, Position
+from nomemory.server.store.sqlite.reader import SqliteLogReader
+from nomemory.server.store.sqlite.schema import open_for_writing
+from nomemory.server.store.sqlite.writer import SqliteLogWriter
 from nomemory.server.wire import decode
 
 

@@ -14,10 +14,10 @@ from log.engine import Engine, Log
 from log.test_message_log import said
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.protocol import LogUnusableError, OnConflict, Outcome, Written
-from nomemory.server.log.sqlite.writer import SqliteLogWriter
-from nomemory.server.log.writing import WriteQueue
 from nomemory.server.message import IdNumbers, Message, Role, id_of
+from nomemory.server.store.protocol import LogUnusableError, OnConflict, Outcome, Written
+from nomemory.server.store.sqlite.writer import SqliteLogWriter
+from nomemory.server.store.write_queue import WriteQueue
 
 
 def is_refused(queue: WriteQueue[str], job: str, size: int) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nomemory.server.metrics.index_lag import IndexLag
-from nomemory.server.metrics.process_registry import ProcessRegistry
-from nomemory.server.metrics.samples import Distribution
+from nomemory.server.runtime.metrics.index_lag import IndexLag
+from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
+from nomemory.server.runtime.metrics.samples import Distribution
 
 
 def test_a_value_falls_into_the_bucket_whose_bound_it_does_not_exceed() -> None:

@@ -14,9 +14,9 @@ from metrics.scraping import scraped
 from pydantic import ValidationError
 from web.served import settings_of
 
-from nomemory.server.composition.endpoints import listen_addresses
-from nomemory.server.listen_address import ListenAddressError
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.listen_address import ListenAddressError
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.endpoints import listen_addresses
 from served import Server, started
 
 TOKEN = "a-token-for-scrapes-alone"  # noqa: S105 - it guards nothing

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
-from nomemory.server.listen_address import parse_listen_address
-from nomemory.server.metrics.catalog import BY_NAME, CATALOG, Family, Kind
-from nomemory.server.metrics.samples import Samples
-from nomemory.server.metrics.text import text_of
+from nomemory.server.runtime.listen_address import parse_listen_address
+from nomemory.server.runtime.metrics.catalog import BY_NAME, CATALOG, Family, Kind
+from nomemory.server.runtime.metrics.samples import Samples
+from nomemory.server.runtime.metrics.text import text_of
 
 ROOT = Path(__file__).parent.parent.parent
 DASHBOARD = ROOT / "deploy" / "grafana" / "nomemory.json"

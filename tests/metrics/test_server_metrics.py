@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from metrics.scraping import read, scraped
 
-from nomemory.server.composition.server_metrics import ServerMetrics
 from nomemory.server.embedding.protocol import unavailable
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.wrappers import CachedEmbedder, MeteredEmbedder
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.metrics import catalog
-from nomemory.server.metrics.meters import Meters
-from nomemory.server.settings import Settings
-from nomemory.server.standing_faults import QDRANT, UNREACHABLE, StandingFaults
+from nomemory.server.runtime.active_faults import QDRANT, UNREACHABLE, StandingFaults
+from nomemory.server.runtime.metrics import catalog
+from nomemory.server.runtime.metrics.meters import Meters
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.server_metrics import ServerMetrics
 from nomemory.v1 import ingest_service_pb2 as pb
 from served import Server
 

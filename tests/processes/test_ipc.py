@@ -10,7 +10,7 @@ import pytest
 from processes.workers import BEGIN, spawned, worker
 from server.fleet import is_running, until
 
-from nomemory.server.processes.ipc_connection import CallFailedError, PipeClosedError, PipeConnection
+from nomemory.server.runtime.processes.ipc_connection import CallFailedError, PipeClosedError, PipeConnection
 
 ECHO = f"""{BEGIN}
 while True:
@@ -97,7 +97,9 @@ async def test_a_worker_that_cannot_start_says_why() -> None:
 
 @pytest.mark.parametrize("work", ["pipe.receive(wait=True)", "time.sleep(1000)"], ids=["waiting", "hanging"])
 def test_a_worker_ends_when_the_server_is_killed(work: str) -> None:
-    program = f"from nomemory.server.processes import ipc_worker\nipc_worker._ORPHAN_GRACE_S = 0.5\n{BEGIN}\n{work}"
+    program = (
+        f"from nomemory.server.runtime.processes import ipc_worker\nipc_worker._ORPHAN_GRACE_S = 0.5\n{BEGIN}\n{work}"
+    )
     with subprocess.Popen([sys.executable, "-c", SERVER, program], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout
         worker_id = int(server.stdout.readline())

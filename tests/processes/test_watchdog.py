@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import pytest
 from processes.workers import BEGIN, worker
 
-from nomemory.server.processes.ipc_connection import PipeConnection
-from nomemory.server.processes.watchdog import Watchdog, WatchPolicy
-from nomemory.server.settings.serving import ProcessSettings
-from nomemory.server.standing_faults import MEMORY_EXCEEDED, NOT_ANSWERING
+from nomemory.server.runtime.active_faults import MEMORY_EXCEEDED, NOT_ANSWERING
+from nomemory.server.runtime.processes.ipc_connection import PipeConnection
+from nomemory.server.runtime.processes.watchdog import Watchdog, WatchPolicy
+from nomemory.server.runtime.settings.serving import ProcessSettings
 
 IDLE = BEGIN + "time.sleep(100)"
 BUSY = BEGIN + "end = time.monotonic() + 3\nwhile time.monotonic() < end: pass\npipe.receive(wait=True)"

@@ -12,8 +12,8 @@ import pytest
     ("module", "useless"),
     [
         ("nomemory.cli.startup", {"rich", "pygments", "uvicorn", "starlette", "nomemory.server.api.http"}),
-        ("nomemory.server.lexical.tantivy.indexer_worker", {"rich", "pygments", "numpy", "grpc", "pydantic"}),
-        ("nomemory.server.vector.edge.worker", {"rich", "pygments", "numpy", "grpc", "pydantic", "structlog"}),
+        ("nomemory.server.indexing.lexical.worker", {"rich", "pygments", "numpy", "grpc", "pydantic"}),
+        ("nomemory.server.search.semantic.edge.worker", {"rich", "pygments", "numpy", "grpc", "pydantic", "structlog"}),
     ],
 )
 def test_a_process_loads_nothing_useless(module: str, useless: set[str]) -> None:

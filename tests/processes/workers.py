@@ -9,11 +9,11 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from nomemory.server.processes.ipc_connection import OnNotification, PipeConnection, ignore
+from nomemory.server.runtime.processes.ipc_connection import OnNotification, PipeConnection, ignore
 
 BEGIN = """
 import sys, time
-from nomemory.server.processes.ipc_worker import WorkerPipe
+from nomemory.server.runtime.processes.ipc_worker import WorkerPipe
 pipe = WorkerPipe(int(sys.argv[1]))
 pipe.ready()
 """

@@ -13,7 +13,7 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from proofs.conformance.golden_server import golden_server

@@ -12,7 +12,7 @@ import grpc
 import pytest
 from postgres import NOT_INSTALLED, programs
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from proofs.torture.ledger import Ledger, Version
 from proofs.torture.main import main

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from nomemory import recall
 from nomemory.client import Client
 from nomemory.recall import RecallError
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from talk import said
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from server.lifecycle import count, write
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from talk import said
 

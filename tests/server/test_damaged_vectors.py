@@ -15,15 +15,15 @@ import grpc
 import numpy as np
 import pytest
 
-from nomemory.server.composition.vector_check import check_vector_index
 from nomemory.server.embedding.factory import choose_embedder
+from nomemory.server.indexing.vector import maintenance
+from nomemory.server.indexing.vector.reconcile import ReconcileReport
 from nomemory.server.message import Role
-from nomemory.server.settings import Settings
-from nomemory.server.vector import factory
-from nomemory.server.vector.factory import choose_vector_index
-from nomemory.server.vector.indexing import maintenance
-from nomemory.server.vector.indexing.reconcile import ReconcileReport
-from nomemory.server.vector.protocol import VectorIndex, VectorPoint
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.vector_check import check_vector_index
+from nomemory.server.search.semantic import factory
+from nomemory.server.search.semantic.factory import choose_vector_index
+from nomemory.server.search.semantic.protocol import VectorIndex, VectorPoint
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from served import started

@@ -12,8 +12,8 @@ import grpc
 import pytest
 from server.fleet import until
 
-from nomemory.server.lexical.tantivy.schema import DIRECTORY
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.search.lexical.tantivy.schema import DIRECTORY
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from talk import ids, refusal, said

@@ -11,9 +11,9 @@ import grpc
 import pytest
 from server.fleet import command, environment
 
-from nomemory.server.data_directory import DataDirectory, DataDirectoryUnusableError
-from nomemory.server.private_files import readable_by_others
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.data_directory import DataDirectory, DataDirectoryUnusableError
+from nomemory.server.runtime.secure_files import readable_by_others
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from talk import address_in, said

@@ -16,7 +16,7 @@ import pytest
 from server.test_durability import Process
 from written import written
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q

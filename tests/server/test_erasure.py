@@ -11,7 +11,7 @@ import grpc
 import pytest
 from server.test_expiry import count, found_by_every_read, tea, write
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from nomemory.server.log.position import FeedPosition
-from nomemory.server.log.protocol import Removals
-from nomemory.server.maintenance.erasure import Erasure, Indexes
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.store.erasure import Erasure, Indexes
+from nomemory.server.store.position import FeedPosition
+from nomemory.server.store.protocol import Removals
 
 
 class NothingLeftError(Exception):

@@ -8,13 +8,13 @@ import pytest
 from server.fleet import until
 from server.test_erased_bytes import assert_complete, plant, remains, texts_and_vectors, traces, wait_until_gone
 
-from nomemory.server.data_directory import DataDirectory
+from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.v1 import ingest_service_pb2 as i
 
 if TYPE_CHECKING:
     from server.test_erased_bytes import Start
 
-    from nomemory.server.settings import Settings
+    from nomemory.server.runtime.settings import Settings
     from served import Server
 
 MESSAGES = 20

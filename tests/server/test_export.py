@@ -20,7 +20,7 @@ from server.lifecycle import (
 )
 from server.test_filtered_reads import Said, as_filter, conversations, matching, stored, wanted
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q

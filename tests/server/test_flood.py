@@ -14,10 +14,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from server.fleet import connected, until
 
 from nomemory.client.sync import Client
+from nomemory.server.api.services.recall_stubs import InProcessQuery
 from nomemory.server.embedding.local_model import local_is_available
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.rpc.recall_stubs import InProcessQuery
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from postgres import PrivatePostgres, fresh_schema
 
-from nomemory.server.settings import Settings
-from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.search.semantic.qdrant.reachability import ForeignCollectionError
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from proofs.qdrant_stand_in import qdrant_stand_in

@@ -18,14 +18,14 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.api.grpc.adapter import RpcHandler
 from nomemory.server.api.grpc.interceptor import Continuation
 from nomemory.server.api.host_interceptors import HostInterceptors
+from nomemory.server.api.identity.access import Access, RequiredScopes
+from nomemory.server.api.identity.caller import Caller, Metadata, Scope
 from nomemory.server.api.service import ServedMethod
-from nomemory.server.cannot_start import CannotStartError
-from nomemory.server.composition.serving import serving
 from nomemory.server.faults import Fault, Reason, overloaded
-from nomemory.server.identity.access import Access, RequiredScopes
-from nomemory.server.identity.caller import Caller, Metadata, Scope
-from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.listen_address import Addresses, ListenAddress
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.wiring.serving import serving
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub

@@ -14,8 +14,8 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from nomemory.server.rpc.decode_ingest import Batch, decode_import, decode_write
-from nomemory.server.settings import Settings
+from nomemory.server.api.validation.ingest_requests import Batch, decode_import, decode_write
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from talk import ids, refusal, said

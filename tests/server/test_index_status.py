@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from nomemory.server.lexical.tantivy.schema import DIRECTORY
-from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.search.lexical.tantivy.schema import DIRECTORY
+from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from talk import ids, refusal, said

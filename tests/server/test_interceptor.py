@@ -17,14 +17,14 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from nomemory.server.api.call import CallContext
+from nomemory.server.api.identity.access import Access, RequiredScopes
+from nomemory.server.api.identity.authenticator import LocalAuthenticator
+from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.service import ServedMethod, ServerStreamHandler, UnaryHandler
-from nomemory.server.composition.serving import serving
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.access import Access, RequiredScopes
-from nomemory.server.identity.authenticator import LocalAuthenticator
-from nomemory.server.identity.caller import Scope
-from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.listen_address import Addresses, ListenAddress
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.serving import serving
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub

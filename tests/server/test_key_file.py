@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.server.server_key import KeyFileError, load_key
-from nomemory.server.token_cipher import KEY_BYTES
+from nomemory.server.runtime.token_cipher import KEY_BYTES
+from nomemory.server.runtime.token_keys import KeyFileError, load_key
 
 
 def test_a_key_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:

@@ -17,14 +17,14 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.api.grpc import server as grpc_server
 from nomemory.server.api.grpc.server import GrpcServer
 from nomemory.server.api.health import ServerHealth
+from nomemory.server.api.identity.access import Access, RequiredScopes
+from nomemory.server.api.identity.authenticator import LocalAuthenticator
+from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.limits import Limits
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.api.service import ServedMethod, Service
-from nomemory.server.identity.access import Access, RequiredScopes
-from nomemory.server.identity.authenticator import LocalAuthenticator
-from nomemory.server.identity.caller import Scope
-from nomemory.server.listen_address import ListenAddress
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.listen_address import ListenAddress
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub

@@ -6,9 +6,9 @@ import asyncio
 from contextlib import suppress
 from typing import cast
 
-from nomemory.server.composition.log_health import check_log
-from nomemory.server.log.protocol import LogReader
-from nomemory.server.standing_faults import MESSAGE_LOG, StandingFaults
+from nomemory.server.runtime.active_faults import MESSAGE_LOG, StandingFaults
+from nomemory.server.runtime.wiring.log_health import check_log
+from nomemory.server.store.protocol import LogReader
 
 
 class HaltedLog:

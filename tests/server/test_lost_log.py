@@ -13,10 +13,10 @@ import grpc
 import pytest
 from server.fleet import until
 
-from nomemory.server.composition.log_store import SqliteStore
-from nomemory.server.data_directory import DataDirectory
-from nomemory.server.maintenance.loss import LogLostError, accept_loss
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.log_store import SqliteStore
+from nomemory.server.store.consistency import LogLostError, accept_loss
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from served import started

@@ -15,7 +15,7 @@ import pytest
 from server.fleet import Fleet, fleet, until
 from server.models import DIMENSION, Models, models
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import server_service_pb2 as s

@@ -11,13 +11,13 @@ import tantivy
 from server.test_interceptor import Misbehaving
 
 from nomemory.server.api.call import CallContext
-from nomemory.server.composition.serving import serving
-from nomemory.server.identity.access import Access
-from nomemory.server.identity.authenticator import LocalAuthenticator
-from nomemory.server.lexical.tantivy.schema import build_schema
-from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.processes.supervisor import Supervisor
-from nomemory.server.settings import Settings
+from nomemory.server.api.identity.access import Access
+from nomemory.server.api.identity.authenticator import LocalAuthenticator
+from nomemory.server.runtime.listen_address import Addresses, ListenAddress
+from nomemory.server.runtime.processes.supervisor import Supervisor
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.serving import serving
+from nomemory.server.search.lexical.tantivy.schema import build_schema
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from talk import refusal
@@ -88,7 +88,7 @@ async def test_a_cancelled_job_is_not_started_again() -> None:
 
 
 async def test_stopping_does_not_wait_until_a_failed_job_would_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nomemory.server.processes.supervisor._FIRST_RESTART_DELAY_S", 3600.0)
+    monkeypatch.setattr("nomemory.server.runtime.processes.supervisor._FIRST_RESTART_DELAY_S", 3600.0)
     supervisor, failed = Supervisor(), asyncio.Event()
 
     async def job() -> None:

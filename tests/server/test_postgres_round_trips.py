@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from postgres import statements_of
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from talk import said

@@ -8,7 +8,7 @@ import grpc
 import pytest
 from postgres import PrivatePostgres, execute, fresh_schema
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from served import Server, started

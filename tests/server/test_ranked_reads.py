@@ -9,26 +9,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nomemory.server.admission.read_threads import ReadThreads
-from nomemory.server.cursor import Cursors, Listing
 from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.lexical.query.grammar import Limits, parse
-from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
-from nomemory.server.lexical.tantivy.schema import discard_index
-from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
-from nomemory.server.log.protocol import OnConflict
-from nomemory.server.log.sqlite.reader import SqliteLogReader
-from nomemory.server.log.sqlite.writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
-from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
-from nomemory.server.reads.nearest_messages import NearestMessages, NearestQuery
-from nomemory.server.reads.speakers import Speakers
-from nomemory.server.token_cipher import TokenCipher
-from nomemory.server.vector.edge.index import EdgeIndex
-from nomemory.server.vector.protocol import VectorHit, VectorPoint
-from nomemory.server.vector.vector_space import VectorSpace
+from nomemory.server.runtime.read_threads import ReadThreads
+from nomemory.server.runtime.token_cipher import TokenCipher
+from nomemory.server.search.cursor import Cursors, Listing
+from nomemory.server.search.grammar.grammar import Limits, parse
+from nomemory.server.search.lexical.tantivy.reader import TantivyLexicalIndex
+from nomemory.server.search.lexical.tantivy.schema import discard_index
+from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
+from nomemory.server.search.lexical_listing import LexicalListing, RankedPage
+from nomemory.server.search.nearest_messages import NearestMessages, NearestQuery
+from nomemory.server.search.semantic.edge.index import EdgeIndex
+from nomemory.server.search.semantic.protocol import VectorHit, VectorPoint
+from nomemory.server.search.semantic.vector_space import VectorSpace
+from nomemory.server.search.speakers import Speakers
+from nomemory.server.store.protocol import OnConflict
+from nomemory.server.store.sqlite.reader import SqliteLogReader
+from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
 HEAP_BYTES = 15_000_000
 BUDGET = 3_000_000

@@ -13,7 +13,7 @@ import pytest
 
 from nomemory.client import Client
 from nomemory.client.errors import NoMemoryError
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r

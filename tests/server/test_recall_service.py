@@ -14,8 +14,8 @@ import pytest
 from pydantic import SecretStr
 
 from nomemory.client import Client
-from nomemory.server.composition.recall_planner import RecallSettingsError
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.recall_planner import RecallSettingsError
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
 from served import started

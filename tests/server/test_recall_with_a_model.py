@@ -13,7 +13,7 @@ import pytest
 from recall.llm.chat_script import Answer, Body, ChatScript, Reply, answers, raw, running_script, says, status
 
 from nomemory.client import Client
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import recall_service_pb2 as pb
 from served import started
 from talk import said

@@ -14,8 +14,8 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 
 from nomemory.server.api.grpc.restarting_server import RestartingServer
-from nomemory.server.identity.credentials import IdentitySettingsError
-from nomemory.server.listen_address import ListenAddress, ListenAddressError
+from nomemory.server.api.identity.credentials import IdentitySettingsError
+from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressError
 
 WAIT_S = 20
 Listened = tuple[grpc.aio.Server, ListenAddress]

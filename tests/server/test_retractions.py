@@ -13,7 +13,7 @@ import grpc
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q

@@ -19,7 +19,7 @@ from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.server import __version__
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import server_service_pb2 as s
 from nomemory.v1.server_service_pb2_grpc import ServerServiceStub
 from talk import refusal, said

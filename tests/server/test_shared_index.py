@@ -14,8 +14,8 @@ import pytest
 from postgres import PrivatePostgres, fresh_schema
 from server.fleet import fleet, until
 
-from nomemory.server.settings import Settings
-from nomemory.server.vector.indexing import indexer
+from nomemory.server.indexing.vector import indexer
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub

@@ -26,8 +26,8 @@ FORGED = b'{"event": "rpc", "caller": "admin"}'
 
 DYING = """
 import logging, os, sys, threading, warnings
-from nomemory.server.logs import configure_logs
-from nomemory.server.standard_error import only_the_log
+from nomemory.server.runtime.logs import configure_logs
+from nomemory.server.runtime.stderr import only_the_log
 with only_the_log(sys.argv[1]):
     configure_logs("info")
     os.write(2, b'a library\\n{"event": "rpc", "caller": "admin"}\\n')

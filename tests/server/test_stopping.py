@@ -9,9 +9,9 @@ import subprocess
 
 import pytest
 
-from nomemory.server.app import running
-from nomemory.server.processes.spawn import Launch
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.app import running
+from nomemory.server.runtime.processes.spawn import Launch
+from nomemory.server.runtime.settings import Settings
 
 
 async def test_a_lexical_indexer_that_takes_its_time_does_not_hold_up_the_event_loop(

@@ -13,8 +13,8 @@ from log.former_log import FORMER
 from server.fleet import until
 from server.test_expiry import found_by_every_read, tea, write
 
-from nomemory.server.data_directory import DataDirectory
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 
 if TYPE_CHECKING:

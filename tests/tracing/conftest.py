@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from server.fleet import Fleet, fleet
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 
 if TYPE_CHECKING:
     from tracing.collector import Collector

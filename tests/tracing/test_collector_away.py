@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tracing.collector import Collector
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import query_service_pb2 as q
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from recall.llm.chat_script import ChatScript, answers, running_script
 from tracing.calls import CALLER, fresh_trace, of_trace
 from tracing.collector import Collector, Seen
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r

@@ -10,7 +10,7 @@ from server.models import DIMENSION, models
 from tracing.calls import fresh_trace, of_trace
 from tracing.collector import Collector
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import query_service_pb2 as q
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from nomemory.server import cannot_start
-from nomemory.server.settings import Settings
-from nomemory.server.tracing.provider import TracingSettingsError, start_tracing
+from nomemory.server.runtime import startup_errors as cannot_start
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.tracing.provider import TracingSettingsError, start_tracing
 
 LOCAL, FAR = "http://127.0.0.1:4317", "http://collector.example:4317"
 REFUSED: Mapping[str, tuple[dict[str, object], str]] = {

@@ -18,10 +18,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from nomemory.server.log.feed import Touched
-from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
-from nomemory.server.vector.indexing.backlog import Backlog, BacklogCounts, BacklogReader, Pending
-from nomemory.server.vector.indexing.backlog_migration import split_backlogs_into_buckets
+from nomemory.server.indexing.vector.backlog import Backlog, BacklogCounts, BacklogReader, Pending
+from nomemory.server.indexing.vector.backlog_migration import split_backlogs_into_buckets
+from nomemory.server.store.change_feed import Touched
+from nomemory.server.store.position import BUCKETS, FeedPosition, bucket_of
 
 USERS = ["ann", "bob"]
 MESSAGES = ["m1", "m2", "m3"]

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from nomemory.server.embedding.factory import NoEmbedder
-from nomemory.server.settings import Settings
-from nomemory.server.vector.collection import collection_name, collection_of
-from nomemory.server.vector.edge.index import EdgeIndex
-from nomemory.server.vector.factory import choose_vector_index
-from nomemory.server.vector.qdrant.index import QdrantIndex, connect
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.search.semantic.collection import collection_name, collection_of
+from nomemory.server.search.semantic.edge.index import EdgeIndex
+from nomemory.server.search.semantic.factory import choose_vector_index
+from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
 
 
 def test_a_plain_model_name_is_kept() -> None:

@@ -19,12 +19,12 @@ from written import written
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault
 from nomemory.server.message import EVERYTHING, Role
-from nomemory.server.vector.edge import index as edge_index
-from nomemory.server.vector.edge.index import EdgeIndex
-from nomemory.server.vector.edge.messages import NearestQuery
-from nomemory.server.vector.edge.shard import NotCompactingError, Shard
-from nomemory.server.vector.edge.shard_directory import ShardDirectory
-from nomemory.server.vector.protocol import NoRoomError, VectorPoint
+from nomemory.server.search.semantic.edge import index as edge_index
+from nomemory.server.search.semantic.edge.index import EdgeIndex
+from nomemory.server.search.semantic.edge.messages import NearestQuery
+from nomemory.server.search.semantic.edge.shard import NotCompactingError, Shard
+from nomemory.server.search.semantic.edge.shard_directory import ShardDirectory
+from nomemory.server.search.semantic.protocol import NoRoomError, VectorPoint
 
 DIMENSION = 8
 USERS = [f"u{number}" for number in range(12)]

@@ -21,14 +21,14 @@ import uvloop
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Role
-from nomemory.server.processes.ipc_protocol import Call as WorkerCall
-from nomemory.server.processes.worker_errors import WorkerUnavailableError
-from nomemory.server.vector.edge import engine
-from nomemory.server.vector.edge.index import EdgeIndex
-from nomemory.server.vector.edge.messages import NearestQuery, ShardCall
-from nomemory.server.vector.edge.worker import EdgeWorker
-from nomemory.server.vector.points import METADATA
-from nomemory.server.vector.protocol import VectorPoint
+from nomemory.server.runtime.processes.ipc_protocol import Call as WorkerCall
+from nomemory.server.runtime.processes.worker_errors import WorkerUnavailableError
+from nomemory.server.search.semantic.edge import engine
+from nomemory.server.search.semantic.edge.index import EdgeIndex
+from nomemory.server.search.semantic.edge.messages import NearestQuery, ShardCall
+from nomemory.server.search.semantic.edge.worker import EdgeWorker
+from nomemory.server.search.semantic.points import METADATA
+from nomemory.server.search.semantic.protocol import VectorPoint
 
 DIMENSION = 8
 T = TypeVar("T")
@@ -198,7 +198,7 @@ def names(directory: Path) -> list[str]:
 def test_the_worker_does_not_outlive_its_parent(tmp_path: Path) -> None:
     program = f"""
 import asyncio, os, pathlib, signal
-from nomemory.server.vector.edge.index import EdgeIndex
+from nomemory.server.search.semantic.edge.index import EdgeIndex
 async def main():
     index = EdgeIndex(pathlib.Path({str(tmp_path / "edge")!r}), {DIMENSION}, 20)
     await index.count()

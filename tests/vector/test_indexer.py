@@ -19,18 +19,18 @@ from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.embedding.local import LocalEmbedder, cache_directory, documents_at_once
 from nomemory.server.embedding.local_model import local_is_available, package_model
 from nomemory.server.embedding.protocol import RATE_LIMITED, Embedder, unavailable
-from nomemory.server.log.protocol import OnConflict
-from nomemory.server.log.sqlite.feed import SqliteChangeFeed
-from nomemory.server.log.sqlite.reader import SqliteLogReader
-from nomemory.server.log.sqlite.writer import SqliteLogWriter
+from nomemory.server.indexing.vector import backlog_feed, desired_points
+from nomemory.server.indexing.vector.indexer import VectorIndexer
 from nomemory.server.message import EVERYTHING, Filter, Message
-from nomemory.server.settings import Settings
-from nomemory.server.standing_faults import INDEX_DAMAGED, StandingFaults
-from nomemory.server.vector.collection import collection_of
-from nomemory.server.vector.edge.index import EdgeIndex
-from nomemory.server.vector.indexing import backlog_feed, desired_points
-from nomemory.server.vector.indexing.indexer import VectorIndexer
-from nomemory.server.vector.protocol import VectorIndex
+from nomemory.server.runtime.active_faults import INDEX_DAMAGED, StandingFaults
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.search.semantic.collection import collection_of
+from nomemory.server.search.semantic.edge.index import EdgeIndex
+from nomemory.server.search.semantic.protocol import VectorIndex
+from nomemory.server.store.protocol import OnConflict
+from nomemory.server.store.sqlite.feed import SqliteChangeFeed
+from nomemory.server.store.sqlite.reader import SqliteLogReader
+from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
 
 class World:

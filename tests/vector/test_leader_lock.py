@@ -9,12 +9,12 @@ import pytest
 from postgres import PrivatePostgres, count, fresh_schema
 
 from nomemory.server.faults import Fault
-from nomemory.server.log.position import FeedPosition, bucket_of
-from nomemory.server.log.postgres.connections import Database
-from nomemory.server.log.postgres.schema import bring_forward
-from nomemory.server.vector.index_progress import DeadLetter, IndexProgress, UserCheckpoint
-from nomemory.server.vector.shared.leader_lock import PostgresLeaderLock
-from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
+from nomemory.server.indexing.vector.leader_lock import PostgresLeaderLock
+from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
+from nomemory.server.search.semantic.index_progress import DeadLetter, IndexProgress, UserCheckpoint
+from nomemory.server.store.position import FeedPosition, bucket_of
+from nomemory.server.store.postgres.connections import Database
+from nomemory.server.store.postgres.schema import bring_forward
 
 COLLECTION = "vectors-8"
 ANN = bucket_of("ann")

@@ -10,15 +10,15 @@ from typing import Any, cast
 
 from vector.scripted import DIMENSION
 
-from nomemory.server.log.feed import Touched
-from nomemory.server.log.position import BUCKETS, FeedPosition, LogIdentity, LogPosition
-from nomemory.server.standing_faults import StandingFaults
-from nomemory.server.vector.indexing.backlog import Backlog, BacklogReader
-from nomemory.server.vector.indexing.backlog_feed import BacklogFeed
-from nomemory.server.vector.indexing.expected_points import Differences, ExpectedPoints, Orphan
-from nomemory.server.vector.indexing.maintenance import IndexMaintenance
-from nomemory.server.vector.indexing.reconcile import Reconciliation
-from nomemory.server.vector.protocol import StoredPoints
+from nomemory.server.indexing.vector.backlog import Backlog, BacklogReader
+from nomemory.server.indexing.vector.backlog_feed import BacklogFeed
+from nomemory.server.indexing.vector.expected_points import Differences, ExpectedPoints, Orphan
+from nomemory.server.indexing.vector.maintenance import IndexMaintenance
+from nomemory.server.indexing.vector.reconcile import Reconciliation
+from nomemory.server.runtime.active_faults import StandingFaults
+from nomemory.server.search.semantic.protocol import StoredPoints
+from nomemory.server.store.change_feed import Touched
+from nomemory.server.store.position import BUCKETS, FeedPosition, LogIdentity, LogPosition
 
 LATE, LOST = Touched(1, "u", "late"), Touched(2, "u", "lost")
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.server.composition.former_model import FormerModelLostError, former_model
-from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import NoEmbedder
-from nomemory.server.log.feed import Touched
-from nomemory.server.log.position import FeedPosition, LogIdentity, LogPosition
-from nomemory.server.settings import Settings
-from nomemory.server.standing_faults import StandingFaults
-from nomemory.server.vector.collection import collection_named
-from nomemory.server.vector.indexing.backlog import Backlog
-from nomemory.server.vector.model_record import ModelRecord, read_model_record, write_model_record
+from nomemory.server.indexing.vector.backlog import Backlog
+from nomemory.server.indexing.vector.model_record import ModelRecord, read_model_record, write_model_record
+from nomemory.server.runtime.active_faults import StandingFaults
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.former_model import FormerModelLostError, former_model
+from nomemory.server.search.semantic.collection import collection_named
+from nomemory.server.store.change_feed import Touched
+from nomemory.server.store.position import FeedPosition, LogIdentity, LogPosition
 
 HERE, ELSEWHERE = "https://name:password@models.example/v1?key=k", "https://other.example/v1"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nomemory.server.vector.indexing.backlog import Pending
-from nomemory.server.vector.indexing.poison_messages import PoisonMessageTracker
+from nomemory.server.indexing.vector.backlog import Pending
+from nomemory.server.indexing.vector.poison_messages import PoisonMessageTracker
 
 
 def test_only_what_fails_alone_while_others_pass_is_set_aside() -> None:

@@ -18,19 +18,19 @@ from qdrant_client import grpc as qdrant
 from qdrant_client.grpc.collections_service_pb2_grpc import CollectionsServicer, add_CollectionsServicer_to_server
 from qdrant_client.grpc.points_service_pb2_grpc import PointsServicer, add_PointsServicer_to_server
 
-from nomemory.server.log.feed import Touched
-from nomemory.server.log.position import Checkpoint, FeedPosition, LogIdentity, LogPosition
+from nomemory.server.indexing.vector.backlog import Backlog
 from nomemory.server.message import EVERYTHING, Role
-from nomemory.server.settings import Settings
-from nomemory.server.vector.collection import Collection
-from nomemory.server.vector.collection_state import discard_foreign_vectors, has_points, vector_checkpoint
-from nomemory.server.vector.indexing.backlog import Backlog
-from nomemory.server.vector.points import point_id
-from nomemory.server.vector.protocol import VectorPoint
-from nomemory.server.vector.qdrant.collection import QdrantCollection
-from nomemory.server.vector.qdrant.index import QdrantIndex, connect
-from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
-from nomemory.server.vector.qdrant.sharding import QdrantSharding
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.search.semantic.collection import Collection
+from nomemory.server.search.semantic.collection_state import discard_foreign_vectors, has_points, vector_checkpoint
+from nomemory.server.search.semantic.points import point_id
+from nomemory.server.search.semantic.protocol import VectorPoint
+from nomemory.server.search.semantic.qdrant.collection import QdrantCollection
+from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
+from nomemory.server.search.semantic.qdrant.reachability import ForeignCollectionError
+from nomemory.server.search.semantic.qdrant.sharding import QdrantSharding
+from nomemory.server.store.change_feed import Touched
+from nomemory.server.store.position import Checkpoint, FeedPosition, LogIdentity, LogPosition
 from proofs.qdrant_stand_in import described
 
 VECTOR = b"\0\0\x80?" + b"\0" * 12

@@ -14,21 +14,21 @@ from qdrant_client import AsyncQdrantClient
 from vector.scripted import DIMENSION, ScriptedEmbedder, said, vector_of
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.lexical.postgres.token_columns import token_columns
-from nomemory.server.log.postgres.connections import Database
-from nomemory.server.log.postgres.feed import PostgresChangeFeed
-from nomemory.server.log.postgres.reader import PostgresLogReader
-from nomemory.server.log.postgres.schema import bring_forward
-from nomemory.server.log.postgres.writer import PostgresLogWriter
-from nomemory.server.log.protocol import OnConflict
+from nomemory.server.indexing.vector.indexer import VectorIndexer
+from nomemory.server.indexing.vector.leader_lock import PostgresLeaderLock
+from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
 from nomemory.server.message import EVERYTHING, Message
-from nomemory.server.settings import Settings
-from nomemory.server.vector.index_progress import IndexCheckpoint
-from nomemory.server.vector.indexing.indexer import VectorIndexer
-from nomemory.server.vector.protocol import VectorPoint
-from nomemory.server.vector.qdrant.index import QdrantIndex, connect
-from nomemory.server.vector.shared.leader_lock import PostgresLeaderLock
-from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.search.semantic.index_progress import IndexCheckpoint
+from nomemory.server.search.semantic.protocol import VectorPoint
+from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
+from nomemory.server.store.postgres.connections import Database
+from nomemory.server.store.postgres.feed import PostgresChangeFeed
+from nomemory.server.store.postgres.reader import PostgresLogReader
+from nomemory.server.store.postgres.schema import bring_forward
+from nomemory.server.store.postgres.writer import PostgresLogWriter
+from nomemory.server.store.protocol import OnConflict
 
 COLLECTION = "scripted-8"
 LEASE_S = 1.0

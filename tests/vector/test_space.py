@@ -12,19 +12,19 @@ from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.embedding.protocol import RATE_LIMITED, unavailable
 from nomemory.server.embedding.wrappers import WatchedEmbedder
 from nomemory.server.faults import Fault
-from nomemory.server.log.feed import Touched
-from nomemory.server.log.position import FeedPosition
+from nomemory.server.indexing.vector.backlog import Backlog
+from nomemory.server.indexing.vector.collection_cleanup import CollectionCleanup
+from nomemory.server.indexing.vector.indexed_spaces import IndexedSpaces
 from nomemory.server.message import EVERYTHING, Role
-from nomemory.server.settings import Settings
-from nomemory.server.vector.active_index import ActiveSpace
-from nomemory.server.vector.collection import collection_named, other_collections
-from nomemory.server.vector.collection_cleanup import CollectionCleanup
-from nomemory.server.vector.hot_users import HotUsers
-from nomemory.server.vector.indexed_spaces import IndexedSpaces
-from nomemory.server.vector.indexing.backlog import Backlog
-from nomemory.server.vector.protocol import VectorPoint
-from nomemory.server.vector.qdrant.index import QdrantIndex, connect
-from nomemory.server.vector.vector_space import VectorSpace
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.search.semantic.active_index import ActiveSpace
+from nomemory.server.search.semantic.collection import collection_named, other_collections
+from nomemory.server.search.semantic.hot_users import HotUsers
+from nomemory.server.search.semantic.protocol import VectorPoint
+from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
+from nomemory.server.search.semantic.vector_space import VectorSpace
+from nomemory.server.store.change_feed import Touched
+from nomemory.server.store.position import FeedPosition
 
 EAST = b"\0\0\x80?" + b"\0" * 12
 

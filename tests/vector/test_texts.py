@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nomemory.server.vector.indexing.text_parts import split_text
+from nomemory.server.indexing.vector.text_parts import split_text
 
 
 def without_space(text: str) -> str:

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Filter, Role, marks_of
-from nomemory.server.vector.edge.index import EdgeIndex
-from nomemory.server.vector.protocol import VectorIndex, VectorPoint
-from nomemory.server.vector.qdrant.index import QdrantIndex, connect
+from nomemory.server.search.semantic.edge.index import EdgeIndex
+from nomemory.server.search.semantic.protocol import VectorIndex, VectorPoint
+from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*[Ll]ocal (Qdrant|mode):UserWarning")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import httpx
 from identity.keyring import Keyring
 
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from served import Server
 
 

@@ -13,13 +13,13 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.api.health import ServerHealth
 from nomemory.server.api.http.application import api_application
 from nomemory.server.api.http.server import HttpServer
+from nomemory.server.api.identity.access import PUBLIC, Access
+from nomemory.server.api.identity.authenticator import LocalAuthenticator
 from nomemory.server.api.limits import Limits
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.api.service import ServedMethod
-from nomemory.server.identity.access import PUBLIC, Access
-from nomemory.server.identity.authenticator import LocalAuthenticator
-from nomemory.server.listen_address import ListenAddress
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.listen_address import ListenAddress
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import query_service_pb2 as q
 
 LIST = "/v1/users/ann/messages"

@@ -15,8 +15,8 @@ from identity.keyring import Keyring
 from web.served import settings_of
 from web.test_bad_requests import reason
 
-from nomemory.server.composition.endpoints import listen_addresses
-from nomemory.server.listen_address import ListenAddressError
+from nomemory.server.runtime.listen_address import ListenAddressError
+from nomemory.server.runtime.wiring.endpoints import listen_addresses
 from served import started
 
 PATIENCE_S = 20

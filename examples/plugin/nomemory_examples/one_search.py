@@ -2,7 +2,7 @@
 
 from nomemory.recall.planning.base import Plan, Situation, ToolCall
 from nomemory.recall.tools.definitions import HYBRID_SEARCH
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 
 
 class OneSearch:

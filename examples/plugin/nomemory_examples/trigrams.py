@@ -6,7 +6,7 @@ from hashlib import blake2b
 import numpy as np
 
 from nomemory.server.embedding.vector import NUMBER, Vector, l2_normalise
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 
 
 class Trigrams:

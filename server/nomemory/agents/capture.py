@@ -17,8 +17,8 @@ from nomemory.importing.formats import FORMATS
 from nomemory.importing.record import Accepted, Given, Parsed, Place, Record, Refused
 from nomemory.importing.transcripts import about, kept, turn_id
 from nomemory.importing.upload import Upload
-from nomemory.server.private_files import put
-from nomemory.server.structured_logs import get_logger
+from nomemory.server.runtime.secure_files import put
+from nomemory.server.runtime.structured_logs import get_logger
 
 _REMEMBERED: Final = 1_000
 """Transcripts of which it is remembered how far they were read. One that is forgotten is read again, to no harm."""

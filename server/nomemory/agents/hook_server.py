@@ -18,8 +18,8 @@ from nomemory.client.messages import role_name
 from nomemory.client.prompt_block import Block, RecalledMessage
 from nomemory.client.sync import Client
 from nomemory.importing.transcripts import about
-from nomemory.server.processes.supervisor import Supervisor
-from nomemory.server.structured_logs import get_logger
+from nomemory.server.runtime.processes.supervisor import Supervisor
+from nomemory.server.runtime.structured_logs import get_logger
 
 _ARRIVAL_S: Final = 2.0
 _SEARCH_S: Final = 1.5

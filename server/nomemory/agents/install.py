@@ -18,7 +18,7 @@ from typing import Any, Final
 from nomemory.agents import hook
 from nomemory.agents.capture import CURSOR_EVENTS
 from nomemory.agents.home import Home
-from nomemory.server.private_files import put
+from nomemory.server.runtime.secure_files import put
 
 Settings = dict[str, Any]
 _TIMEOUT_S: Final = 5

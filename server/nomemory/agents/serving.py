@@ -16,11 +16,11 @@ from pydantic import ValidationError
 from nomemory.agents.home import Home
 from nomemory.agents.hook_server import HookServer
 from nomemory.agents.local_server import BUSY, IDLE_S
-from nomemory.server.app import serve
-from nomemory.server.cannot_start import CannotStartError
-from nomemory.server.data_directory import DataDirectoryBusyError
-from nomemory.server.settings import Settings
-from nomemory.server.settings.identity import IdentitySettings
+from nomemory.server.runtime.app import serve
+from nomemory.server.runtime.data_directory import DataDirectoryBusyError
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.settings.identity import IdentitySettings
+from nomemory.server.runtime.startup_errors import CannotStartError
 
 _LOOKS: Final = 20
 """How often it looks, in the time that it may be unused."""

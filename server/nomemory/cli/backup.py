@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from nomemory.cli.configuration import configured
-from nomemory.server.cannot_start import CannotStartError
-from nomemory.server.data_directory import DataDirectory
-from nomemory.server.maintenance import backup as backups
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.store import backup as backups
 
 _REFUSALS = (backups.BackupError, CannotStartError)
 _SECONDS = "%Y%m%dT%H%M%SZ"

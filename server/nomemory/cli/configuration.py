@@ -7,9 +7,9 @@ from typing import Final
 import click
 from pydantic import ValidationError
 
-from nomemory.server.listen_address import ListenAddress, ListenAddressError, parse_listen_address
-from nomemory.server.settings import Settings
-from nomemory.server.settings.group import PREFIX
+from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressError, parse_listen_address
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.settings.group import PREFIX
 
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 

@@ -10,10 +10,10 @@ import click
 from starlette.types import ASGIApp
 
 from nomemory.server.api.http.server import HttpServer
-from nomemory.server.identity.credentials import IdentitySettingsError
-from nomemory.server.identity.tls import TlsFiles
-from nomemory.server.listen_address import ListenAddress, ListenAddressError
-from nomemory.server.settings import Settings
+from nomemory.server.api.identity.credentials import IdentitySettingsError
+from nomemory.server.api.identity.tls import TlsFiles
+from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressError
+from nomemory.server.runtime.settings import Settings
 
 
 async def serve(

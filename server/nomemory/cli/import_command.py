@@ -24,7 +24,7 @@ from nomemory.importing.progress import catching_up, progress
 from nomemory.importing.record import Format, Given, Parsed, Refused
 from nomemory.importing.rejects import Rejects, rejects_path
 from nomemory.importing.upload import Summary, Upload, wait_until_indexed
-from nomemory.server.extension_point import ExtensionError
+from nomemory.server.runtime.extension_point import ExtensionError
 from nomemory.v1 import ingest_service_pb2
 
 

@@ -14,8 +14,8 @@ from nomemory.client import channel
 from nomemory.client.channel import channel_credentials
 from nomemory.inspector.gateway import ForwardedCalls, Guard, gateway
 from nomemory.server.api.limits import RequestMemory
-from nomemory.server.listen_address import INSPECTOR, ListenAddress
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.listen_address import INSPECTOR, ListenAddress
+from nomemory.server.runtime.settings import Settings
 
 _TIMEOUT_S: Final = 60.0
 _ATTEMPTS: Final = 2

@@ -14,12 +14,12 @@ from rich.table import Table
 
 from nomemory.cli.console import stdout_console
 from nomemory.cli.options import span_option
-from nomemory.server.data_directory import DataDirectory
-from nomemory.server.identity.api_keys import KeyFile, KeyRecord, new_key, read_keys, write_keys
-from nomemory.server.identity.caller import Scope
-from nomemory.server.identity.namespace import is_namespace
-from nomemory.server.private_files import locked
-from nomemory.server.server_key import KeyFileError, retire_key, rotate_key
+from nomemory.server.api.identity.api_keys import KeyFile, KeyRecord, new_key, read_keys, write_keys
+from nomemory.server.api.identity.caller import Scope
+from nomemory.server.api.identity.namespace import is_namespace
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.runtime.secure_files import locked
+from nomemory.server.runtime.token_keys import KeyFileError, retire_key, rotate_key
 
 _NAME: Final = re.compile(r"[\w.-]{1,64}")
 

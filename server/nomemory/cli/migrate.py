@@ -15,11 +15,11 @@ from nomemory.cli.configuration import configured
 from nomemory.cli.console import stderr_console
 from nomemory.cli.terminal import counted
 from nomemory.importing.progress import progress
-from nomemory.server.cannot_start import CannotStartError, need_extra
+from nomemory.server.runtime.startup_errors import CannotStartError, need_extra
 
 if TYPE_CHECKING:
-    from nomemory.server.maintenance.migration import MigrationOutcome
-    from nomemory.server.settings import Settings
+    from nomemory.server.runtime.settings import Settings
+    from nomemory.server.store.migration import MigrationOutcome
 
 _SCHEMES: Final = ("postgresql://", "postgres://")
 _NO_URL: Final = "The target is the URL of a PostgreSQL database, as an argument or in NOMEMORY_LOG."
@@ -50,9 +50,9 @@ def migrate(*, data_dir: Path, database_url: str | None) -> None:
 
 
 async def _migrate(settings: Settings, data_dir: Path, url: str) -> MigrationOutcome:
-    from nomemory.server.data_directory import DataDirectory  # noqa: PLC0415 - loads the engines
-    from nomemory.server.log.postgres.connections import LONG_S, Database  # noqa: PLC0415 - its driver is an extra
-    from nomemory.server.maintenance.migration import migrate_log  # noqa: PLC0415
+    from nomemory.server.runtime.data_directory import DataDirectory  # noqa: PLC0415 - loads the engines
+    from nomemory.server.store.migration import migrate_log  # noqa: PLC0415
+    from nomemory.server.store.postgres.connections import LONG_S, Database  # noqa: PLC0415 - its driver is an extra
 
     database = Database(
         url, connect_timeout_s=settings.postgres.connect_timeout_s, statement_timeout_s=LONG_S, pool_max=1
@@ -72,9 +72,9 @@ def _errors_explained() -> Iterator[None]:
         need_extra("postgres", ("asyncpg",), "nomemory migrate")
     except CannotStartError as error:
         raise click.ClickException(str(error)) from None
-    from nomemory.server.data_directory import DataDirectoryBusyError  # noqa: PLC0415 - loads the engines
-    from nomemory.server.log.postgres.connections import ERRORS  # noqa: PLC0415 - its driver is an extra
-    from nomemory.server.maintenance.migration import MigrationError  # noqa: PLC0415
+    from nomemory.server.runtime.data_directory import DataDirectoryBusyError  # noqa: PLC0415 - loads the engines
+    from nomemory.server.store.migration import MigrationError  # noqa: PLC0415
+    from nomemory.server.store.postgres.connections import ERRORS  # noqa: PLC0415 - its driver is an extra
 
     try:
         yield

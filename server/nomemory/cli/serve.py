@@ -11,9 +11,9 @@ from typing import Final
 import click
 
 from nomemory.cli.configuration import LOG_LEVELS, configured
-from nomemory.server.composition.garbage_collection import loading
-from nomemory.server.settings.group import PREFIX
-from nomemory.server.standard_error import only_the_log
+from nomemory.server.runtime.settings.group import PREFIX
+from nomemory.server.runtime.stderr import only_the_log
+from nomemory.server.runtime.wiring.garbage_collection import loading
 
 _TERMINAL_DEFAULTS: Final[Mapping[str, str | bool]] = {"log_level": "warning", "audit": False}
 """Defaults where standard error is a terminal: nobody keeps what it shows."""

@@ -7,12 +7,12 @@ from functools import partial
 
 import click
 
-from nomemory.server import app
-from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.faults import Fault
-from nomemory.server.lexical.protocol import IndexUnusableError
-from nomemory.server.listen_address import INSPECTOR, Addresses
-from nomemory.server.settings import Settings
+from nomemory.server.runtime import app
+from nomemory.server.runtime.listen_address import INSPECTOR, Addresses
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.search.lexical.protocol import IndexUnusableError
 
 
 def run(settings: Settings) -> None:

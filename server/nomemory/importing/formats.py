@@ -20,7 +20,7 @@ from nomemory.importing.record import Format, Given, Record, Refused
 from nomemory.importing.transcripts import ClaudeCode, Codex, Cursor
 from nomemory.importing.whatsapp import WhatsApp
 from nomemory.importing.zep import Zep
-from nomemory.server.extension_point import ExtensionPoint
+from nomemory.server.runtime.extension_point import ExtensionPoint
 
 FormatFactory = Callable[[Given], Format]
 FORMATS: Final[Mapping[str, type[Importer]]] = MappingProxyType(

@@ -26,13 +26,13 @@ from nomemory.server.api.http.call_endpoint import StatusError, call_routes
 from nomemory.server.api.http.http_rules import http_rule, methods_at
 from nomemory.server.api.http.refusal import Refusals
 from nomemory.server.api.http.static_pages import inspector_redirect, inspector_routes
+from nomemory.server.api.identity.caller import Metadata
 from nomemory.server.api.limits import RequestMemory
 from nomemory.server.api.parsing import MAX_READ_BYTES
 from nomemory.server.api.pipeline import Read, ReadNext
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.caller import Metadata
-from nomemory.server.listen_address import ListenAddress
-from nomemory.server.metrics.meters import Meters
+from nomemory.server.runtime.listen_address import ListenAddress
+from nomemory.server.runtime.metrics.meters import Meters
 
 READ_METHODS: Final = (
     "/nomemory.v1.QueryService/ListUsers",

@@ -11,13 +11,13 @@ from nomemory.recall.model.result import RecallResult
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.tools.query_stub import QueryServiceUnavailableError
 from nomemory.server.api.call import CallContext
-from nomemory.server.composition.recall_wiring import host_budget, skill_folders
+from nomemory.server.api.identity.caller import LOCAL
+from nomemory.server.api.identity.user_binding import BoundUser
+from nomemory.server.api.services.recall_service import OnStep, RecallService
+from nomemory.server.api.validation.recall_requests import RecallQuery
 from nomemory.server.faults import Fault
-from nomemory.server.identity.caller import LOCAL
-from nomemory.server.identity.user_binding import BoundUser
-from nomemory.server.rpc.decode_recall import RecallQuery
-from nomemory.server.rpc.recall_service import OnStep, RecallService
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.recall_wiring import host_budget, skill_folders
 from nomemory.v1 import recall_service_pb2 as pb
 
 

@@ -16,8 +16,8 @@ from nomemory.recall.model.result import RecallResult
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.skills.steering.steering import read_steering
 from nomemory.recall.tools.query_stub import QueryStub
-from nomemory.server.composition.recall_wiring import skill_folders
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.recall_wiring import skill_folders
 from nomemory.text.time_range import TimeRange
 from nomemory.v1 import message_pb2
 from talk import said

@@ -14,7 +14,7 @@ from recall.skills.folders import head, written
 from nomemory.client import Client
 from nomemory.recall.skills.folder import SkillInvalidError
 from nomemory.recall.skills.loader import SkillLibrary
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import recall_service_pb2 as r
 from served import started
 from talk import said

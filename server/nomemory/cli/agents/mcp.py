@@ -18,8 +18,8 @@ from nomemory.cli.connection import Refused, Target, target_option
 from nomemory.client import channel
 from nomemory.client.channel import channel_credentials, with_credential
 from nomemory.client.errors import NoMemoryError
-from nomemory.server.identity.tls import TlsFiles
-from nomemory.server.listen_address import ListenAddress
+from nomemory.server.api.identity.tls import TlsFiles
+from nomemory.server.runtime.listen_address import ListenAddress
 
 if TYPE_CHECKING:
     from nomemory.mcp.memory import Memory

@@ -14,8 +14,8 @@ from nomemory.cli.doctor.installation import check_embedder, check_sqlite, check
 from nomemory.cli.doctor.server import check_server
 from nomemory.cli.options import output_option
 from nomemory.cli.output import Check, Diagnosis, Output
-from nomemory.server.data_directory import DataDirectory
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.runtime.settings import Settings
 
 
 @click.command("doctor")

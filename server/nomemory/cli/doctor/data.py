@@ -16,23 +16,23 @@ from typing import Final
 import click
 
 from nomemory.cli.output import Check
-from nomemory.server.cannot_start import CannotStartError
-from nomemory.server.composition.log_store import log_store
-from nomemory.server.composition.vector_check import check_vector_index
-from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError, DataDirectoryUnusableError
 from nomemory.server.faults import Fault
-from nomemory.server.lexical.protocol import IndexUnusableError
-from nomemory.server.lexical.tantivy.log_comparison import compare_with_log
-from nomemory.server.lexical.tantivy.schema import lexical_checkpoint
-from nomemory.server.log.protocol import LogMigratedError
-from nomemory.server.log.sqlite.inspection import check_counts, inspect
-from nomemory.server.log.sqlite.schema import SCHEMA_VERSION, identity, open_for_reading, position_at
-from nomemory.server.maintenance.loss import accept_loss as begin_anew
-from nomemory.server.maintenance.loss import delete_damaged as delete
-from nomemory.server.maintenance.loss import known_loss
-from nomemory.server.maintenance.loss import repair as mend
-from nomemory.server.private_files import readable_by_others
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.data_directory import DataDirectory, DataDirectoryBusyError, DataDirectoryUnusableError
+from nomemory.server.runtime.secure_files import readable_by_others
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.wiring.log_store import log_store
+from nomemory.server.runtime.wiring.vector_check import check_vector_index
+from nomemory.server.search.lexical.protocol import IndexUnusableError
+from nomemory.server.search.lexical.tantivy.log_comparison import compare_with_log
+from nomemory.server.search.lexical.tantivy.schema import lexical_checkpoint
+from nomemory.server.store.consistency import accept_loss as begin_anew
+from nomemory.server.store.consistency import delete_damaged as delete
+from nomemory.server.store.consistency import known_loss
+from nomemory.server.store.consistency import repair as mend
+from nomemory.server.store.protocol import LogMigratedError
+from nomemory.server.store.sqlite.inspection import check_counts, inspect
+from nomemory.server.store.sqlite.schema import SCHEMA_VERSION, identity, open_for_reading, position_at
 
 _RESTORE = "Restore a backup: nomemory restore BACKUP --replace."
 _REPAIR = "Stop the server and run: nomemory doctor --repair."

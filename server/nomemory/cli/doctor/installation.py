@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from nomemory.cli.output import Check
-from nomemory.server.cannot_start import CannotStartError, need_extra
 from nomemory.server.embedding.factory import (
     EMBEDDERS,
     local_embedder,
@@ -20,9 +19,10 @@ from nomemory.server.embedding.factory import (
 )
 from nomemory.server.embedding.local_model import local_is_available
 from nomemory.server.embedding.onnx.model_cache import is_cached
-from nomemory.server.extension_point import ExtensionError
 from nomemory.server.faults import Fault
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.extension_point import ExtensionError
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.startup_errors import CannotStartError, need_extra
 
 _SQLITE: Final = (3, 37, 0)
 _SPACE_FAIL: Final = 100 * 1024**2

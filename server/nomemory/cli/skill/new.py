@@ -17,10 +17,10 @@ from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.skills.folder import SKILL_FILE, SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.loader import CREATOR, SkillLibrary
 from nomemory.recall.skills.steering.steering import LEXICON_FILE
-from nomemory.server.cannot_start import ExtraMissingError
-from nomemory.server.composition.recall_planner import recall_model
-from nomemory.server.composition.recall_wiring import skill_folders
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.startup_errors import ExtraMissingError
+from nomemory.server.runtime.wiring.recall_planner import recall_model
+from nomemory.server.runtime.wiring.recall_wiring import skill_folders
 from nomemory.text.language import Language, language_of
 
 

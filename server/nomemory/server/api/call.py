@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import Final
 
+from nomemory.server.api.identity.authenticator import AuthContext
+from nomemory.server.api.identity.caller import Caller, Metadata
+from nomemory.server.api.identity.namespace import Namespace
+from nomemory.server.api.identity.user_binding import BoundUser
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.authenticator import AuthContext
-from nomemory.server.identity.caller import Caller, Metadata
-from nomemory.server.identity.namespace import Namespace
-from nomemory.server.identity.user_binding import BoundUser
 
 REQUEST_ID: Final = "x-request-id"
 """Metadata of a request and of its reply."""

@@ -9,9 +9,9 @@ from nomemory.server.api.call import IncomingCall
 from nomemory.server.api.errors import as_fault, code_name, plain_reason
 from nomemory.server.api.service import Method
 from nomemory.server.faults import Fault
-from nomemory.server.metrics import catalog
-from nomemory.server.metrics.meters import Meters
-from nomemory.server.structured_logs import get_logger
+from nomemory.server.runtime.metrics import catalog
+from nomemory.server.runtime.metrics.meters import Meters
+from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.spans.span import ERROR_TYPE, CallTracer
 
 _log = get_logger("api")

@@ -11,7 +11,7 @@ from google.protobuf.message import Message as ProtoMessage
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from nomemory.server.faults import Fault, Reason, Violation
-from nomemory.server.structured_logs import structlog
+from nomemory.server.runtime.structured_logs import structlog
 
 DOMAIN: Final = "nomemory"
 

@@ -14,15 +14,15 @@ from typing import Any, Final, TypeAlias
 
 from google.protobuf.message import Message as ProtoMessage
 
-from nomemory.server.admission.expensive_reads import is_expensive
-from nomemory.server.admission.read_admission import ReadAdmission
+from nomemory.server.api.admission.expensive_reads import is_expensive
+from nomemory.server.api.admission.read_admission import ReadAdmission
 from nomemory.server.api.call import CallContext, IncomingCall
 from nomemory.server.api.call_record import CallRecord
+from nomemory.server.api.identity.access import Access, RequiredScopes, confine
+from nomemory.server.api.identity.user_fields import show_users
 from nomemory.server.api.limits import Limits, Reserve
 from nomemory.server.api.service import Method, Reply, Service, methods_of
-from nomemory.server.identity.access import Access, RequiredScopes, confine
-from nomemory.server.identity.user_fields import show_users
-from nomemory.server.metrics.meters import Meters
+from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.spans.span import CallTracer
 
 _BULK_TIMEOUT_S: Final = 3600.0

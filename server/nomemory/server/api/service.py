@@ -12,7 +12,7 @@ from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.message_factory import GetMessageClass
 
 from nomemory.server.api.call import CallContext
-from nomemory.server.identity.access import RequiredScopes
+from nomemory.server.api.identity.access import RequiredScopes
 
 Reply = bytes | ProtoMessage
 """A reply as a message, or already encoded."""

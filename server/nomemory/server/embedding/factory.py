@@ -7,7 +7,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NoReturn
 
-from nomemory.server.cannot_start import CannotStartError, need_extra
 from nomemory.server.embedding.local import HOW_TO_GET_AN_EMBEDDER, LocalEmbedder, cache_directory, documents_at_once
 from nomemory.server.embedding.local_model import (
     PACKAGE_DIMENSION,
@@ -20,11 +19,12 @@ from nomemory.server.embedding.local_model import (
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.wrappers import CachedEmbedder, MeteredEmbedder
-from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.metrics.meters import Meters
-from nomemory.server.processes.watchdog import WatchPolicy
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.extension_point import ExtensionError, ExtensionPoint
+from nomemory.server.runtime.metrics.meters import Meters
+from nomemory.server.runtime.processes.watchdog import WatchPolicy
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.startup_errors import CannotStartError, need_extra
 
 
 class NoEmbedder:

@@ -12,10 +12,10 @@ from nomemory.server.embedding.local_model import LocalModel
 from nomemory.server.embedding.protocol import TextRefusedError, unavailable
 from nomemory.server.embedding.vector import UnusableVectorError, Vector, batches, l2_normalise
 from nomemory.server.faults import Fault
-from nomemory.server.processes.spawn import Launch
-from nomemory.server.processes.watchdog import WatchPolicy
-from nomemory.server.processes.worker import Worker
-from nomemory.server.processes.worker_errors import WorkerError, WorkerFailedError, WorkerLostError
+from nomemory.server.runtime.processes.spawn import Launch
+from nomemory.server.runtime.processes.watchdog import WatchPolicy
+from nomemory.server.runtime.processes.worker import Worker
+from nomemory.server.runtime.processes.worker_errors import WorkerError, WorkerFailedError, WorkerLostError
 
 HOW_TO_GET_AN_EMBEDDER = (
     "the local embedder has no package for this platform: set NOMEMORY_EMBEDDER_MODEL to a directory with a model, or "

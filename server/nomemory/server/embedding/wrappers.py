@@ -11,8 +11,8 @@ from cachetools import LRUCache
 from nomemory.server.embedding.protocol import Embedder, TextRefusedError, is_about_texts
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.metrics import catalog
-from nomemory.server.metrics.meters import Meters
+from nomemory.server.runtime.metrics import catalog
+from nomemory.server.runtime.metrics.meters import Meters
 
 
 class EmbedderWrapper:

@@ -22,7 +22,7 @@ from nomemory.server.api.grpc.adapter import RpcHandler, ServicerContext, abort
 from nomemory.server.api.health import HEALTH_SERVICE
 from nomemory.server.api.limits import Limits
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.structured_logs import get_logger
+from nomemory.server.runtime.structured_logs import get_logger
 
 _log = get_logger("api")
 _READ_TIMEOUT_S: Final = 10.0

@@ -15,9 +15,9 @@ from typing import Final
 
 import grpc
 
-from nomemory.server.listen_address import ListenAddress
-from nomemory.server.processes.supervisor import Supervisor
-from nomemory.server.structured_logs import get_logger
+from nomemory.server.runtime.listen_address import ListenAddress
+from nomemory.server.runtime.processes.supervisor import Supervisor
+from nomemory.server.runtime.structured_logs import get_logger
 
 _log = get_logger("api")
 _GRACE_S: Final = 5.0

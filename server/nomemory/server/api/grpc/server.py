@@ -11,11 +11,11 @@ from nomemory.server.api.grpc.interceptor import PipelineInterceptor
 from nomemory.server.api.grpc.public_services import add_public_services
 from nomemory.server.api.grpc.restarting_server import RestartingServer
 from nomemory.server.api.health import ServerHealth
+from nomemory.server.api.identity.tls import server_credentials, tls_files
 from nomemory.server.api.pipeline import Pipeline
-from nomemory.server.fd_limits import max_connections
-from nomemory.server.identity.tls import server_credentials, tls_files
-from nomemory.server.listen_address import ListenAddress, ListenAddressError
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.fd_limits import max_connections
+from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressError
+from nomemory.server.runtime.settings import Settings
 
 MAX_STREAMS: Final = 100
 """Calls in flight of one connection. A client queues further calls."""

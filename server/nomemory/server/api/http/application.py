@@ -30,8 +30,8 @@ from nomemory.server.api.http.static_pages import fixed_route, inspector_routes,
 from nomemory.server.api.parsing import MAX_READ_BYTES
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.settings import Settings
-from nomemory.server.structured_logs import get_logger
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.structured_logs import get_logger
 
 _METHOD_NOT_ALLOWED: Final = 405
 _UNSUPPORTED_MEDIA_TYPE: Final = 415

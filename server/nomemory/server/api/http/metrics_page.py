@@ -13,14 +13,14 @@ from starlette.routing import Route
 
 from nomemory.server.api.http.json_reply import UNCACHED
 from nomemory.server.api.http.request_metadata import auth_context, metadata_of
+from nomemory.server.api.identity.access import Access, RequiredScopes
+from nomemory.server.api.identity.caller import Metadata, Scope
+from nomemory.server.api.identity.credentials import SentToken, sent_credential
+from nomemory.server.api.identity.factory import checks_credentials
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.access import Access, RequiredScopes
-from nomemory.server.identity.caller import Metadata, Scope
-from nomemory.server.identity.credentials import SentToken, sent_credential
-from nomemory.server.identity.factory import checks_credentials
-from nomemory.server.metrics.exporter import MetricsExporter
-from nomemory.server.metrics.text import CONTENT_TYPE
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.metrics.exporter import MetricsExporter
+from nomemory.server.runtime.metrics.text import CONTENT_TYPE
+from nomemory.server.runtime.settings import Settings
 
 _PATH: Final = "/metrics"
 _REQUIRED: Final = RequiredScopes(frozenset({Scope.ADMIN}))

@@ -11,7 +11,7 @@ from nomemory.server import __version__
 from nomemory.server.api.http.http_rules import HttpRule
 from nomemory.server.api.http.json_schema import Json, Schemas, described
 from nomemory.server.api.http.proto_fields import is_json_object, is_map, message_type
-from nomemory.server.identity.access import RequiredScopes
+from nomemory.server.api.identity.access import RequiredScopes
 
 _JSON: Final = "application/json"
 _LINES: Final = "application/x-ndjson"

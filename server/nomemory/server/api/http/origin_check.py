@@ -16,9 +16,9 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nomemory.server.api.http.refusal import Refusals
+from nomemory.server.api.identity.factory import checks_credentials
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.factory import checks_credentials
-from nomemory.server.settings import Settings
+from nomemory.server.runtime.settings import Settings
 
 _REQUEST_HEADERS: Final = (
     "authorization", "content-type", "traceparent", "tracestate",

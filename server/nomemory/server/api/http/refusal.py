@@ -12,9 +12,9 @@ from nomemory.server.api.http.errors import error_reply
 from nomemory.server.api.http.json_reply import JsonReply
 from nomemory.server.api.http.request_id import request_id_in
 from nomemory.server.faults import Fault
-from nomemory.server.metrics import catalog
-from nomemory.server.metrics.meters import Meters
-from nomemory.server.structured_logs import get_logger
+from nomemory.server.runtime.metrics import catalog
+from nomemory.server.runtime.metrics.meters import Meters
+from nomemory.server.runtime.structured_logs import get_logger
 
 _log = get_logger("http")
 

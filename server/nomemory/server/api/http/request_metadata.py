@@ -13,8 +13,8 @@ from starlette.types import Scope
 
 from nomemory.server.api.call import REQUEST_ID, IncomingCall
 from nomemory.server.api.http.request_id import request_id_in
+from nomemory.server.api.identity.caller import Metadata
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.caller import Metadata
 
 TRANSPORT: Final = "http"
 TLS: Final = "tls"

@@ -13,10 +13,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nomemory.server.api.http.request_metadata import TLS
 from nomemory.server.api.http.tls_renewal import renewed_context
-from nomemory.server.fd_limits import max_connections
-from nomemory.server.identity.credentials import IdentitySettingsError
-from nomemory.server.identity.tls import TlsFiles
-from nomemory.server.listen_address import ListenAddress, ListenAddressError
+from nomemory.server.api.identity.credentials import IdentitySettingsError
+from nomemory.server.api.identity.tls import TlsFiles
+from nomemory.server.runtime.fd_limits import max_connections
+from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressError
 
 _MAX_CONNECTIONS: Final = 1024
 """With more of them, requests get 503."""

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from nomemory.server.listen_address import INSPECTOR
+from nomemory.server.runtime.listen_address import INSPECTOR
 
 _STATIC: Final = Path(__file__).with_name("static")
 _THEME: Final = "theme"

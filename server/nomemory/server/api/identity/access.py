@@ -1,0 +1,96 @@
+"""Access control: who calls, whether the call is allowed, and whose messages it may read.
+
+The caller is authenticated and authorized before the request is read. Then the request is confined to the users whom
+the caller may name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from google.protobuf.message import Message as ProtoMessage
+
+from nomemory.server.api.identity.authenticator import AuthContext, Authenticator
+from nomemory.server.api.identity.caller import Caller, Metadata, Scope
+from nomemory.server.api.identity.user_binding import BoundUser, bind_user, refuse_other_user_id
+from nomemory.server.api.identity.user_fields import store_users, users_in
+from nomemory.server.faults import Fault, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredScopes:
+    """What a method requires of its caller.
+
+    Attributes:
+        any_of: the caller has at least one of these scopes.
+        binds_user: the call is bound to exactly one user, who follows from the caller and the metadata.
+        is_public: every authenticated caller may call it. It reads nothing of any user.
+    """
+
+    any_of: frozenset[Scope]
+    binds_user: bool = False
+    is_public: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether the method changes the message log."""
+        return Scope.INGEST in self.any_of
+
+
+PUBLIC: Final = RequiredScopes(frozenset(), is_public=True)
+"""For a method that every authenticated caller may call."""
+
+
+class Access:
+    """Authenticates callers and authorizes their calls.
+
+    Args:
+        authenticator: finds out who calls.
+    """
+
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
+
+    async def authenticate(self, metadata: Metadata, auth_context: AuthContext) -> Caller:
+        """Return the caller.
+
+        Raises:
+            Fault: CREDENTIALS_MISSING or CREDENTIALS_INVALID.
+        """
+        return await self._authenticator.caller(metadata, auth_context)
+
+    def authorize(self, caller: Caller, required: RequiredScopes, metadata: Metadata) -> BoundUser | None:
+        """Authorize a call; return the user to whom it is bound, None for a method that binds none.
+
+        Raises:
+            Fault: SCOPE_MISSING, OTHER_USER or USER_NOT_BOUND.
+        """
+        if not (required.is_public or required.any_of & caller.scopes):
+            scopes = " or ".join(f"`{scope}`" for scope in sorted(required.any_of))
+            raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, f"this method needs the scope {scopes}")
+        if required.binds_user:
+            return bind_user(caller, metadata)
+        if caller.user_id is not None:
+            refuse_other_user_id(caller, metadata)
+        return None
+
+
+def confine(request: ProtoMessage, caller: Caller, bound: BoundUser | None, required: RequiredScopes) -> None:
+    """Refuse a request of a user's token that names another user, or none where the method needs one.
+
+    With a namespace, the user ids in the request become the stored ones.
+
+    Raises:
+        Fault: OTHER_USER.
+    """
+    if caller.user_id is not None and not required.is_public:
+        _refuse_other_users(caller.user_id, request, is_bound=bound is not None)
+    if caller.namespace is not None:
+        store_users(request, caller.namespace)
+
+
+def _refuse_other_users(user_id: str, request: ProtoMessage, *, is_bound: bool) -> None:
+    named = list(users_in(request))
+    if any(name != user_id for name in named) or not (named or is_bound):
+        raise Fault(Reason.ERROR_REASON_OTHER_USER, "this token is bound to another user")

@@ -1,0 +1,78 @@
+"""Authenticators: by a credential, or, on a loopback address only, without any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from nomemory.server.api.identity.api_keys import ApiKeys
+from nomemory.server.api.identity.caller import LOCAL, Caller, Metadata
+from nomemory.server.api.identity.certificates import Certificates, peer_names
+from nomemory.server.api.identity.credentials import CARRIERS, SentKey, SentToken, invalid_credentials, sent_credential
+from nomemory.server.api.identity.tokens import Tokens
+from nomemory.server.faults import Fault, Reason
+
+AuthContext = Callable[[], Mapping[str, Iterable[bytes]]]
+"""Return the properties of the TLS peer, in the form of gRPC's `auth_context`."""
+
+
+class Authenticator(Protocol):
+    """Finds out who calls."""
+
+    async def caller(self, metadata: Metadata, auth_context: AuthContext) -> Caller:
+        """Return the caller.
+
+        Raises:
+            Fault: CREDENTIALS_MISSING or CREDENTIALS_INVALID.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialAuthenticator:
+    """Accepts exactly one credential. An attribute is None if the server has no credentials of that kind."""
+
+    api_keys: ApiKeys | None
+    tokens: Tokens | None
+    certificates: Certificates | None
+
+    async def caller(self, metadata: Metadata, auth_context: AuthContext) -> Caller:
+        """Return the holder of the credential.
+
+        Raises:
+            Fault: CREDENTIALS_MISSING, there is none; CREDENTIALS_INVALID, it is not valid, or there are several.
+        """
+        sent = sent_credential(metadata)
+        names = peer_names(auth_context()) if self.certificates else None
+        if sent is not None and names is not None:
+            raise invalid_credentials("send a credential or a client certificate, not both")
+        if self.certificates and names is not None:
+            return self.certificates.caller(names)
+        return await self._holder(sent)
+
+    async def _holder(self, sent: SentKey | SentToken | None) -> Caller:
+        match sent:
+            case SentKey(text) if self.api_keys:
+                return self.api_keys.caller(text)
+            case SentToken(text) if self.tokens:
+                return await self.tokens.caller(text)
+            case None:
+                raise Fault(
+                    Reason.ERROR_REASON_CREDENTIALS_MISSING,
+                    "send an API key or a token in `authorization` metadata: Bearer CREDENTIAL",
+                )
+        raise invalid_credentials("this server takes no credentials of this kind")
+
+
+class LocalAuthenticator:
+    """Trusts everybody on this machine."""
+
+    async def caller(self, metadata: Metadata, auth_context: AuthContext) -> Caller:  # noqa: ARG002 - the protocol's signature
+        """Return the local caller.
+
+        Raises:
+            Fault: CREDENTIALS_INVALID, the call brings credentials, which this server cannot check.
+        """
+        if any(name in CARRIERS for name, _ in metadata):
+            raise invalid_credentials("this server checks no credentials: send none")
+        return LOCAL

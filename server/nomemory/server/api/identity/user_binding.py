@@ -1,0 +1,84 @@
+"""The one user of a recall, who follows from its caller and its metadata."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from nomemory.server.api.identity.caller import LOCAL, Caller, Metadata, Scope, values_of
+from nomemory.server.api.identity.namespace import own_part
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.message import ID_MAX_CHARS
+
+USER_ID: Final = "x-user-id"
+USER_ID_UTF8: Final = "x-user-id-bin"
+"""The same in UTF-8: text metadata of gRPC is ASCII, user ids need not be."""
+
+_NOT_ALLOWED: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+Identity = Literal["token", "act-as", "x-user-id"]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundUser:
+    """The user to whom a call is bound.
+
+    Attributes:
+        user_id: as stored.
+        identity: the proof: the user's token, a service that may act for users, or only the metadata, on a server that
+            trusts its machine.
+    """
+
+    user_id: str
+    identity: Identity
+
+
+def bind_user(caller: Caller, metadata: Metadata) -> BoundUser:
+    """Return the user of a recall.
+
+    Raises:
+        Fault: OTHER_USER, a user's token comes with the id of another user; SCOPE_MISSING, a service without `act-as`;
+            USER_NOT_BOUND, the metadata does not have exactly one valid user id.
+    """
+    if caller.user_id is not None:
+        refuse_other_user_id(caller, metadata)
+        return BoundUser(caller.stored(caller.user_id), "token")
+    if Scope.ACT_AS not in caller.scopes:
+        raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, "naming a user needs the scope `act-as`")
+    user_ids = [caller.stored(user_id) for user_id in _user_ids(metadata)]
+    if len(user_ids) != 1 or not is_valid_user_id(user_ids[0]):
+        raise Fault(Reason.ERROR_REASON_USER_NOT_BOUND, f"name one user in `{USER_ID}` metadata")
+    return BoundUser(user_ids[0], "x-user-id" if caller is LOCAL else "act-as")
+
+
+def refuse_other_user_id(caller: Caller, metadata: Metadata) -> None:
+    """Refuse a user's token that comes with the id of another user in metadata.
+
+    Raises:
+        Fault: OTHER_USER.
+    """
+    if any(user_id != caller.user_id for user_id in _user_ids(metadata)):
+        raise Fault(Reason.ERROR_REASON_OTHER_USER, "this token is bound to another user")
+
+
+def is_valid_user_id(stored: str) -> bool:
+    """Return whether a text can be the stored id of a user.
+
+    It is not blank and has no control characters and no lone surrogates. The limit is for the part after the namespace.
+    """
+    return bool(stored.strip()) and len(own_part(stored)) <= ID_MAX_CHARS and _NOT_ALLOWED.search(stored) is None
+
+
+def _user_ids(metadata: Metadata) -> list[str]:
+    return [_text(value) for value in (*values_of(metadata, USER_ID), *values_of(metadata, USER_ID_UTF8))]
+
+
+def _text(value: str | bytes) -> str:
+    """Return a value as text; empty if it is not UTF-8."""
+    if isinstance(value, str):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return ""

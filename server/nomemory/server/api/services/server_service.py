@@ -1,0 +1,59 @@
+"""ServerService: what this server is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from nomemory.server.api.admission.read_admission import ReadAdmission
+from nomemory.server.api.call import CallContext
+from nomemory.server.api.identity.access import PUBLIC
+from nomemory.server.api.identity.caller import Scope
+from nomemory.server.api.service import ServedMethod
+from nomemory.server.search.semantic.active_index import ActiveSpace
+from nomemory.v1 import server_service_pb2 as pb
+
+
+@dataclass(frozen=True, slots=True)
+class ServerService:
+    """Serves `nomemory.v1.ServerService`.
+
+    Attributes:
+        info: what is the same for every caller, as long as the server runs.
+        reads: admits expensive reads; None where no reads are served.
+        spaces: what is searched by meaning; None where that is another server's.
+        skills: return the names of what recalls can be steered by.
+    """
+
+    info: pb.GetServerInfoResponse
+    reads: ReadAdmission | None = None
+    spaces: ActiveSpace | None = None
+    skills: Callable[[], Iterable[str]] = tuple
+    full_name: str = "nomemory.v1.ServerService"
+
+    def methods(self) -> Mapping[str, ServedMethod]:
+        """Return the methods by their short names: every authenticated caller may call it."""
+        return {"GetServerInfo": ServedMethod(PUBLIC, self.get_server_info)}
+
+    async def get_server_info(
+        self, _request: pb.GetServerInfoRequest, context: CallContext
+    ) -> pb.GetServerInfoResponse:
+        """Describe the server and the caller. How busy it is tells of all its users: no namespace learns it."""
+        caller = context.caller
+        described = pb.GetServerInfoResponse(
+            caller=pb.CallerInfo(user_id=caller.user_id or "", scopes=sorted(caller.scopes)),
+            reads=self._load() if context.namespace is None else None,
+            skills=self.skills() if Scope.RECALL in caller.scopes else (),
+        )
+        described.MergeFrom(self.info)
+        if self.spaces is not None:
+            embedder = self.spaces.now.embedder
+            described.embedding_model = embedder.model if embedder.kind != "none" else ""
+            described.embedding_dimension = embedder.dimension
+        return described
+
+    def _load(self) -> pb.ReadLoad | None:
+        if self.reads is None:
+            return None
+        load = self.reads.load()
+        return pb.ReadLoad(running=load.running, waiting=load.waiting, users=load.users, refused=load.refused)

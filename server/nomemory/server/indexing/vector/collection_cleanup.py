@@ -1,0 +1,62 @@
+"""Delete collections of vectors that are no longer used, on disk and on the Qdrant server of the settings."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nomemory.server.indexing.vector.indexed_spaces import IndexedSpaces
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.structured_logs import get_logger
+from nomemory.server.search.semantic.collection import other_collections, qdrant_collection_in
+
+if TYPE_CHECKING:
+    from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
+
+_log = get_logger("vectors")
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionCleanup:
+    """Deletes the collections of former models.
+
+    Attributes:
+        settings: name the Qdrant server.
+        vectors: the directory of all collections.
+        spaces: the spaces in use.
+        shared_index: returns the state of an index that several servers may share, by its name; None if none do.
+    """
+
+    settings: Settings
+    vectors: Path
+    spaces: IndexedSpaces
+    shared_index: Callable[[str], PostgresSharedIndex | None]
+
+    async def delete(self) -> None:
+        """Delete all unused collections, except those that other servers use.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE, the Qdrant server does not answer; STORAGE_UNAVAILABLE, it is unknown who uses it.
+        """
+        used = {space.indexer.directory for space in self.spaces.all()}
+        for directory in other_collections(self.vectors, used):
+            name = qdrant_collection_in(self.settings, directory)
+            if name is not None and not await self._is_abandoned(name):
+                continue
+            if name is not None:
+                await self.spaces.active.index.drop(name)
+            _log.info("a collection of vectors that is not in use is deleted", collection=directory.name)
+            await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+
+    async def _is_abandoned(self, name: str) -> bool:
+        shared = self.shared_index(name)
+        if shared is None:
+            return True
+        try:
+            return await shared.abandoned()
+        finally:
+            await shared.close()

@@ -1,0 +1,64 @@
+"""The points that the index should hold of a message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalise
+from nomemory.server.indexing.vector.backlog import Pending
+from nomemory.server.message import Message, marks_of
+from nomemory.server.search.semantic.protocol import VectorPoint
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredPoints:
+    """A vector for each text, or the caller's vector, or nothing.
+
+    Attributes:
+        item: the message in the backlog.
+        message: the current version; None if the message is gone.
+        sequence: of that version.
+        is_new: whether the index has no points of the message that would have to be removed.
+        texts: the texts to embed.
+        caller_vector: the vector that came with the message.
+        stored: vectors of the texts that the index already has; then `texts` is empty.
+    """
+
+    item: Pending
+    message: Message | None = None
+    sequence: int = 0
+    is_new: bool = False
+    texts: tuple[str, ...] = ()
+    caller_vector: Vector | None = None
+    stored: tuple[Vector, ...] = ()
+
+    def points(self, vectors: Sequence[Vector]) -> list[VectorPoint]:
+        """Return the points, given the vectors of the texts."""
+        message = self.message
+        if message is None:
+            return []
+        parts = self.stored or (vectors if self.caller_vector is None else [self.caller_vector])
+        marks = marks_of(message.metadata.items())
+        return [
+            VectorPoint(
+                message.user_id,
+                message.message_id,
+                part,
+                self.sequence,
+                message.ts_us,
+                message.role,
+                message.conversation_id,
+                vector,
+                marks,
+            )
+            for part, vector in enumerate(parts)
+        ]
+
+
+def usable_caller_vector(vector: Vector | None, dimension: int) -> Vector | None:
+    """Return a caller's vector at length one; None if it does not fit the model, which may have changed since."""
+    try:
+        return l2_normalise(vector, dimension) if vector else None
+    except UnusableVectorError:
+        return None

@@ -1,0 +1,163 @@
+"""Embed a batch of messages and upsert their points."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from nomemory.server.embedding.protocol import is_about_texts
+from nomemory.server.embedding.vector import Vector
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.indexing.vector.backlog import Pending
+from nomemory.server.indexing.vector.desired_points import DesiredPoints
+from nomemory.server.indexing.vector.document_vectors import DocumentVectors
+from nomemory.server.indexing.vector.poison_messages import PoisonMessageTracker
+from nomemory.server.search.semantic.protocol import VectorIndex, VectorPoint
+
+TEXT_REFUSED: Final = "TEXT_REFUSED"
+TEXT_BREAKS_EMBEDDER: Final = "TEXT_BREAKS_EMBEDDER"
+"""Reasons of dead letters."""
+_MAX_BATCH_S: Final = 0.2
+
+
+@dataclass(slots=True)
+class Batch:
+    """Messages that are stored together.
+
+    Attributes:
+        max_points: number of points with which the batch is full.
+        parts: the number of parts of each message that can be stored.
+        refused: the reason for each message that cannot be.
+        new: messages of which the index has no points yet.
+    """
+
+    max_points: int
+    started_at: float = field(default_factory=time.monotonic)
+    points: list[VectorPoint] = field(default_factory=list)
+    parts: dict[Pending, int] = field(default_factory=dict)
+    refused: dict[Pending, str] = field(default_factory=dict)
+    new: set[Pending] = field(default_factory=set)
+
+    def add(self, desired: DesiredPoints, vectors: Sequence[Vector] | None) -> None:
+        """Add a message with the vectors of its texts; None if the model refused one of them."""
+        if desired.is_new:
+            self.new.add(desired.item)
+        if vectors is None:
+            self.refused[desired.item] = TEXT_REFUSED
+            return
+        points = desired.points(vectors)
+        self.points += points
+        self.parts[desired.item] = len(points)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is full or old enough to be stored."""
+        return len(self.points) >= self.max_points or time.monotonic() - self.started_at >= _MAX_BATCH_S
+
+
+@dataclass
+class BatchIndexer:
+    """Embeds messages and stores their points.
+
+    Attributes:
+        index: the vector index.
+        vectors: embeds texts.
+        max_call_texts: the best number of texts for one call of the embedder.
+        batch_points: the best number of points to store at once.
+        interrupted: tells whether to end a batch early, because somebody waits for other messages.
+        may_write: tells whether this server may still write to the index. If not, the batch is dropped.
+    """
+
+    index: VectorIndex
+    vectors: DocumentVectors
+    max_call_texts: int
+    batch_points: int
+    interrupted: Callable[[], bool]
+    may_write: Callable[[], bool]
+    _suspects: PoisonMessageTracker = field(default_factory=PoisonMessageTracker, init=False)
+
+    async def apply(self, messages: Sequence[DesiredPoints]) -> tuple[Batch, Fault | None]:
+        """Embed and store the first of these messages, as many as fit in one batch.
+
+        Returns:
+            What was stored, and the fault of the embedder that ended the batch early, if there was one.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE; nothing was stored for certain.
+        """
+        batch = Batch(self.batch_points)
+        fault = await self._fill(batch, messages)
+        if not self.may_write():
+            return Batch(self.batch_points), fault
+        await self._store(batch)
+        return batch, fault
+
+    async def _fill(self, batch: Batch, messages: Sequence[DesiredPoints]) -> Fault | None:
+        for group in self._groups(messages):
+            try:
+                if not await self._embed(batch, group):
+                    return None
+            except Fault as fault:
+                if fault.reason != Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE:
+                    raise
+                self._record_failure(batch, group, fault)
+                return fault
+            if batch.is_due or self.interrupted():
+                return None
+        return None
+
+    def _groups(self, messages: Sequence[DesiredPoints]) -> Iterator[list[DesiredPoints]]:
+        """Group messages whose texts fill one call of the embedder. Suspects come last, each alone."""
+        group: list[DesiredPoints] = []
+        for desired in messages:
+            if desired.item not in self._suspects:
+                group.append(desired)
+                if sum(len(other.texts) for other in group) >= self.max_call_texts:
+                    yield group
+                    group = []
+        if group:
+            yield group
+        suspects = [desired for desired in messages if desired.item in self._suspects]
+        yield from (
+            [desired] for desired in sorted(suspects, key=lambda desired: self._suspects.failures(desired.item))
+        )
+
+    async def _embed(self, batch: Batch, group: Sequence[DesiredPoints]) -> bool:
+        group = await asyncio.gather(*map(self._with_stored_vectors, group))
+        texts = [text for desired in group for text in desired.texts]
+        if not await self.vectors.embed(texts, self.interrupted):
+            return False
+        if texts:
+            self._suspects.record_success([desired.item for desired in group])
+        for desired in group:
+            batch.add(desired, self.vectors.vectors(desired.texts))
+        return True
+
+    async def _with_stored_vectors(self, desired: DesiredPoints) -> DesiredPoints:
+        """Reuse the vectors of a version that the index already has: embedding its texts again costs far more."""
+        message = desired.message
+        if message is None or desired.is_new or not desired.texts:
+            return desired
+        stored = await self.index.version_vectors(message.user_id, message.message_id, desired.sequence)
+        return replace(desired, stored=tuple(stored), texts=()) if len(stored) == len(desired.texts) else desired
+
+    def _record_failure(self, batch: Batch, group: Sequence[DesiredPoints], fault: Fault) -> None:
+        if is_about_texts(fault):
+            dead = self._suspects.record_failure([desired.item for desired in group])
+            if dead is not None:
+                batch.refused[dead] = TEXT_BREAKS_EMBEDDER
+
+    async def _store(self, batch: Batch) -> None:
+        """Store the new points before surplus ones are removed, so that a message is never without points."""
+        if batch.points:
+            await self.index.upsert(batch.points)
+        parts = {
+            (item.user_id, item.message_id): count
+            for item, count in (batch.parts | dict.fromkeys(batch.refused, 0)).items()
+            if item not in batch.new
+        }
+        with_surplus = await self.index.with_surplus_points(parts)
+        await asyncio.gather(*(self.index.remove(*message, from_part=parts[message]) for message in with_surplus))

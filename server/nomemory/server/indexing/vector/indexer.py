@@ -1,0 +1,338 @@
+"""The background job that keeps the vector index up to date with the log."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from nomemory.server.embedding.local import documents_at_once
+from nomemory.server.embedding.protocol import Embedder, is_about_texts
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.indexing.vector.backlog import Backlog, BacklogReader
+from nomemory.server.indexing.vector.backlog_feed import BacklogFeed
+from nomemory.server.indexing.vector.document_vectors import DocumentVectors
+from nomemory.server.indexing.vector.embed_and_upsert import BatchIndexer
+from nomemory.server.indexing.vector.indexing_leader import IndexingLeader
+from nomemory.server.indexing.vector.maintenance import IndexMaintenance
+from nomemory.server.indexing.vector.text_parts import split_text
+from nomemory.server.runtime.active_faults import StandingFaults
+from nomemory.server.runtime.backoff import Backoff
+from nomemory.server.runtime.processes.supervisor import JobFault
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.structured_logs import get_logger
+from nomemory.server.search.semantic.collection import collection_of
+from nomemory.server.search.semantic.hot_users import HotUsers
+from nomemory.server.search.semantic.index_progress import IndexerStatus
+from nomemory.server.search.semantic.protocol import VectorIndex
+from nomemory.server.store.change_feed import ChangeFeed
+from nomemory.server.store.position import FeedPosition
+
+if TYPE_CHECKING:
+    from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
+
+_log = get_logger("vectors")
+
+_T = TypeVar("_T")
+_POLL_S = 0.5
+_GATHER_S = 0.005
+"""How long a change waits, so that its writer is answered first and changes are read in batches."""
+_BATCH_POINTS = 32
+"""Points that the embedded engine stores at once. More are not faster, and searches wait longer."""
+_SENT_POINTS = 256
+"""Points in one request to a Qdrant server: the request costs each node more than the points in it."""
+_LOCAL_TEXTS = 32
+"""Texts in one call of the local embedder, for each parallel batch: a third of a second.
+
+A user who is queried waits for one call. Smaller batches have texts of less similar length.
+"""
+_FIRST_WAIT_S, _MAX_WAIT_S, _MAX_REQUESTED_WAIT_S = 0.2, 30.0, 300.0
+_TRANSIENT = frozenset({Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE, Reason.ERROR_REASON_INDEX_UNAVAILABLE})
+
+
+class VectorIndexer:
+    """Feeds the backlog from the log and works it off.
+
+    The work on a message depends only on the current state of the log, so the order does not matter and repeating it
+    does no harm. `run` does the work; the other methods return at once and belong to the event loop's thread.
+
+    Args:
+        open_feed: opens a change feed for this job; called in the job's own thread.
+        index: the vector index.
+        embedder: the model.
+        vectors: the directory of all collections. The backlog is in the directory of its collection.
+        settings: lengths of parts, and how often to flush.
+        changed: set (on the event loop) when the log has changed. The log is polled twice a second in any case.
+        faults: where damage of the index is recorded.
+        shared: the state of the index, where several servers share it.
+    """
+
+    def __init__(
+        self,
+        open_feed: Callable[[], ChangeFeed],
+        index: VectorIndex,
+        embedder: Embedder,
+        vectors: Path,
+        settings: Settings,
+        changed: asyncio.Event,
+        faults: StandingFaults | None = None,
+        shared: PostgresSharedIndex | None = None,
+    ) -> None:
+        self._shared = shared
+        self._thread: ThreadPoolExecutor
+        self._feed: BacklogFeed
+        self._leader: IndexingLeader | None = None
+        self._term = 0
+        self._faults = faults or StandingFaults()
+        collection = collection_of(settings, vectors, embedder)
+        self.collection = collection.name
+        self.directory = collection.directory
+        self._open_feed = open_feed
+        self._index = index
+        self._backlog = Backlog(collection.backlog)
+        self._embedder = embedder
+        self._settings = settings
+        self._progress = BacklogReader(collection.backlog)
+        self._hot = HotUsers(settings.vector.hot_user_s)
+        at_once = documents_at_once(settings.embedder.documents_at_once)
+        call_max = {"openai": settings.embedder.batch_max, "local": _LOCAL_TEXTS * at_once}.get(embedder.kind, 1)
+        batch_points = _BATCH_POINTS if settings.vector.qdrant_url is None else _SENT_POINTS
+        self._max_taken = max(batch_points, call_max)
+        self._vectors = DocumentVectors(embedder, call_max, call_max + settings.embedder.parts_max)
+        self._batches = BatchIndexer(
+            index, self._vectors, call_max, batch_points, self._is_interrupted, self._may_write
+        )
+        self._changed, self._fed, self._stopping = changed, asyncio.Event(), asyncio.Event()
+        self._should_interrupt = False
+        self._is_dirty, self._flushed_at = False, time.monotonic()
+        self._backoff = Backoff(_FIRST_WAIT_S, _MAX_WAIT_S)
+        self._fault: JobFault | None = None
+        self._erasure: asyncio.Future[None] | None = None
+
+    async def behind(self, user_id: str, sequence: int) -> bool:
+        """Return whether a change of this user up to a sequence may not be in the index yet."""
+        if self._shared is not None:
+            return await self._shared.behind(user_id, sequence)
+        return self._progress.is_behind(user_id, sequence)
+
+    def look(self) -> None:
+        """Poll the log now, because a read waits for what another server may have written."""
+        self._changed.set()
+
+    def note_query(self, user_id: str) -> None:
+        """Record that this user is being queried: their backlog goes first from now on."""
+        if self._hot.record(user_id) and self._progress.is_pending(user_id):
+            self._should_interrupt = True
+
+    @property
+    def fault(self) -> JobFault | None:
+        """The error that is being retried; None if all is well."""
+        return self._fault
+
+    @property
+    def texts_embedded(self) -> int:
+        """The number of texts that have been embedded."""
+        return self._vectors.embedded
+
+    async def status(self, user_id: str | None = None, prefix: str = "") -> IndexerStatus:
+        """Return the state of the index, for one user or for all whose ids begin with a prefix."""
+        if self._shared is not None:
+            return await self._shared.status(user_id, prefix)
+        fed = self._progress.fed()  # first, so that a change that is fed meanwhile is counted twice rather than never
+        counts = self._progress.counts(user_id, prefix)
+        parked_ids = () if user_id is None else tuple(self._progress.parked_ids(user_id))
+        checkpoint = self._progress.checkpoint()
+        return IndexerStatus(fed, checkpoint, counts.pending, counts.parked, parked_ids)
+
+    async def applied(self) -> FeedPosition:
+        """Return the position up to which everything is in the index or a dead letter."""
+        if self._shared is not None:
+            return await self._shared.checkpoint()
+        return self._progress.checkpoint()
+
+    async def wipe_backlog(self) -> None:
+        """Have `run` erase finished work from the file of the backlog; return when it is done. One caller at a time.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE, it was stopped.
+        """
+        if self._stopping.is_set():
+            raise _stopped()
+        self._erasure = asyncio.get_running_loop().create_future()
+        self._fed.set()
+        await self._erasure
+
+    def stop(self) -> None:
+        """Let `run` finish its batch, flush, and return. It cannot be run again."""
+        self._stopping.set()
+        if self._erasure is not None and not self._erasure.done():
+            self._erasure.set_exception(_stopped())
+        self._changed.set()
+        self._fed.set()
+
+    def close(self) -> None:
+        """Close the backlog. No other method may be called afterwards."""
+        self._progress.close()
+        self._backlog.close()
+
+    async def run(self) -> None:
+        """Work until `stop`. After an unexpected error nothing is lost, and it can be run again."""
+        with ThreadPoolExecutor(1, "vector-store") as self._thread:
+            self._feed = await self._in_store_thread(self._open_backlog_feed)
+            maintenance = self._maintenance()
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    maintaining = tasks.create_task(maintenance.run())
+                    tasks.create_task(self._feed_backlog())
+                    if self._shared is not None:
+                        self._leader = self._leader_of(self._shared)
+                        tasks.create_task(self._leader.run())
+                    tasks.create_task(self._work(maintenance)).add_done_callback(lambda _: maintaining.cancel())
+            except ExceptionGroup as failures:
+                raise failures.exceptions[0] from None  # the others were cancelled for it
+            finally:
+                await self._in_store_thread(self._feed.close)
+
+    def _open_backlog_feed(self) -> BacklogFeed:
+        settings = self._settings.embedder
+        split = partial(split_text, max_chars=settings.part_chars, max_parts=settings.parts_max)
+        return BacklogFeed(
+            self._open_feed(),
+            self._backlog,
+            self._embedder.dimension,
+            None if self._embedder.kind == "none" else split,
+            is_shared=self._shared is not None,
+        )
+
+    async def _in_store_thread(self, job: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, job)
+
+    async def _feed_backlog(self) -> None:
+        """Read the change feed, with pauses as long as the work, for the rest of the process."""
+        while not self._stopping.is_set():
+            self._changed.clear()
+            began_at = time.monotonic()
+            has_more = await self._in_store_thread(self._feed.feed)
+            self._fed.set()
+            if has_more:
+                await asyncio.sleep(time.monotonic() - began_at)
+            else:
+                await _wait(self._changed, _POLL_S)
+                await _wait(self._stopping, _GATHER_S)
+
+    def _leader_of(self, shared: PostgresSharedIndex) -> IndexingLeader:
+        return IndexingLeader(
+            shared.leader_lock(),
+            self._feed,
+            self._in_store_thread,
+            self._index,
+            self._hot.users,
+            self._on_query_elsewhere,
+            self._changed.set,
+        )
+
+    def _on_query_elsewhere(self, user_id: str) -> None:
+        self.note_query(user_id)
+        self.look()
+
+    def _may_write(self) -> bool:
+        """Return whether the current batch may be written: this server still leads, in the term of the batch."""
+        leader = self._leader
+        return self._shared is None or (leader is not None and leader.may_write and leader.terms == self._term)
+
+    def _maintenance(self) -> IndexMaintenance:
+        expected = self._feed.expected_points(self._settings.embedder.part_chars)
+        return IndexMaintenance(
+            self._index, self._feed, self._in_store_thread, self._progress, expected, self._faults, self._fed.set
+        )
+
+    async def _work(self, maintenance: IndexMaintenance) -> None:
+        """Work off the backlog. Wait when there is nothing to do, and increasingly long while something fails."""
+        is_checked = False
+        while not self._stopping.is_set():
+            try:
+                if not is_checked:
+                    await maintenance.check_for_loss()
+                    is_checked = True
+                self._fed.clear()
+                is_busy = await self._work_once()
+                if time.monotonic() - self._flushed_at >= self._settings.vector.flush_s:
+                    await self._flush()
+                await self._erase_if_requested()
+            except Fault as fault:
+                await self._back_off(fault)
+                with suppress(Fault):  # it waits for the engine
+                    await self._erase_if_requested()
+                continue
+            self._fault = None
+            self._backoff.reset()
+            if not is_busy:
+                await _wait(self._fed, _POLL_S)
+        with suppress(Fault):  # unflushed work is repeated after the next start
+            await self._flush()
+        if self._leader is not None:
+            self._leader.stop()  # now that nothing is being written
+
+    async def _work_once(self) -> bool:
+        """Do one batch; False if there is nothing to do."""
+        self._should_interrupt = False
+        self._term = self._leader.terms if self._leader is not None else 0
+        if not self._may_write():
+            return False
+        work = await self._in_store_thread(partial(self._feed.next_work, self._hot.users(), self._max_taken))
+        if not work:
+            return False
+        batch, fault = await self._batches.apply(work)
+        self._is_dirty = True
+        await self._in_store_thread(partial(self._feed.settle, batch.parts, batch.refused))
+        if self._leader is not None:
+            self._leader.record_progress()
+        if fault is not None:
+            raise fault
+        return True
+
+    async def _flush(self) -> None:
+        if self._is_dirty:
+            await self._index.flush()
+            await self._in_store_thread(self._backlog.forget_applied)
+            self._is_dirty = False
+        self._flushed_at = time.monotonic()
+
+    async def _erase_if_requested(self) -> None:
+        erasure = self._erasure
+        if erasure is not None and not erasure.done():
+            await self._flush()
+            await self._in_store_thread(self._backlog.wipe_removed)
+            if not erasure.done():
+                erasure.set_result(None)
+
+    async def _back_off(self, fault: Fault) -> None:
+        """Wait before the next attempt, at least as long as the provider requests."""
+        if fault.reason not in _TRANSIENT:
+            raise fault
+        kind, now_s = Reason.Name(fault.reason), time.time()
+        self._fault = JobFault(kind, self._fault.since_s if self._fault else now_s, now_s)
+        wait_s = self._backoff.next_s()
+        if not is_about_texts(fault):
+            wait_s = max(wait_s, min(fault.retry_after_s or 0.0, _MAX_REQUESTED_WAIT_S))
+        await _wait(self._stopping, wait_s)
+
+    def _is_interrupted(self) -> bool:
+        return self._should_interrupt or self._stopping.is_set()
+
+
+def _stopped() -> Fault:
+    return Fault(Reason.ERROR_REASON_INDEX_UNAVAILABLE, "the vector indexer was stopped")
+
+
+async def _wait(event: asyncio.Event, timeout_s: float) -> None:
+    try:
+        async with asyncio.timeout(timeout_s):
+            await event.wait()
+    except TimeoutError:
+        return

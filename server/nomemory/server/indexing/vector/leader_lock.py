@@ -1,0 +1,215 @@
+"""The lock of the server that fills a shared index, and the progress that it publishes.
+
+The lock is an advisory lock of a PostgreSQL connection. The database ends a connection that is silent for the time of
+the lease, so another server gets the lock also if the former leader hangs or is cut off. Progress is published through
+the same connection: a server that has lost the lock publishes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from nomemory.server.search.semantic.index_progress import DeadLetter, IndexCheckpoint, IndexProgress
+from nomemory.server.store.position import BUCKETS, FeedPosition
+from nomemory.server.store.postgres.connections import ERRORS, Database, faults
+from nomemory.server.store.postgres.rows import numbered
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    from nomemory.server.store.postgres.connections import Connection
+
+QUERIED_CHANNEL: Final = "nomemory_queried"
+"""The leader is notified here of users who are being queried. The payload: collection, line feed, user."""
+LOCK_KEY: Final = "hashtextextended('nomemory index ' || current_schema() || ' ' || ?, 0)"
+"""The number of a collection's lock."""
+_SELECT_DEAD_LETTERS: Final = "SELECT bucket, user_id, message_id, latest, reason FROM index_aside WHERE collection = ?"
+
+_NAME_BYTES: Final = 8
+_LOCK: Final = f"SELECT pg_try_advisory_lock({LOCK_KEY})"
+_END_IF_SILENT: Final = "SELECT set_config('idle_session_timeout', ?, false)"
+_HAS_OTHER_HOLDER: Final = """
+SELECT EXISTS (SELECT 1 FROM index_buckets WHERE collection = ? AND holder NOT IN ('', ?))
+"""
+_FOLLOWS_LOG: Final = "SELECT 1 FROM index_collections WHERE collection = ? AND log = ?"
+_SET_LOG: Final = """
+INSERT INTO index_collections (collection, log) VALUES (?, ?)
+ON CONFLICT (collection) DO UPDATE SET log = excluded.log
+"""
+_TABLES_OF_BUCKETS: Final = ("index_buckets", "index_aside", "index_users")
+TABLES: Final = (*_TABLES_OF_BUCKETS, "index_members", "index_collections")
+_INSERT_BUCKETS: Final = """
+INSERT INTO index_buckets (collection, bucket, checkpoint)
+SELECT ?, place - 1, checkpoint FROM unnest(?::bigint[]) WITH ORDINALITY AS at(checkpoint, place)
+"""
+_SET_HOLDER: Final = "UPDATE index_buckets SET holder = ?, until = 'infinity' WHERE collection = ?"
+_RELEASE: Final = "UPDATE index_buckets SET holder = '', until = '-infinity' WHERE collection = ? AND holder = ?"
+_SEEN: Final = """
+INSERT INTO index_members (collection, name) VALUES (?, ?) ON CONFLICT (collection, name) DO UPDATE SET seen = now()
+"""
+_PUBLISH: Final = """
+UPDATE index_buckets AS b SET checkpoint = now.checkpoint
+FROM unnest(?::bigint[]) WITH ORDINALITY AS now(checkpoint, place)
+WHERE b.collection = ? AND b.bucket = now.place - 1 AND b.checkpoint < now.checkpoint
+"""
+_INSERT_USERS: Final = """
+INSERT INTO index_users (collection, bucket, user_id, sequence)
+SELECT ?, * FROM unnest(?::smallint[], ?::text[], ?::bigint[])
+ON CONFLICT (collection, bucket, user_id) DO UPDATE SET sequence = greatest(index_users.sequence, excluded.sequence)
+"""
+_DELETE_PASSED_USERS: Final = """
+DELETE FROM index_users AS u USING index_buckets AS b
+WHERE (b.collection, b.bucket) = (u.collection, u.bucket) AND u.sequence <= b.checkpoint AND u.collection = ?
+"""
+_DELETE_USERS: Final = "DELETE FROM index_users WHERE collection = ?"
+_DELETE_DEAD_LETTERS: Final = "DELETE FROM index_aside WHERE collection = ?"
+_INSERT_DEAD_LETTERS: Final = """
+INSERT INTO index_aside (collection, bucket, user_id, message_id, latest, reason)
+SELECT ?, * FROM unnest(?::smallint[], ?::text[], ?::text[], ?::bigint[], ?::text[])
+"""
+_START_OVER: Final = "UPDATE index_buckets SET checkpoint = 0 WHERE collection = ?"
+_CHECKPOINT: Final = "SELECT checkpoint FROM index_buckets WHERE collection = ? ORDER BY bucket"
+_DELETE_MEMBER: Final = "DELETE FROM index_members WHERE collection = ? AND name = ?"
+_DELETE_OLD_MEMBERS: Final = "DELETE FROM index_members WHERE collection = ? AND seen < now() - interval '1 day'"
+
+
+class PostgresLeaderLock:
+    """The lock of one collection. Its holder may fill the index and publishes the progress. Calls must not overlap.
+
+    `holder` in `index_buckets` outlives the lock: it names a leader that did not release the lock. Servers of an
+    earlier version, which held buckets until a time, find them held for ever.
+
+    Raises (all but `lose` and `release`): Fault STORAGE_UNAVAILABLE, the database is unavailable and the lock is lost.
+
+    Args:
+        database: the database of the log.
+        collection: the name of the collection on the engine's server.
+        lease_s: how long a silent server keeps the lock, in seconds.
+    """
+
+    def __init__(self, database: Database, collection: str, lease_s: float) -> None:
+        self.lease_s = lease_s
+        self._database = database
+        self._collection = collection
+        self._name = os.urandom(_NAME_BYTES).hex()
+        self._open: asyncpg.Connection[asyncpg.Record] | None = None
+
+    async def acquire(self) -> bool:
+        """Acquire the lock if it is free; return whether it was. Record that this server uses the index."""
+        with faults("written"):
+            if self._open is None:
+                self._open = await self._database.connect()
+                await self._open.fetchval(numbered(_END_IF_SILENT), str(int(self.lease_s * 1000)))
+            await self._open.execute(numbered(_SEEN), self._collection, self._name)
+            return bool(await self._open.fetchval(numbered(_LOCK), self._collection))
+
+    async def was_released(self) -> bool:
+        """Return whether the former leader released the lock. Otherwise it may still be writing."""
+        with faults("read"):
+            return not await self._connection.fetchval(numbered(_HAS_OTHER_HOLDER), self._collection, self._name)
+
+    async def renew(self) -> None:
+        """Keep the lock, and record that this server uses the index."""
+        with faults("written"):
+            await self._connection.execute(numbered(_SEEN), self._collection, self._name)
+
+    async def start(self, log: str, followed: FeedPosition | None, reset: Callable[[], Awaitable[None]]) -> None:
+        """Record this server as the leader. If the index has not followed this log before, start to follow it.
+
+        Args:
+            log: the name of the log (`LogIdentity.name`).
+            followed: the position up to which the index has followed it already; None: it is reset.
+            reset: empties the index.
+        """
+        with faults("written"):
+            async with self._connection.transaction():
+                if not await self._connection.fetchval(numbered(_FOLLOWS_LOG), self._collection, log):
+                    await self._follow(log, followed, reset)
+                await self._connection.execute(numbered(_SET_HOLDER), self._name, self._collection)
+
+    async def checkpoint(self) -> IndexCheckpoint:
+        """Return how far the index is."""
+        with faults("read"):
+            rows = await self._connection.fetch(numbered(_SELECT_DEAD_LETTERS), self._collection)
+            dead_letters = [DeadLetter(*row) for row in rows]
+            return IndexCheckpoint(await checkpoint_of(self._connection, self._collection), dead_letters)
+
+    async def publish(self, progress: IndexProgress) -> None:
+        """Publish the progress to all servers."""
+        with faults("written"):
+            async with self._connection.transaction():
+                await self._publish_messages(progress)
+                checkpoints = [progress.checkpoint.of(bucket) for bucket in range(BUCKETS)]
+                await self._connection.execute(numbered(_PUBLISH), checkpoints, self._collection)
+                await self._connection.execute(numbered(_DELETE_PASSED_USERS), self._collection)
+
+    async def start_over(self) -> None:
+        """Have the index filled from the beginning of the log."""
+        with faults("written"):
+            async with self._connection.transaction():
+                await self._connection.execute(numbered(_START_OVER), self._collection)
+                await self._connection.execute(numbered(_DELETE_USERS), self._collection)
+
+    async def listen(self, on_query: Callable[[str], None]) -> None:
+        """Call `on_query` with users who are queried at any server while they are behind, until the lock is lost."""
+        with faults("read"):
+            await self._connection.add_listener(
+                QUERIED_CHANNEL, lambda *arguments: self._on_notification(on_query, str(arguments[-1]))
+            )
+
+    async def lose(self) -> None:
+        """Close the connection, which frees the lock, without recording that it was released."""
+        if self._open is not None:
+            self._open.terminate()
+            self._open = None
+
+    async def release(self) -> None:
+        """Release the lock. Nothing is being written any more, and this server no longer uses the index."""
+        if self._open is not None:
+            with suppress(*ERRORS):
+                await self._open.execute(numbered(_RELEASE), self._collection, self._name)
+                await self._open.execute(numbered(_DELETE_MEMBER), self._collection, self._name)
+                await self._open.execute(numbered(_DELETE_OLD_MEMBERS), self._collection)
+        await self.lose()
+
+    @property
+    def _connection(self) -> asyncpg.Connection[asyncpg.Record]:
+        if self._open is None:
+            raise RuntimeError("the lock was not acquired")
+        return self._open
+
+    async def _follow(self, log: str, followed: FeedPosition | None, reset: Callable[[], Awaitable[None]]) -> None:
+        if followed is None:
+            await reset()
+        for table in _TABLES_OF_BUCKETS:
+            statement = f"DELETE FROM {table} WHERE collection = ?"  # noqa: S608 - a constant
+            await self._connection.execute(numbered(statement), self._collection)
+        position = followed or FeedPosition()
+        checkpoints = [position.of(bucket) for bucket in range(BUCKETS)]
+        await self._connection.execute(numbered(_INSERT_BUCKETS), self._collection, checkpoints)
+        await self._connection.execute(numbered(_SET_LOG), self._collection, log)
+
+    async def _publish_messages(self, progress: IndexProgress) -> None:
+        """Publish dead letters, and users who are further than their buckets."""
+        if progress.dead_letters is not None:
+            await self._connection.execute(numbered(_DELETE_DEAD_LETTERS), self._collection)
+            if progress.dead_letters:
+                columns = map(list, zip(*progress.dead_letters, strict=True))
+                await self._connection.execute(numbered(_INSERT_DEAD_LETTERS), self._collection, *columns)
+        if progress.users:
+            columns = map(list, zip(*progress.users, strict=True))
+            await self._connection.execute(numbered(_INSERT_USERS), self._collection, *columns)
+
+    def _on_notification(self, on_query: Callable[[str], None], payload: str) -> None:
+        collection, _, user_id = payload.partition("\n")
+        if collection == self._collection:
+            on_query(user_id)
+
+
+async def checkpoint_of(connection: Connection, collection: str) -> FeedPosition:
+    """Return the position up to which everything is in a collection or a dead letter."""
+    rows = await connection.fetch(numbered(_CHECKPOINT), collection)
+    return FeedPosition(tuple(checkpoint for (checkpoint,) in rows)) if rows else FeedPosition()

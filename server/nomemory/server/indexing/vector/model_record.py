@@ -1,0 +1,86 @@
+"""The record of the active model in the data directory, from which it is restored at the next start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import urlsplit, urlunsplit
+
+import orjson
+from pydantic import SecretStr
+
+from nomemory.server.runtime.secure_files import put
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.settings.group import PREFIX
+
+_ENDPOINT: Final = "OPENAI_BASE_URL"
+_OPENAI: Final = "https://api.openai.com/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRecord:
+    """The settings of a model. API keys are not recorded.
+
+    Attributes:
+        collection: the name of its collection.
+        variables: the settings of the embedder, by the names of their variables.
+    """
+
+    collection: str
+    variables: Mapping[str, object]
+
+    @classmethod
+    def of(cls, settings: Settings, collection: str) -> Self:
+        """Build the record of a collection from the settings."""
+        variables = {
+            variable: value
+            for field, variable in type(settings.embedder).names().items()
+            if not isinstance(value := getattr(settings.embedder, field), SecretStr)
+        }
+        return cls(collection, {**variables, _ENDPOINT: _without_secrets(settings.openai.base_url)})
+
+    def restored(self, settings: Settings) -> Settings:
+        """Return the current settings with the recorded model.
+
+        The endpoint gets the current API key only if it is the same endpoint, otherwise the one of
+        NOMEMORY_EMBEDDING_FORMER_API_KEY.
+
+        Raises:
+            ValidationError: the recorded settings are no longer valid.
+        """
+        same = self.variables.get(_ENDPOINT) == _without_secrets(settings.openai.base_url)
+        key = settings.embedder.former_api_key or (settings.openai.api_key if same else None)
+        url = {_ENDPOINT: settings.openai.base_url} if same else {}
+        changes = {name.removeprefix(PREFIX).lower(): value for name, value in {**self.variables, **url}.items()}
+        return settings.with_changes(**changes, openai_api_key=key)
+
+
+def read_model_record(path: Path) -> ModelRecord | None:
+    """Read a record; None if it is missing or damaged."""
+    try:
+        written = orjson.loads(path.read_bytes())
+        return ModelRecord(str(written["collection"]), dict(written["variables"]))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_model_record(path: Path, record: ModelRecord) -> None:
+    """Write a record atomically, unless the file has it already.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    content = orjson.dumps({"collection": record.collection, "variables": record.variables}, default=str)
+    if path.exists() and path.read_bytes() == content:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    put(path, content)
+
+
+def _without_secrets(url: str | None) -> str:
+    """Return an endpoint without a user name and password; the one of OpenAI, if none is set."""
+    parts = urlsplit(url or _OPENAI)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))

@@ -1,0 +1,68 @@
+"""Find messages that break the embedder, so that they do not hold up the others."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nomemory.server.indexing.vector.backlog import Pending
+
+_MAX_STRIKES: Final = 10
+_MAX_TRACKED: Final = 1024
+
+
+@dataclass(slots=True)
+class _Record:
+    failures_alone: int = 0
+    strikes: int = 0
+    last_strike_at: int = -1
+
+
+class PoisonMessageTracker:
+    """Count how often a message failed alone while others succeeded.
+
+    Messages of a failed batch become suspects: they are tried alone, after all others, those with the fewest failures
+    first. A message that fails alone gets a strike, at most one between two successes of others: during an outage
+    nothing succeeds, so suspects get no strikes.
+    """
+
+    def __init__(self) -> None:
+        self._records: OrderedDict[Pending, _Record] = OrderedDict()
+        self._successes = 0
+
+    def __contains__(self, item: Pending) -> bool:
+        return item in self._records
+
+    def failures(self, item: Pending) -> int:
+        """Return how often a message failed alone."""
+        return self._records[item].failures_alone if item in self._records else 0
+
+    def record_failure(self, items: Sequence[Pending]) -> Pending | None:
+        """Record that these messages failed together.
+
+        Returns:
+            The message, if it is only one and has too many strikes: it becomes a dead letter.
+        """
+        for item in items:
+            self._records.setdefault(item, _Record())
+        while len(self._records) > _MAX_TRACKED:
+            self._records.popitem(last=False)
+        return items[0] if len(items) == 1 and self._is_out(items[0]) else None
+
+    def record_success(self, items: Sequence[Pending]) -> None:
+        """Record that these messages succeeded."""
+        self._successes += 1
+        for item in items:
+            self._records.pop(item, None)
+
+    def _is_out(self, item: Pending) -> bool:
+        record = self._records[item]
+        record.failures_alone += 1
+        if record.last_strike_at != self._successes:
+            record.strikes, record.last_strike_at = record.strikes + 1, self._successes
+        if record.strikes < _MAX_STRIKES:
+            return False
+        del self._records[item]
+        return True

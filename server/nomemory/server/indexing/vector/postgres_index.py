@@ -1,0 +1,156 @@
+"""The state of an index that several servers share, as each of them sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from nomemory.server.indexing.vector.leader_lock import (
+    LOCK_KEY,
+    QUERIED_CHANNEL,
+    TABLES,
+    PostgresLeaderLock,
+    checkpoint_of,
+)
+from nomemory.server.search.semantic.hot_users import HotUsers
+from nomemory.server.search.semantic.index_progress import IndexerStatus
+from nomemory.server.store.conditions import Value
+from nomemory.server.store.position import FeedPosition, bucket_of
+from nomemory.server.store.postgres.connections import ERRORS, Database, faults
+from nomemory.server.store.postgres.rows import numbered, users_clause
+
+if TYPE_CHECKING:
+    from nomemory.server.store.postgres.connections import Pool
+
+
+_CACHED_S: Final = 2.0
+"""How long a checkpoint is cached: an index that is rebuilt goes back."""
+
+
+_MAX_IDS: Final = 100
+_NOTIFY_AGAIN_S: Final = 5.0
+_REACHED: Final = """
+SELECT b.checkpoint, coalesce(u.sequence, 0) FROM index_buckets AS b LEFT JOIN index_users AS u
+  ON (u.collection, u.bucket) = (b.collection, b.bucket) AND u.user_id = ?
+WHERE b.collection = ? AND b.bucket = ?
+"""
+_COUNT_DEAD_LETTERS: Final = "SELECT count(*) FROM index_aside WHERE collection = ? AND {users}"
+_LOCK: Final = f"SELECT pg_try_advisory_xact_lock({LOCK_KEY})"
+_IS_USED: Final = """
+SELECT 1 FROM index_members WHERE collection = ? AND seen > now() - interval '15 minutes' LIMIT 1
+"""
+_DEAD_LETTER_IDS: Final = """
+SELECT message_id FROM index_aside WHERE collection = ? AND bucket = ? AND user_id = ? ORDER BY message_id LIMIT ?
+"""
+
+
+class PostgresSharedIndex:
+    """The state of a shared index; implements `VectorProgress`. Belongs to one event loop.
+
+    Raises (any method that is awaited): Fault STORAGE_UNAVAILABLE while the database cannot be reached.
+
+    Args:
+        database: the database of the log.
+        collection: the name of the collection on the engine's server.
+        lease_s: how long a silent server keeps the lock of the leader, in seconds.
+    """
+
+    def __init__(self, database: Database, collection: str, lease_s: float) -> None:
+        self._database = database
+        self._pool: Pool = database.pool()
+        self._collection = collection
+        self._lease_s = lease_s
+        self._checkpoints: dict[int, tuple[float, int]] = {}
+        self._notified = HotUsers(_NOTIFY_AGAIN_S)
+        self._notifying: set[asyncio.Task[None]] = set()
+
+    def leader_lock(self) -> PostgresLeaderLock:
+        """Return the lock of the leader. It can be acquired again after it was released."""
+        return PostgresLeaderLock(self._database, self._collection, self._lease_s)
+
+    async def behind(self, user_id: str, sequence: int) -> bool:
+        """Return whether a change of this user up to a sequence may not be in the index yet.
+
+        Checkpoints of buckets are cached, so most calls need no query.
+        """
+        bucket = bucket_of(user_id)
+        read_at, checkpoint = self._checkpoints.get(bucket, (0.0, 0))
+        if sequence <= checkpoint and time.monotonic() - read_at < _CACHED_S:
+            return False
+        is_behind = await self._reached(bucket, user_id) < sequence
+        if is_behind and self._notified.record(user_id):
+            self._notify(user_id)
+        return is_behind
+
+    def look(self) -> None:
+        """Do nothing: as with `note_query`."""
+
+    def note_query(self, user_id: str) -> None:
+        """Do nothing: the leader is notified when a user turns out to be behind."""
+
+    async def status(self, user_id: str | None = None, prefix: str = "") -> IndexerStatus:
+        """Return the state of the index, for one user or for all whose ids begin with a prefix."""
+        checkpoint = await self.checkpoint()
+        users = users_clause(user_id, prefix)
+        ((dead_letters,),) = await self._fetch(
+            _COUNT_DEAD_LETTERS.format(users=users.condition), self._collection, *users.values
+        )
+        if user_id is None:
+            return IndexerStatus(checkpoint, checkpoint, 0, dead_letters, ())
+        bucket = bucket_of(user_id)
+        reached = FeedPosition.at(await self._reached(bucket, user_id))
+        ids = await self._fetch(_DEAD_LETTER_IDS, self._collection, bucket, user_id, _MAX_IDS) if dead_letters else []
+        return IndexerStatus(reached, reached, 0, dead_letters, tuple(message_id for (message_id,) in ids))
+
+    async def checkpoint(self) -> FeedPosition:
+        """Return the position up to which everything is in the index or a dead letter."""
+        with faults("read"):
+            async with self._pool.connection() as connection:
+                return await checkpoint_of(connection, self._collection)
+
+    async def abandoned(self) -> bool:
+        """Forget the index if no server has used it for a while; return whether that is so."""
+        with faults("written"):
+            async with self._pool.connection() as connection, connection.transaction():
+                if not await connection.fetchval(numbered(_LOCK), self._collection):
+                    return False
+                if await connection.fetchval(numbered(_IS_USED), self._collection):
+                    return False
+                for table in TABLES:
+                    statement = f"DELETE FROM {table} WHERE collection = ?"  # noqa: S608 - a constant
+                    await connection.execute(numbered(statement), self._collection)
+                return True
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await asyncio.gather(*self._notifying)
+        await self._pool.close()
+
+    async def _reached(self, bucket: int, user_id: str) -> int:
+        """Return the sequence up to which every change of a user is in the index or a dead letter."""
+        read_at = time.monotonic()
+        rows = await self._fetch(_REACHED, user_id, self._collection, bucket)
+        if not rows:
+            return 0
+        ((checkpoint, of_user),) = rows
+        self._checkpoints[bucket] = read_at, checkpoint
+        return int(max(checkpoint, of_user))
+
+    def _notify(self, user_id: str) -> None:
+        """Notify the leader that a user is being queried, without waiting for it."""
+        task = asyncio.get_running_loop().create_task(self._send_notification(user_id))
+        self._notifying.add(task)
+        task.add_done_callback(self._notifying.discard)
+
+    async def _send_notification(self, user_id: str) -> None:
+        try:
+            async with self._pool.connection() as connection:
+                await connection.execute("SELECT pg_notify($1, $2)", QUERIED_CHANNEL, f"{self._collection}\n{user_id}")
+        except ERRORS:
+            return  # the messages of the user are indexed in their turn
+
+    async def _fetch(self, statement: str, *values: Value) -> list[Any]:
+        with faults("read"):
+            async with self._pool.connection() as connection:
+                return list(await connection.fetch(numbered(statement), *values))

@@ -1,0 +1,141 @@
+"""Reconcile the vector index with the log: each message has its points, sound ones, and there are no others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
+from typing import Final, Protocol, TypeVar
+
+from nomemory.server.indexing.vector.expected_points import Differences, ExpectedPoints, Orphan
+from nomemory.server.search.semantic.protocol import StoredPoints, VectorIndex
+from nomemory.server.store.change_feed import Touched
+from nomemory.server.store.position import FeedPosition
+
+_T = TypeVar("_T")
+_SAMPLE_EVERY: Final = 8
+"""Vectors are checked for one in so many pages of users."""
+_MAX_VERSIONS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileReport:
+    """The result of a comparison.
+
+    Attributes:
+        messages: number of messages that can have points.
+        points: number of their points.
+        mismatched: number of messages with another number of points than expected.
+        unsound: number of points that cannot be used. Their messages are among the mismatched ones.
+        orphans: number of versions that are gone from the log and have points.
+    """
+
+    messages: int = 0
+    points: int = 0
+    mismatched: int = 0
+    unsound: int = 0
+    orphans: int = 0
+
+    def plus(self, differences: Differences, stored: StoredPoints) -> ReconcileReport:
+        """Return the sum with the differences of further users."""
+        return ReconcileReport(
+            self.messages + differences.messages,
+            self.points + sum(points.total() for points in stored.by_user),
+            self.mismatched + len(differences.mismatched),
+            self.unsound + stored.unsound,
+            self.orphans + len(differences.orphans),
+        )
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether the index holds what the log says."""
+        return not self.mismatched and not self.orphans
+
+
+class RunInStoreThread(Protocol):
+    """Runs a job in the thread that the change feed belongs to."""
+
+    def __call__(self, job: Callable[[], _T], /) -> Awaitable[_T]:
+        """Run it, and return its result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """Compares all users. Vectors are checked in samples, and all of them as soon as one is unsound.
+
+    Attributes:
+        index: the index. Searches go on in between. Users who have no messages in the log are compared, too.
+        expected: computes the expected points.
+        in_store_thread: runs what reads the log.
+        until: messages after this position are left out.
+        on_mismatch: called with mismatched messages, some at a time.
+        on_orphans: called with orphans, some at a time.
+    """
+
+    index: VectorIndex
+    expected: ExpectedPoints
+    in_store_thread: RunInStoreThread
+    until: FeedPosition
+    on_mismatch: Callable[[Sequence[Touched]], Awaitable[None]]
+    on_orphans: Callable[[Sequence[Orphan]], Awaitable[None]]
+
+    async def run(self) -> ReconcileReport:
+        """Compare the index with the log.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE, the engine does not answer.
+        """
+        report = await self._compare_all(_SAMPLE_EVERY)
+        if not report.unsound:
+            return report
+        # Messages that the first pass reported may be in the backlog now, and are not counted by the second one.
+        full = await self._compare_all(1)
+        mismatched, orphans = max(report.mismatched, full.mismatched), max(report.orphans, full.orphans)
+        return replace(full, mismatched=mismatched, orphans=orphans)
+
+    async def _compare_all(self, sample_every: int) -> ReconcileReport:
+        report, pages, after, seen = ReconcileReport(), 0, "", set[str]()
+        while users := await self.in_store_thread(partial(self.expected.users, after)):
+            report = await self._add(report, users, with_vectors=pages % sample_every == 0)
+            seen.update(users)
+            after, pages = users[-1], pages + 1
+        if strangers := sorted(await self.index.users() - seen):
+            report = await self._add(report, strangers, with_vectors=False)
+        return report
+
+    async def _add(self, report: ReconcileReport, users: Sequence[str], *, with_vectors: bool) -> ReconcileReport:
+        stored, differences = await self._compare(users, with_vectors=with_vectors)
+        if differences.mismatched:
+            await self.on_mismatch(differences.mismatched)
+        if differences.orphans:
+            await self.on_orphans(differences.orphans)
+        return report.plus(differences, stored)
+
+    async def _compare(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, Differences]:
+        """Compare users. Differences are confirmed by a second look: the index may have changed meanwhile."""
+        stored, first = await self._compare_once(users, with_vectors=with_vectors)
+        if not first.mismatched and not first.orphans:
+            return stored, first
+        stored, second = await self._compare_once(users, with_vectors=with_vectors)
+        confirmed = {*first.mismatched, *first.orphans}
+        mismatched = [change for change in second.mismatched if change in confirmed]
+        orphans = [orphan for orphan in second.orphans if orphan in confirmed]
+        return stored, second._replace(mismatched=mismatched, orphans=orphans)
+
+    async def _compare_once(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, Differences]:
+        stored = await self.index.read_points(users, with_vectors=with_vectors)
+        return stored, await self.in_store_thread(partial(self.expected.compare, users, stored.by_user, self.until))
+
+
+async def remove_orphans(index: VectorIndex, orphans: Sequence[Orphan]) -> None:
+    """Remove the points of versions that are gone from the log.
+
+    Raises:
+        Fault: INDEX_UNAVAILABLE, the engine does not answer.
+    """
+    for user_id, group in groupby(sorted(orphans), key=attrgetter("user_id")):
+        sequences = [orphan.sequence for orphan in group]
+        for start in range(0, len(sequences), _MAX_VERSIONS):
+            await index.remove_versions(user_id, sequences[start : start + _MAX_VERSIONS])

@@ -1,0 +1,51 @@
+"""The counters and histograms of a server. They belong to the event loop: counting is an addition, without a lock."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from nomemory.server.runtime.metrics.catalog import Family
+from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
+from nomemory.server.runtime.metrics.samples import Distribution, Labels, Samples
+
+
+class Meters:
+    """The counters and histograms of a server.
+
+    Attributes:
+        processes: the processes that the server has started.
+    """
+
+    def __init__(self) -> None:
+        self.processes = ProcessRegistry()
+        self._counters: dict[Family, Counter[Labels]] = {}
+        self._histograms: dict[tuple[Family, Labels], Distribution] = {}
+        self._sources: list[Callable[[Samples], None]] = []
+
+    def count(self, family: Family, *labels: str, by: int = 1) -> None:
+        """Add to a counter."""
+        self._counters.setdefault(family, Counter())[labels] += by
+
+    def observe(self, family: Family, value: float, *labels: str) -> None:
+        """Add a value to a histogram."""
+        histogram = self._histograms.get((family, labels))
+        if histogram is None:
+            histogram = self._histograms[family, labels] = Distribution(family.bounds)
+        histogram.add(value)
+
+    def add_source(self, source: Callable[[Samples], None]) -> None:
+        """Call a function at each scrape that puts further samples."""
+        self._sources.append(source)
+
+    def samples(self) -> Samples:
+        """Return the samples of now."""
+        samples = Samples()
+        for family, counter in self._counters.items():
+            for labels, count in counter.items():
+                samples.put(family, count, *labels)
+        for (family, labels), histogram in self._histograms.items():
+            samples.put(family, histogram.copy(), *labels)
+        for source in self._sources:
+            source(samples)
+        return samples

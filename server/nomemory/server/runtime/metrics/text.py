@@ -1,0 +1,46 @@
+"""The text format of Prometheus, version 0.0.4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Final
+
+from nomemory.server.runtime.metrics.catalog import CATALOG, Family
+from nomemory.server.runtime.metrics.samples import Distribution, Labels, Samples, Value
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def text_of(samples: Samples) -> bytes:
+    """Write samples. A family without samples has its help and type."""
+    return "".join(_lines(samples)).encode()
+
+
+def _lines(samples: Samples) -> Iterator[str]:
+    for family in CATALOG:
+        yield f"# HELP {family.name} {family.meaning}\n# TYPE {family.name} {family.kind}\n"
+        values = samples.values.get(family.name, {})
+        for labels in sorted(values):
+            yield from _sample_lines(family, labels, values[labels])
+
+
+def _sample_lines(family: Family, labels: Labels, value: Value) -> Iterator[str]:
+    pairs = [f'{name}="{_escaped(label)}"' for name, label in zip(family.labels, labels, strict=True)]
+    if not isinstance(value, Distribution):
+        yield f"{family.name}{_braced(pairs)} {value}\n"
+        return
+    bounds = (*map(str, family.bounds), "+Inf")
+    for bound, count in zip(bounds, accumulate(value.counts), strict=True):
+        bucket = _braced([*pairs, f'le="{bound}"'])
+        yield f"{family.name}_bucket{bucket} {count}\n"
+    yield f"{family.name}_sum{_braced(pairs)} {value.total}\n"
+    yield f"{family.name}_count{_braced(pairs)} {sum(value.counts)}\n"
+
+
+def _braced(pairs: Sequence[str]) -> str:
+    return f"{{{','.join(pairs)}}}" if pairs else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,92 @@
+"""A worker process of the server, with its connection and its watchdog."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from typing import Final, Self
+
+from nomemory.server.runtime.processes.ipc_connection import (
+    CallFailedError,
+    OnNotification,
+    PipeClosedError,
+    PipeConnection,
+    ignore,
+)
+from nomemory.server.runtime.processes.spawn import Launch
+from nomemory.server.runtime.processes.watchdog import Watchdog, WatchPolicy
+from nomemory.server.runtime.processes.worker_errors import WorkerUnavailableError
+
+_START_TIMEOUT_S: Final = 120.0
+_EXIT_TIMEOUT_S: Final = 20.0
+
+
+class ChildProcess:
+    """A process that ends when its connection is closed. `start` makes one.
+
+    Attributes:
+        pipe: this end of the connection.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], pipe: PipeConnection, part: str, policy: WatchPolicy) -> None:
+        self._process = process
+        self.pipe = pipe
+        watchdog = Watchdog(part, process.pid, pipe, process.kill, policy)
+        self._watching = asyncio.create_task(watchdog.run(), name=f"watchdog-{part}")
+
+    @property
+    def process_id(self) -> int:
+        """The id that the system knows it by."""
+        return self._process.pid
+
+    @classmethod
+    async def start(
+        cls, launch: Launch, part: str, policy: WatchPolicy, on_notification: OnNotification = ignore
+    ) -> Self:
+        """Start a process, watch it from then on, and wait until it takes calls.
+
+        Args:
+            launch: how to start it.
+            part: its name in faults.
+            policy: how it is watched.
+            on_notification: called with its notifications.
+
+        Raises:
+            WorkerUnavailableError: it cannot be started; the text is its own where it said why.
+        """
+        process, ours = launch.start()
+        child = cls(process, await PipeConnection.open(ours, on_notification), part, policy)
+        try:
+            await child._wait_ready()
+        except BaseException:
+            await child.close(grace_s=0)
+            raise
+        return child
+
+    def kill(self) -> None:
+        """Kill the process."""
+        self._process.kill()
+
+    async def close(self, grace_s: float = _EXIT_TIMEOUT_S) -> None:
+        """Close the connection, which ends the process; kill it if it does not end. Returns when it is gone."""
+        self._watching.cancel()
+        self.pipe.close()
+        await asyncio.to_thread(_wait_or_kill, self._process, grace_s)
+        await self.pipe.wait_closed()
+
+    async def _wait_ready(self) -> None:
+        try:
+            async with asyncio.timeout(_START_TIMEOUT_S):
+                await self.pipe.wait_ready()
+        except (TimeoutError, PipeClosedError) as error:
+            raise WorkerUnavailableError("did not start") from error
+        except CallFailedError as error:
+            raise WorkerUnavailableError(str(error)) from error
+
+
+def _wait_or_kill(process: subprocess.Popen[bytes], grace_s: float) -> None:
+    try:
+        process.wait(grace_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

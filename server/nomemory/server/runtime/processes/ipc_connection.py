@@ -1,0 +1,169 @@
+"""The server's end of the connection to a worker process."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Final, Self
+
+from nomemory.server.runtime.processes.ipc_protocol import (
+    Call,
+    Cancel,
+    Heartbeat,
+    Notification,
+    Reply,
+    Started,
+    encode,
+    read_message,
+)
+
+_BUFFER_BYTES: Final = 1 << 20
+
+OnNotification = Callable[[Any], None]
+"""Called with the body of each notification of the worker."""
+
+
+class PipeClosedError(Exception):
+    """The worker is gone. It may or may not have done what it was called for."""
+
+
+class CallFailedError(Exception):
+    """The worker replied with an error, which is the text."""
+
+
+def ignore(_body: object) -> None:
+    """Ignore a notification."""
+
+
+class PipeConnection:
+    """Calls a worker, any number of calls at a time. `open` makes one. Belongs to the event loop.
+
+    Attributes:
+        heard_at: when a message last arrived, in the event loop's time.
+        is_open: whether calls can be made.
+    """
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, on_notification: OnNotification
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._on_notification = on_notification
+        self._loop = asyncio.get_running_loop()
+        self._call_ids = count()
+        self._replies: dict[int, asyncio.Future[Reply | None]] = {}
+        self._started: asyncio.Future[Started] = self._loop.create_future()
+        self._receiving = asyncio.create_task(self._receive())
+        self.is_open = True
+        self.heard_at = self._loop.time()
+
+    @classmethod
+    async def open(cls, end: socket.socket, on_notification: OnNotification = ignore) -> Self:
+        """Take over one end of a pair of connected sockets."""
+        return cls(*await asyncio.open_unix_connection(sock=end, limit=_BUFFER_BYTES), on_notification)
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether the worker has reported that it takes calls, or why it never will."""
+        return self._started.done()
+
+    async def wait_ready(self) -> None:
+        """Wait until the worker takes calls.
+
+        Raises:
+            CallFailedError: it never will; the text says why.
+            PipeClosedError: it is gone.
+        """
+        either: list[asyncio.Future[Any]] = [self._started, self._receiving]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not self._started.done():
+            raise PipeClosedError
+        if error := self._started.result().error:
+            raise CallFailedError(error)
+
+    async def call(self, request: object) -> Any:  # noqa: ANN401 - each request says what its result is
+        """Call the worker and return the result. If this is cancelled, the worker is told.
+
+        Raises:
+            CallFailedError: the worker replied with an error.
+            PipeClosedError: the worker is gone.
+        """
+        if not self.is_open:
+            raise PipeClosedError
+        call_id = next(self._call_ids)
+        arriving = self._expect_reply(call_id)
+        self._send(Call(call_id, request))
+        try:
+            reply = await arriving
+        except asyncio.CancelledError:
+            self._send(Cancel(call_id))
+            raise
+        if reply is None:
+            raise PipeClosedError
+        if reply.error:
+            raise CallFailedError(reply.error)
+        return reply.value
+
+    def notify(self, request: object) -> None:
+        """Call the worker without waiting for its reply."""
+        self._send(Call(next(self._call_ids), request))
+
+    def beat(self) -> asyncio.Future[Reply | None]:
+        """Ask for a heartbeat; the future is done when it has come, or the worker is gone."""
+        call_id = next(self._call_ids)
+        arriving = self._expect_reply(call_id)
+        self._send(Heartbeat(call_id))
+        return arriving
+
+    def refuse_calls(self) -> None:
+        """Make no further calls; the worker still replies to those under way."""
+        self.is_open = False
+
+    def close(self) -> None:
+        """Close the connection, which ends the worker."""
+        self.is_open = False
+        self._writer.close()
+
+    async def wait_closed(self) -> None:
+        """Wait until the connection is closed, by either end."""
+        await asyncio.wait([self._receiving])
+
+    def _expect_reply(self, call_id: int) -> asyncio.Future[Reply | None]:
+        arriving = self._replies[call_id] = self._loop.create_future()
+        arriving.add_done_callback(lambda _reply: self._replies.pop(call_id))
+        return arriving
+
+    async def _receive(self) -> None:
+        try:
+            while True:
+                message = await read_message(self._reader)
+                self.heard_at = self._loop.time()
+                self._dispatch(message)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self.is_open = False
+            self._writer.transport.abort()
+            for arriving in list(self._replies.values()):
+                _settle(arriving, None)
+
+    def _dispatch(self, message: object) -> None:
+        match message:
+            case Reply(call_id):
+                if (arriving := self._replies.get(call_id)) is not None:
+                    _settle(arriving, message)
+            case Notification(body):
+                self._on_notification(body)
+            case Started():
+                self._started.set_result(message)
+
+    def _send(self, message: Call | Cancel | Heartbeat) -> None:
+        if not self._writer.is_closing():
+            self._writer.write(encode(message))
+
+
+def _settle(arriving: asyncio.Future[Reply | None], reply: Reply | None) -> None:
+    if not arriving.done():
+        arriving.set_result(reply)

@@ -1,0 +1,39 @@
+"""What a request may ask for, and how much may wait."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from nomemory.server.runtime.settings.group import SettingsGroup
+
+
+class LimitSettings(SettingsGroup):
+    """The contract's limits and defaults."""
+
+    heading: ClassVar[str] = "The contract's limits"
+
+    page_size_max: int = Field(500, ge=1, description="Largest page size.")
+    top_k_max: int = Field(200, ge=1, description="Largest `top_k`.")
+    write_batch_max: int = Field(1000, ge=1, description="Most messages in one write batch.")
+    content_max_bytes: int = Field(262_144, ge=1, description="Longest content, in bytes of UTF-8.")
+    query_max_chars: int = Field(2000, ge=1, description="Longest query text.")
+    request_max_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="Largest request message.")
+    reply_max_bytes: int = Field(3_000_000, ge=1024, description="Size at which a reply ends early.")
+
+
+class AdmissionSettings(SettingsGroup):
+    """How many expensive reads a process takes in, and how many work at a time."""
+
+    heading: ClassVar[str] = "Expensive reads"
+
+    expensive_read_concurrency: int = Field(
+        2, ge=1, description="Expensive reads (searches, scans, counts, exports) that work at a time; others wait."
+    )
+    max_inflight_reads_per_user: int = Field(
+        32, ge=1, description="Expensive reads of one user that work or wait; more are refused."
+    )
+    max_inflight_reads_per_caller: int = Field(
+        256, ge=1, description="The same of one caller: an API key, a certificate, a token."
+    )

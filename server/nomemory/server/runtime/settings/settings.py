@@ -1,0 +1,103 @@
+"""What an operator would change, each a variable of the environment, and the limits beside it that are fixed.
+
+`docs/settings.md` is generated from this package.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict
+
+from nomemory.server.runtime.settings import indexes, observing, serving, storage
+from nomemory.server.runtime.settings.group import PREFIX, SettingsGroup
+from nomemory.server.runtime.settings.identity import IdentitySettings
+from nomemory.server.runtime.settings.limits import AdmissionSettings, LimitSettings
+from nomemory.server.runtime.settings.recall import RecallSettings
+
+
+class Settings(BaseModel):
+    """The configuration of one server process. Immutable."""
+
+    model_config = ConfigDict(frozen=True)
+
+    server: serving.ServerSettings
+    http: serving.HttpSettings
+    metrics: observing.MetricsSettings
+    tracing: observing.TracingSettings
+    identity: IdentitySettings
+    processes: serving.ProcessSettings
+    connections: serving.ConnectionSettings
+    limits: LimitSettings
+    timing: serving.TimingSettings
+    reads: AdmissionSettings
+    log: storage.LogSettings
+    postgres: storage.PostgresSettings
+    check: storage.CheckSettings
+    retention: storage.RetentionSettings
+    erasure: storage.ErasureSettings
+    lexical: indexes.LexicalSettings
+    vector: indexes.VectorSettings
+    embedder: indexes.EmbedderSettings
+    openai: indexes.OpenAISettings
+    hybrid: indexes.HybridSettings
+    recall: RecallSettings
+
+    @classmethod
+    def from_environment(cls, **overrides: object) -> Self:
+        """Read the environment.
+
+        Args:
+            overrides: values that go before it, by the names of their variables in small letters, without `NOMEMORY_`;
+                of what is fixed, too.
+
+        Raises:
+            ValidationError: a value is not valid; it names each.
+        """
+        own = _variables()
+        values: dict[str, object] = {name.upper(): value for name, value in os.environ.items() if name.upper() in own}
+        return cls._of(values | {_variable(name): value for name, value in overrides.items()})
+
+    def with_changes(self, **changes: object) -> Self:
+        """Return these settings with other values, which are named like the overrides of `from_environment`.
+
+        Raises:
+            ValidationError: a value is not valid; it names each.
+        """
+        values = {
+            variable: getattr(getattr(self, name), field)
+            for name, group in groups().items()
+            for field, variable in group.names().items()
+        }
+        return self._of(values | {_variable(name): value for name, value in changes.items()})
+
+    @classmethod
+    def _of(cls, values: dict[str, object]) -> Self:
+        """Let each group take the variables that are its own."""
+        return cls.model_validate(dict.fromkeys(cls.model_fields, values))
+
+
+def groups() -> dict[str, type[SettingsGroup]]:
+    """Return the groups by their names, in the order of docs/settings.md."""
+    return {
+        name: field.annotation
+        for name, field in Settings.model_fields.items()
+        if isinstance(field.annotation, type) and issubclass(field.annotation, SettingsGroup)
+    }
+
+
+def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without the variables of settings, however they are spelt."""
+    own = _variables()
+    return {name: value for name, value in environment.items() if name.upper() not in own}
+
+
+def _variables() -> set[str]:
+    return {variable for group in groups().values() for variable in group.variables().values()}
+
+
+def _variable(name: str) -> str:
+    """Return the variable that an override names; the endpoint's have names that every client of it knows."""
+    return name.upper() if name.startswith("openai_") else f"{PREFIX}{name.upper()}"

@@ -1,0 +1,65 @@
+"""Opens the vector index that serves and, while the model is being changed, the one that replaces it."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.indexing.vector.indexed_spaces import IndexedSpaces
+from nomemory.server.runtime.active_faults import StandingFaults
+from nomemory.server.runtime.metrics.meters import Meters
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.structured_logs import get_logger
+from nomemory.server.runtime.wiring.former_model import FormerModelLostError, former_model
+from nomemory.server.runtime.wiring.rebuild_notice import rebuild_notice
+from nomemory.server.runtime.wiring.vector_spaces import VectorSpaces
+from nomemory.server.search.semantic.collection import collection_of
+from nomemory.server.search.semantic.collection_state import discard_foreign_vectors
+from nomemory.server.store.position import LogPosition
+
+_log = get_logger("server")
+
+
+async def open_spaces(
+    settings: Settings,
+    builder: VectorSpaces,
+    embedder: Embedder,
+    position: LogPosition,
+    faults: StandingFaults,
+    meters: Meters,
+    stack: AsyncExitStack,
+) -> IndexedSpaces:
+    """Open the index of the settings' model. If it lacks messages, the index of the previous model serves meanwhile.
+
+    Args:
+        settings: the configuration.
+        builder: opens an index and starts the process that fills it.
+        embedder: the settings' model.
+        position: the log's; an index of another log, or ahead of it, is discarded.
+        faults: gets what is wrong with the indexes.
+        meters: counts the calls of the previous model.
+        stack: closes the indexes.
+
+    Raises:
+        ForeignCollectionError: an index is filled from another log.
+    """
+    collection = collection_of(settings, builder.directory.vectors, embedder)
+    notice = rebuild_notice(collection.name, was_discarded=discard_foreign_vectors(collection, position))
+    former_faults, migration_notice = faults.former(), ""
+    try:
+        former = former_model(settings, builder.directory, embedder, position, former_faults, meters)
+    except FormerModelLostError as error:
+        _log.warning("the model has changed, and the former one cannot serve on", cause=str(error))
+        former, migration_notice = None, str(error)
+    configured = builder.build(settings, embedder, faults)
+    stack.push_async_callback(configured.close)
+    if former is None:
+        spaces = IndexedSpaces(configured, None, notice, migration_notice)
+    else:
+        _log.info("the model has changed: the former one serves until everything is indexed", coming=collection.name)
+        watched = former.watched
+        serving = builder.build(former.settings, former.embedder, former_faults, lambda: watched.failing_s)
+        stack.push_async_callback(serving.close)
+        spaces = IndexedSpaces(serving, configured, notice)
+    await spaces.check_collection_owner()
+    return spaces

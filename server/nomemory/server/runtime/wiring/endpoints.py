@@ -1,0 +1,36 @@
+"""The addresses that a server listens on."""
+
+from __future__ import annotations
+
+from nomemory.server.api.identity.factory import checks_credentials, refuse_half_configuration
+from nomemory.server.api.identity.tls import tls_files
+from nomemory.server.runtime.listen_address import (
+    Addresses,
+    ListenAddress,
+    Protection,
+    http_address,
+    parse_listen_address,
+    refuse_exposure,
+)
+from nomemory.server.runtime.settings import Settings
+
+
+def listen_addresses(settings: Settings) -> Addresses:
+    """Return the addresses to listen on.
+
+    Raises:
+        ListenAddressError: an address is not of the form HOST:PORT, or would open an unprotected server to other
+            machines.
+        IdentitySettingsError: half of a kind of credentials is configured.
+    """
+    refuse_half_configuration(settings)
+    http = _address(address, settings) if (address := http_address(settings)) else None
+    metrics = _address(settings.metrics.listen, settings) if settings.metrics.listen else None
+    return Addresses(_address(settings.server.listen, settings), http, metrics)
+
+
+def _address(text: str, settings: Settings) -> ListenAddress:
+    address = parse_listen_address(text)
+    credentials, tls = checks_credentials(settings), tls_files(settings) is not None
+    refuse_exposure(address, Protection(credentials, tls, settings.identity.insecure_plaintext))
+    return address

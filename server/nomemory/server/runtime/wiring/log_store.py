@@ -1,0 +1,162 @@
+"""Where the message log is kept: a file in the data directory, or PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack, closing
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.runtime.read_threads import ReadThreads
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.startup_errors import need_extra
+from nomemory.server.search.lexical.protocol import LexicalIndex
+from nomemory.server.store.change_feed import ChangeFeed
+from nomemory.server.store.checksums import LogDamage
+from nomemory.server.store.position import LogPosition
+from nomemory.server.store.protocol import ErasableLog, LogReader, LogWriter
+from nomemory.server.store.retention import ExpiredMessages, Lifetimes
+from nomemory.server.store.sqlite.erasure import SqliteLogErasure
+from nomemory.server.store.sqlite.feed import SqliteChangeFeed
+from nomemory.server.store.sqlite.inspection import LogInspector
+from nomemory.server.store.sqlite.reader import SqliteLogReader
+from nomemory.server.store.sqlite.schema import begin_epoch, open_for_writing, position_at
+from nomemory.server.store.sqlite.writer import SqliteLogWriter
+
+if TYPE_CHECKING:
+    from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
+
+
+class QueuedWriter(LogWriter, ExpiredMessages, Protocol):
+    """A writer of the log whose queue can be looked at."""
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait."""
+
+
+class LogStore(Protocol):
+    """Opens the parts of a log."""
+
+    def position(self) -> LogPosition | None:
+        """Return which log there is, and how far; None: there is none yet.
+
+        Raises:
+            LogUnusableError, LogVersionError: it cannot be used.
+        """
+
+    def begin_epoch(self) -> LogPosition:
+        """Give the log, or a new one where there is none, a new epoch. No server may be running.
+
+        Raises:
+            LogUnusableError, LogVersionError: it cannot be used.
+        """
+
+    def writing(self, announce: Callable[[], None], stack: AsyncExitStack) -> tuple[QueuedWriter, ErasableLog]:
+        """Open the log for writing, and for erasing from it; the stack closes it.
+
+        Args:
+            announce: called after each commit that changed a message.
+            stack: takes it down.
+
+        Raises:
+            LogUnusableError, LogVersionError: it cannot be used.
+        """
+
+    def reading(self, damage: LogDamage | None, stack: AsyncExitStack, threads: ReadThreads | None = None) -> LogReader:
+        """Open the log for reading; the stack closes it.
+
+        Args:
+            damage: told of what is found to be damaged.
+            stack: closes it; close the threads before it.
+            threads: run long statements of SQLite; None: a thread of the log's own.
+        """
+
+    def words(self, damage: LogDamage, stack: AsyncExitStack) -> LexicalIndex | None:
+        """Open the index by words that is part of the log; the stack closes it. None: one beside the log follows it."""
+
+    def feed(self, damage: LogDamage | None = None) -> Callable[[], ChangeFeed]:
+        """Return how to open the feed. Without `damage` that can be sent to a worker process."""
+
+    def shared_index(self, collection: str) -> PostgresSharedIndex | None:
+        """Return what is known of an index that several servers fill, by its name on the engine's server.
+
+        None: each server has an index of its own.
+        """
+
+    def inspector(self, damage: LogDamage) -> LogInspector | None:
+        """Return what looks for damage, where anything of ours does."""
+
+
+class SqliteStore:
+    """Implements `LogStore`.
+
+    Args:
+        settings: the configuration.
+        directory: whose log it is.
+    """
+
+    def __init__(self, settings: Settings, directory: DataDirectory) -> None:
+        self._settings = settings
+        self._path = directory.log
+        self._lifetimes = Lifetimes.of_days(settings.retention.days)
+
+    def position(self) -> LogPosition | None:
+        """Return which log the file holds, and how far; None if there is none."""
+        return position_at(self._path)
+
+    def begin_epoch(self) -> LogPosition:
+        """Give the log a new epoch."""
+        with closing(open_for_writing(self._path)) as connection:
+            return begin_epoch(connection)
+
+    def writing(self, announce: Callable[[], None], stack: AsyncExitStack) -> tuple[SqliteLogWriter, SqliteLogErasure]:
+        """Open the log for writing, creating it if need be."""
+        writer = SqliteLogWriter(
+            self._path,
+            queue_max=self._settings.log.queue_max,
+            queue_max_bytes=self._settings.log.queue_max_bytes,
+            announce=announce,
+            lifetimes=self._lifetimes,
+        )
+        erasable = SqliteLogErasure(writer, self._path, self._settings.erasure.vacuum_max_bytes)
+        stack.callback(erasable.close)  # after every connection to the file
+        stack.enter_context(closing(writer))
+        return writer, erasable
+
+    def reading(self, damage: LogDamage | None, stack: AsyncExitStack, threads: ReadThreads | None = None) -> LogReader:
+        """Open the log for reading."""
+        log = SqliteLogReader(self._path, self._lifetimes, damage, threads)
+        stack.push_async_callback(log.close)
+        return log
+
+    def words(self, _damage: LogDamage, _stack: AsyncExitStack) -> None:
+        """Return nothing: an index in the data directory follows the log."""
+
+    def feed(self, damage: LogDamage | None = None) -> Callable[[], ChangeFeed]:
+        """Return how to open the feed."""
+        return (
+            partial(SqliteChangeFeed, self._path) if damage is None else partial(SqliteChangeFeed, self._path, damage)
+        )
+
+    def shared_index(self, collection: str) -> None:
+        """Return nothing: one server has the log, and fills its index."""
+
+    def inspector(self, damage: LogDamage) -> LogInspector:
+        """Return what checks all messages and the file."""
+        return LogInspector(self._path, damage, self._settings.check.interval_s, self._settings.check.pause_s)
+
+
+def log_store(settings: Settings, directory: DataDirectory) -> LogStore:
+    """Return the store that the settings name.
+
+    Raises:
+        ExtraMissingError: the driver of the database is not installed.
+    """
+    if settings.server.log is None:
+        return SqliteStore(settings, directory)
+    need_extra("postgres", ("asyncpg",), "NOMEMORY_LOG with a database")
+    from nomemory.server.runtime.wiring.postgres_store import PostgresStore  # noqa: PLC0415 - its driver is an extra
+
+    return PostgresStore(settings, directory, settings.server.log.get_secret_value())

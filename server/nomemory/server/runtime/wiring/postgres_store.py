@@ -1,0 +1,119 @@
+"""A message log in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack, closing
+from functools import partial
+
+import structlog
+
+from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.runtime.read_threads import ReadThreads
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.search.lexical.postgres.reader import PostgresLexicalIndex
+from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.search.lexical.protocol import LexicalIndex
+from nomemory.server.store.change_feed import ChangeFeed
+from nomemory.server.store.checksums import LogDamage
+from nomemory.server.store.consistency import read_record
+from nomemory.server.store.position import LogPosition
+from nomemory.server.store.postgres.connections import Database
+from nomemory.server.store.postgres.erasure import PostgresLogErasure, follower_name, join_followers
+from nomemory.server.store.postgres.feed import DatabaseAwayError, PostgresChangeFeed, wait_for
+from nomemory.server.store.postgres.reader import PostgresLogReader
+from nomemory.server.store.postgres.schema import begin_epoch, bring_forward
+from nomemory.server.store.postgres.writer import PostgresLogWriter
+from nomemory.server.store.protocol import LogReader, LogUnusableError
+from nomemory.server.store.retention import Lifetimes
+
+_log = structlog.get_logger("log")
+
+
+class PostgresStore:
+    """Implements `LogStore`. The database brings itself forward when it is looked at first.
+
+    Args:
+        settings: the configuration.
+        directory: of this server, which has its indexes.
+        url: where the database is.
+    """
+
+    def __init__(self, settings: Settings, directory: DataDirectory, url: str) -> None:
+        self._settings = settings
+        self._directory = directory
+        self._lifetimes = Lifetimes.of_days(settings.retention.days)
+        self._database = Database(
+            url,
+            pool_max=settings.postgres.pool_max,
+            connect_timeout_s=settings.postgres.connect_timeout_s,
+            statement_timeout_s=settings.postgres.statement_timeout_s,
+        )
+
+    def position(self) -> LogPosition:
+        """Return which log the database holds, and how far. An empty database gets one."""
+        wait_for(bring_forward(self._database))
+        try:
+            with closing(self.feed()()) as feed:
+                return feed.position()
+        except DatabaseAwayError as error:
+            raise LogUnusableError(f"the message log in PostgreSQL cannot be read: {error}") from error
+
+    def begin_epoch(self) -> LogPosition:
+        """Give the log a new epoch."""
+        wait_for(bring_forward(self._database))
+        wait_for(begin_epoch(self._database))
+        return self.position()
+
+    def writing(
+        self, announce: Callable[[], None], stack: AsyncExitStack
+    ) -> tuple[PostgresLogWriter, PostgresLogErasure]:
+        """Open the log for writing."""
+        if not wait_for(bring_forward(self._database)):
+            _log.warning("fsync is off in PostgreSQL: if its machine fails, acknowledged messages are lost")
+        name = follower_name(self._directory.follower)
+        has_index = self._settings.vector.qdrant_url is None
+        record = read_record(self._directory.record)
+        wait_for(join_followers(self._database, name, record, is_lasting=has_index))
+        writer = PostgresLogWriter(
+            self._database,
+            queue_max=self._settings.log.queue_max,
+            queue_max_bytes=self._settings.log.queue_max_bytes,
+            announce=announce,
+            connections=self._settings.postgres.writers,
+            lifetimes=self._lifetimes,
+            read_words=token_columns,
+        )
+        erasable = PostgresLogErasure(self._database, name, is_lasting=has_index)
+        stack.push_async_callback(erasable.close)
+        stack.push_async_callback(writer.close)
+        return writer, erasable
+
+    def reading(
+        self, damage: LogDamage | None, stack: AsyncExitStack, _threads: ReadThreads | None = None
+    ) -> LogReader:
+        """Open the log for reading; the database runs what takes long."""
+        log = PostgresLogReader(self._database, self._lifetimes, damage)
+        stack.push_async_callback(log.close)
+        return log
+
+    def words(self, damage: LogDamage, stack: AsyncExitStack) -> LexicalIndex:
+        """Open the index by words: it reads the same tables, over connections of its own."""
+        pool = self._database.pool()
+        stack.push_async_callback(pool.close)
+        return PostgresLexicalIndex(pool, self._lifetimes, damage)
+
+    def feed(self, damage: LogDamage | None = None) -> Callable[[], ChangeFeed]:
+        """Return how to open the feed."""
+        feed = partial(PostgresChangeFeed, self._database)
+        return feed if damage is None else partial(feed, damage)
+
+    def shared_index(self, collection: str) -> PostgresSharedIndex | None:
+        """Return what is known of an index on a Qdrant server, which all servers of this log fill."""
+        if self._settings.vector.qdrant_url is None:
+            return None
+        return PostgresSharedIndex(self._database, collection, self._settings.postgres.lease_s)
+
+    def inspector(self, damage: LogDamage) -> None:
+        """Return nothing: reads check what they return, and pages are the database's own."""

@@ -1,0 +1,80 @@
+"""Constructs a RecallService from the settings, over a stub of a QueryService."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.recall.skills import loader as skill_loader
+from nomemory.recall.tools.query_stub import QueryStub
+from nomemory.server.api.services.recall_agent import Metadata, RecallHost
+from nomemory.server.api.services.recall_service import RecallService
+from nomemory.server.runtime.metrics.meters import Meters
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.recall_planner import answers_with_model, choose_planner
+from nomemory.server.search.semantic.active_index import ActiveSpace
+
+_HERE = Path(skill_loader.__file__)
+_SHIPPED_SKILLS = (_HERE.parents[2] / "skills", _HERE.parents[4] / "skills")
+"""The shipped skills: in an installed package, and in a checkout."""
+
+
+def recall_service(
+    settings: Settings,
+    stub: QueryStub,
+    metadata: Metadata,
+    stack: AsyncExitStack,
+    spaces: ActiveSpace | None = None,
+    meters: Meters | None = None,
+) -> RecallService:
+    """Construct the service.
+
+    Args:
+        settings: the configuration.
+        stub: reads the messages.
+        metadata: sent with each call of the stub.
+        stack: closes the connection to a chat model.
+        spaces: this server's vector index; None: another server embeds questions.
+        meters: counts; None: nothing does.
+
+    Raises:
+        RecallSettingsError: the settings are incomplete or contradict each other.
+    """
+    answered_by = choose_planner(settings, stack)
+    recall = settings.recall
+    points = (recall.sufficiency, recall.sufficiency_named, recall.sufficiency_unnamed, recall.sufficiency_words_only)
+    host = RecallHost(stub, metadata, answered_by, EnoughRule(*points, recall.quoted))
+    return RecallService(host.ask, skill_library(settings), host_budget(settings), settings, spaces, meters or Meters())
+
+
+def skill_folders(settings: Settings) -> list[Path]:
+    """Return the folders of skills, the operator's own before the shipped ones."""
+    own = [Path(folder) for folder in settings.recall.skills.split(os.pathsep) if folder]
+    return own + [folder for folder in _SHIPPED_SKILLS if folder.is_dir()]
+
+
+def skill_library(settings: Settings) -> skill_loader.SkillLibrary:
+    """Return the skills that recalls can be steered by."""
+    return skill_loader.SkillLibrary(skill_folders(settings), settings.recall.skill)
+
+
+def host_budget(settings: Settings) -> Budget:
+    """Return the limits of one recall."""
+    return Budget(
+        iterations=settings.recall.iterations,
+        tool_calls=settings.recall.tool_calls,
+        evidence_messages=settings.recall.evidence_messages,
+        deadline_s=settings.recall.deadline_s,
+        model_s=settings.recall.model_timeout_s,
+        read_messages=settings.recall.read_messages if answers_with_model(settings) else 0,
+        read_tokens=settings.recall.read_tokens,
+        result_items=settings.recall.result_items,
+        result_chars=settings.recall.result_chars,
+        evidence_chars=settings.recall.evidence_chars,
+        neighbors_before=settings.recall.neighbors_before,
+        neighbors_after=settings.recall.neighbors_after,
+        anchors=settings.recall.anchors,
+    )

@@ -1,0 +1,85 @@
+"""The description of a server for GetServerInfo: its version, features and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from nomemory.server import __version__
+from nomemory.server.api.admission.read_admission import ReadAdmission
+from nomemory.server.api.identity.factory import checks_credentials
+from nomemory.server.api.service import Service
+from nomemory.server.api.services.server_service import ServerService
+from nomemory.server.api.validation.recall_requests import TURNS_MAX
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.wiring.recall_planner import answers_with_model
+from nomemory.server.runtime.wiring.recall_wiring import skill_library
+from nomemory.server.search.semantic.active_index import ActiveSpace
+from nomemory.v1 import server_service_pb2 as pb
+
+_QUERY, _INGEST, _RECALL = "query", "ingest", "recall"
+
+_FEATURES: Final = {
+    "nomemory.v1.QueryService": _QUERY,
+    "nomemory.v1.IngestService": _INGEST,
+    "nomemory.v1.RecallService": _RECALL,
+}
+"""The feature that each service is."""
+
+
+def server_service(
+    settings: Settings,
+    served: Sequence[Service],
+    spaces: ActiveSpace | None = None,
+    reads: ReadAdmission | None = None,
+) -> ServerService:
+    """Make the service that describes a server.
+
+    Args:
+        settings: the configuration.
+        served: the server's other services.
+        spaces: the vector index that serves; None: this server only recalls.
+        reads: admits its expensive reads; None: this server only recalls.
+    """
+    services = [_FEATURES[service.full_name] for service in served]
+    embeds = spaces is not None and spaces.now.embedder.kind != "none"
+    return ServerService(
+        pb.GetServerInfoResponse(
+            version=__version__,
+            features=[*services, *_further_features(settings, services, embeds=embeds)],
+            limits=_limits(settings, services),
+        ),
+        reads,
+        spaces,
+        skill_library(settings).names if _RECALL in services else tuple,
+    )
+
+
+def _further_features(settings: Settings, services: Sequence[str], *, embeds: bool) -> Iterator[str]:
+    if embeds:
+        yield "semantic_search_text"
+    if _RECALL in services and answers_with_model(settings):
+        yield "recall_model"
+    if checks_credentials(settings):
+        yield "authentication"
+    if settings.retention.days:
+        yield "retention"
+
+
+def _limits(settings: Settings, services: Sequence[str]) -> pb.ServerLimits:
+    """Return the limits of the services that are served; the others stay 0."""
+    limits = settings.limits
+    described = pb.ServerLimits(request_bytes=limits.request_max_bytes)
+    if _INGEST in services:
+        described.content_bytes = limits.content_max_bytes
+        described.batch_messages = limits.write_batch_max
+    if _QUERY in services:
+        described.page_size = limits.page_size_max
+        described.top_k = limits.top_k_max
+        described.user_reads = settings.reads.max_inflight_reads_per_user
+        described.caller_reads = settings.reads.max_inflight_reads_per_caller
+    if _QUERY in services or _RECALL in services:
+        described.query_chars = limits.query_max_chars
+    if _RECALL in services:
+        described.turns = TURNS_MAX
+    return described

@@ -1,0 +1,93 @@
+"""The metrics of a server at the moment of a scrape: counters, indexes, processes, faults."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import time
+from collections.abc import Iterator, Mapping
+
+from nomemory.server import __version__
+from nomemory.server.api.services.index_status import Report
+from nomemory.server.faults import Fault
+from nomemory.server.runtime.active_faults import StandingFaults
+from nomemory.server.runtime.metrics import catalog
+from nomemory.server.runtime.metrics.index_lag import IndexLag
+from nomemory.server.runtime.metrics.meters import Meters
+from nomemory.server.runtime.metrics.samples import Samples
+from nomemory.server.runtime.metrics.text import text_of
+from nomemory.server.runtime.processes.process_stats import ProcessStats, process_stats
+from nomemory.v1 import ingest_service_pb2 as pb
+
+_MAIN_PROCESS = "server"
+
+
+class ServerMetrics:
+    """Implements `MetricsExporter`.
+
+    Args:
+        meters: the server's counters.
+        faults: the faults that stand.
+        report: how far the log and the indexes are; None: this server only recalls.
+    """
+
+    def __init__(self, meters: Meters, faults: StandingFaults, report: Report | None = None) -> None:
+        self._meters = meters
+        self._faults = faults
+        self._report = report
+        self._lag = IndexLag()
+        self._started = time.time()
+        meters.processes.began(_MAIN_PROCESS, os.getpid())
+
+    async def text(self) -> bytes:
+        """Return the metrics of now in the text format of Prometheus."""
+        samples = self._meters.samples()
+        await self._add_indexes(samples)
+        await self._add_processes(samples)
+        samples.put(catalog.BUILD, 1, __version__, platform.python_version())
+        samples.put(catalog.START, round(self._started, 3))
+        for fault in self._faults.all():
+            samples.put(catalog.FAULT, 1, fault.part, fault.kind)
+        return await asyncio.to_thread(text_of, samples)
+
+    async def _add_indexes(self, samples: Samples) -> None:
+        if self._report is None:
+            return
+        try:
+            status = await self._report.status(None)
+        except Fault:
+            samples.put(catalog.LOG_READABLE, 0)
+            return
+        samples.put(catalog.LOG_READABLE, 1)
+        samples.put(catalog.LOG_MESSAGES, status.log.messages)
+        samples.put(catalog.LOG_USERS, status.log.users)
+        samples.put(catalog.LOG_DAMAGED, status.log.damaged)
+        self._lag.record(status.log.sequence)
+        for name, index in _indexes(status):
+            samples.put(catalog.INDEX_PENDING, index.pending, name)
+            samples.put(catalog.INDEX_LAG, round(self._lag.lag_s(index.checkpoint), 3), name)
+            samples.put(catalog.INDEX_PARKED, index.parked, name)
+            samples.put(catalog.INDEX_FAILING, int(bool(index.fault)), name)
+
+    async def _add_processes(self, samples: Samples) -> None:
+        records = self._meters.processes.records
+        running = {name: record.process_id for name, record in records.items() if record.process_id is not None}
+        for name, stats in (await asyncio.to_thread(_stats_of, running)).items():
+            samples.put(catalog.PROCESS_MEMORY, stats.private_bytes, name)
+            records[name].used(running[name], stats.cpu_s)
+        for name, record in records.items():
+            samples.put(catalog.PROCESS_CPU, round(record.cpu_s, 3), name)
+            samples.put(catalog.PROCESS_RESTARTS, record.starts - 1, name)
+
+
+def _indexes(status: pb.GetIndexStatusResponse) -> Iterator[tuple[str, pb.IndexStatus]]:
+    yield "words", status.lexical
+    yield "meaning", status.vector
+    if status.HasField("coming_vector"):
+        yield "meaning_coming", status.coming_vector
+
+
+def _stats_of(running: Mapping[str, int]) -> dict[str, ProcessStats]:
+    all_stats = {name: process_stats(process_id) for name, process_id in running.items()}
+    return {name: stats for name, stats in all_stats.items() if stats is not None}

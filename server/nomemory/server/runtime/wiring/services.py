@@ -1,0 +1,138 @@
+"""Constructs the services of a server: over its data directory, or over the QueryService of another server."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from functools import partial
+
+from nomemory.server.api.admission.read_admission import ReadAdmission
+from nomemory.server.api.identity.factory import checks_credentials
+from nomemory.server.api.service import Service
+from nomemory.server.api.services.ingest_service import IngestService
+from nomemory.server.api.services.query_service import QueryService
+from nomemory.server.api.services.recall_stubs import InProcessQuery
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.runtime.metrics import catalog
+from nomemory.server.runtime.metrics.meters import Meters
+from nomemory.server.runtime.metrics.samples import Samples
+from nomemory.server.runtime.read_threads import ReadThreads
+from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.token_cipher import WriteTokens
+from nomemory.server.runtime.token_keys import FileTokenCipher
+from nomemory.server.runtime.tracing.traced import traced_log, traced_search, traced_words
+from nomemory.server.runtime.wiring.recall_planner import RecallSettingsError
+from nomemory.server.runtime.wiring.recall_wiring import recall_service
+from nomemory.server.runtime.wiring.remote_query import remote_query
+from nomemory.server.runtime.wiring.server_info import server_service
+from nomemory.server.runtime.wiring.server_parts import ServerParts
+from nomemory.server.search.conversation_listing import ConversationListing
+from nomemory.server.search.cursor import Cursors
+from nomemory.server.search.hybrid.candidate_pool import CandidatePools
+from nomemory.server.search.hybrid.ranking import Weights
+from nomemory.server.search.hybrid.search import HybridMessages
+from nomemory.server.search.lexical.protocol import LexicalIndex
+from nomemory.server.search.lexical_listing import LexicalListing
+from nomemory.server.search.nearest_messages import NearestMessages
+from nomemory.server.search.semantic.active_index import ActiveSpace
+from nomemory.server.search.speakers import Speakers
+from nomemory.server.search.time_listing import TimeListing, UserListing
+from nomemory.server.store.protocol import LogReader
+
+
+async def make_services(
+    settings: Settings, directory: DataDirectory, parts: ServerParts, meters: Meters, stack: AsyncExitStack
+) -> tuple[list[Service], ReadAdmission]:
+    """Construct the services over a data directory, and what admits their expensive reads.
+
+    Recalls read without a socket.
+
+    Args:
+        settings: the configuration.
+        directory: has the key that seals cursors and write tokens.
+        parts: the message log and the indexes.
+        meters: counts.
+        stack: closes what is opened here.
+    """
+    log, lexical = traced_log(parts.log, settings), traced_words(parts.lexical, settings)
+    cipher = FileTokenCipher(directory.key, (await log.identity()).name)
+    tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
+
+    slots, threads = RoundRobinLimit(settings.reads.expensive_read_concurrency), parts.threads
+    reply_max, speakers = settings.limits.reply_max_bytes, Speakers(log)
+    query = QueryService(
+        slots,
+        threads,
+        log,
+        TimeListing(log, cursors, reply_max, slots),
+        ConversationListing(log, cursors),
+        UserListing(log, cursors),
+        traced_search(LexicalListing(lexical, log, cursors, reply_max), "page", settings),
+        traced_search(NearestMessages(log, speakers, reply_max), "search", settings),
+        traced_search(_hybrid_search(settings, lexical, log, speakers, slots, threads), "search", settings),
+        tokens,
+        parts.spaces,
+        settings,
+    )
+    ingest = IngestService(parts.writer, parts.report, tokens, parts.spaces, settings)
+    recall = recall_service(settings, InProcessQuery(query), (), stack, parts.spaces, meters)
+
+    limits = settings.reads
+    admission = ReadAdmission(slots, limits.max_inflight_reads_per_user, limits.max_inflight_reads_per_caller)
+    meters.add_source(partial(_sample_reads, admission, parts.spaces))
+    served: list[Service] = [query, ingest, recall]
+    return [*served, server_service(settings, served, parts.spaces, admission)], admission
+
+
+def recall_only_services(settings: Settings, meters: Meters, stack: AsyncExitStack) -> list[Service]:
+    """Construct the services of a server that only recalls, over the QueryService of another server.
+
+    Raises:
+        RecallSettingsError: the settings contradict each other, or would let anybody read a guarded message log.
+    """
+    if settings.recall.query_key is not None and not checks_credentials(settings):
+        raise RecallSettingsError(
+            "refusing to open a guarded QueryService to anybody on this machine: a recall service that reads with a "
+            "key needs credentials of its own callers; docs/authentication.md tells how to give it some"
+        )
+    stub, metadata = remote_query(settings, stack)
+    recall: Service = recall_service(settings, stub, metadata, stack, meters=meters)
+    return [recall, server_service(settings, [recall])]
+
+
+def _hybrid_search(
+    settings: Settings,
+    lexical: LexicalIndex,
+    log: LogReader,
+    speakers: Speakers,
+    slots: RoundRobinLimit,
+    threads: ReadThreads,
+) -> HybridMessages:
+    pools = CandidatePools(
+        log,
+        lexical,
+        threads,
+        speakers,
+        candidates_max=settings.hybrid.candidates_max,
+        timeline_max=settings.hybrid.timeline_max,
+        cache_bytes=settings.hybrid.cache_bytes,
+    )
+    return HybridMessages(
+        slots,
+        threads,
+        lexical,
+        log,
+        pools,
+        weights=Weights().without(settings.hybrid.without.split()),
+        candidates_max=settings.hybrid.candidates_max,
+        reply_max_bytes=settings.limits.reply_max_bytes,
+    )
+
+
+def _sample_reads(admission: ReadAdmission, spaces: ActiveSpace, samples: Samples) -> None:
+    load = admission.load()
+    samples.put(catalog.READS_RUNNING, load.running)
+    samples.put(catalog.READS_WAITING, load.waiting)
+    samples.put(catalog.READS_USERS, load.users)
+    samples.put(catalog.READS_REFUSED, load.refused)
+    samples.put(catalog.QUEUE, spaces.now.queries.waiting, "embedder")

@@ -1,0 +1,103 @@
+"""Serves the services: over gRPC, and over HTTP where the settings say so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from nomemory.server.api.admission.read_admission import ReadAdmission
+from nomemory.server.api.grpc.server import GrpcServer
+from nomemory.server.api.health import ServerHealth
+from nomemory.server.api.host_interceptors import HostInterceptors
+from nomemory.server.api.identity.access import Access
+from nomemory.server.api.pipeline import Pipeline
+from nomemory.server.api.service import Service
+from nomemory.server.runtime.listen_address import Addresses, ListenAddress
+from nomemory.server.runtime.metrics.exporter import MetricsExporter
+from nomemory.server.runtime.metrics.meters import Meters
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.wiring.log_health import HealthCheck
+from nomemory.spans.span import CallTracer
+
+
+class _Server(Protocol):
+    """A server of one protocol."""
+
+    async def start(self, address: ListenAddress) -> ListenAddress:
+        """Serve; return the address that was bound."""
+
+    async def stop(self, grace_s: float) -> None:
+        """Let calls in flight finish, for so many seconds."""
+
+
+_Named = tuple[str, _Server, ListenAddress]
+"""A server and where it serves, named as in `Addresses`."""
+
+
+@asynccontextmanager
+async def serving(  # noqa: PLR0913 - what goes around the calls of a server
+    services: Sequence[Service],
+    addresses: Addresses,
+    settings: Settings,
+    access: Access,
+    *,
+    host: HostInterceptors = HostInterceptors(),  # noqa: B008 - frozen
+    reads: ReadAdmission | None = None,
+    meters: Meters | None = None,
+    exporter: MetricsExporter | None = None,
+    health_check: HealthCheck | None = None,
+    tracer: CallTracer | None = None,
+) -> AsyncIterator[Addresses]:
+    """Serve until the context is left, then let calls in flight finish. Return the addresses that were bound.
+
+    Args:
+        services: the services, beside health and reflection.
+        addresses: where to listen; port 0 picks a free one.
+        settings: limits, deadlines, TLS.
+        access: decides who may call what.
+        host: interceptors of the embedding program.
+        reads: limits the expensive reads; None: nothing does.
+        meters: counts calls; None: nothing does.
+        exporter: answers scrapes; None: there are no metrics.
+        health_check: sets the health status while the services serve.
+        tracer: begins the spans of calls; None: there are none.
+
+    Raises:
+        CannotStartError: HTTP is served, and `host` has gRPC interceptors.
+        ListenAddressError: a port is taken.
+        IdentitySettingsError: the files for TLS cannot be used.
+    """
+    if host.grpc and addresses.http is not None:
+        raise CannotStartError(
+            "gRPC interceptors do not see calls over HTTP: pass functions in `before_handler` instead, or do not set "
+            "NOMEMORY_HTTP and NOMEMORY_INSPECT"
+        )
+    timeout_s = settings.timing.deadline_default_s
+    pipeline = Pipeline(
+        services, access, timeout_s, reads=reads, hooks=host.before_handler, meters=meters, tracer=tracer
+    )
+    health = ServerHealth(pipeline.service_names)
+    named: list[_Named] = [("grpc", GrpcServer(pipeline, health, settings, host.grpc), addresses.grpc)]
+    if addresses.http is not None or addresses.metrics is not None:
+        from nomemory.server.runtime.wiring.web_servers import web_servers  # noqa: PLC0415 - see there
+
+        named += web_servers(pipeline, health, addresses, settings, access, exporter)
+    servers: list[_Server] = []
+    bound: dict[str, ListenAddress] = {}
+    checks: list[asyncio.Task[None]] = []
+    try:
+        for name, server, address in named:
+            servers.append(server)
+            bound[name] = await server.start(address)
+        await health.set_serving(is_serving=True)
+        if health_check is not None:
+            checks.append(asyncio.create_task(health_check(health.set_serving)))
+        yield Addresses(**bound)
+    finally:
+        for check in checks:
+            check.cancel()
+        await health.shut_down()
+        await asyncio.gather(*(server.stop(settings.timing.drain_s) for server in servers))

@@ -1,0 +1,116 @@
+"""Build vector spaces, and start the jobs that fill their indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.indexing.vector.indexed_spaces import IndexedSpace
+from nomemory.server.indexing.vector.indexer import VectorIndexer
+from nomemory.server.indexing.vector.model_record import ModelRecord, write_model_record
+from nomemory.server.runtime.active_faults import QDRANT, VECTOR_ENGINE, VECTOR_INDEX, StandingFaults
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
+from nomemory.server.runtime.processes.supervisor import Supervisor
+from nomemory.server.runtime.processes.watchdog import WatchPolicy
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.tracing.traced import traced_vectors
+from nomemory.server.runtime.wiring.commit_signal import CommitSignal
+from nomemory.server.runtime.wiring.log_store import LogStore
+from nomemory.server.search.semantic.collection import (
+    qdrant_collection_of,
+)
+from nomemory.server.search.semantic.factory import choose_vector_index
+from nomemory.server.search.semantic.limited_search import LimitedVectorSearch
+from nomemory.server.search.semantic.protocol import VectorIndex
+from nomemory.server.search.semantic.qdrant.reachability import Reachability
+from nomemory.server.search.semantic.vector_space import VectorSpace, query_limit
+
+VECTOR_JOB = "vector-indexer"
+"""The name of an indexer's job in its supervisor."""
+
+
+def _never() -> float:
+    return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSpaces:
+    """Builds spaces over one message log.
+
+    Attributes:
+        directory: has the collections.
+        store: opens change feeds of the log.
+        committed: notifies indexers of changes of the log.
+        processes: lists the worker processes.
+        log_id: the log.
+    """
+
+    directory: DataDirectory
+    store: LogStore
+    committed: CommitSignal
+    processes: ProcessRegistry
+    log_id: str
+
+    def build(
+        self, settings: Settings, embedder: Embedder, faults: StandingFaults, failing_s: Callable[[], float] = _never
+    ) -> IndexedSpace:
+        """Build a space.
+
+        Args:
+            settings: the settings of the model.
+            embedder: the model, closed with the space.
+            faults: where faults of the space are recorded.
+            failing_s: returns for how many seconds the model has failed.
+        """
+        stack, supervisor = AsyncExitStack(), Supervisor()
+        stack.push_async_callback(embedder.close)
+        index = self._index(settings, embedder, faults, stack)
+        indexer = self._indexer(settings, embedder, faults, index, stack)
+        if settings.vector.qdrant_url is not None:
+            supervisor.run_within(stack, "vector-probe", Reachability(index, settings.vector.probe_s, faults).run)
+        supervisor.run_within(stack, VECTOR_JOB, indexer.run, indexer.stop)
+        return IndexedSpace(
+            _space(settings, embedder, index, indexer),
+            index,
+            indexer,
+            partial(supervisor.fault, VECTOR_JOB),
+            tuple(map(faults.name_of, (VECTOR_ENGINE, VECTOR_INDEX, QDRANT))),
+            failing_s,
+            partial(write_model_record, self.directory.model, ModelRecord.of(settings, indexer.collection)),
+            stack.aclose,
+        )
+
+    def _index(
+        self, settings: Settings, embedder: Embedder, faults: StandingFaults, stack: AsyncExitStack
+    ) -> VectorIndex:
+        policy = WatchPolicy(settings.processes, faults, self.processes)
+        index = choose_vector_index(settings, self.directory.vectors, embedder, policy, log_id=self.log_id)
+        stack.push_async_callback(index.close)
+        return index
+
+    def _indexer(
+        self,
+        settings: Settings,
+        embedder: Embedder,
+        faults: StandingFaults,
+        index: VectorIndex,
+        stack: AsyncExitStack,
+    ) -> VectorIndexer:
+        vectors, changed = self.directory.vectors, self.committed.follow()
+        stack.callback(self.committed.unfollow, changed)
+        shared = self.store.shared_index(qdrant_collection_of(settings, vectors, embedder))
+        if shared is not None:
+            stack.push_async_callback(shared.close)
+        feed = self.store.feed()
+        indexer = VectorIndexer(feed, index, embedder, vectors, settings, changed, faults, shared)
+        stack.callback(indexer.close)
+        return indexer
+
+
+def _space(settings: Settings, embedder: Embedder, index: VectorIndex, indexer: VectorIndexer) -> VectorSpace:
+    vectors = LimitedVectorSearch(traced_vectors(index, settings))
+    return VectorSpace(indexer.collection, embedder, vectors, indexer, query_limit(embedder))

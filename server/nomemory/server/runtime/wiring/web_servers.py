@@ -1,0 +1,44 @@
+"""The HTTP servers. Their libraries take time to load: a server without HTTP does not load them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nomemory.server.api.health import ServerHealth
+from nomemory.server.api.http.application import api_application, metrics_application
+from nomemory.server.api.http.metrics_page import MetricsPage
+from nomemory.server.api.http.refusal import Refusals
+from nomemory.server.api.http.server import HttpServer
+from nomemory.server.api.identity.access import Access
+from nomemory.server.api.identity.tls import tls_files
+from nomemory.server.api.pipeline import Pipeline
+from nomemory.server.runtime.listen_address import Addresses, ListenAddress
+from nomemory.server.runtime.metrics.exporter import MetricsExporter
+from nomemory.server.runtime.settings import Settings
+
+
+def web_servers(
+    pipeline: Pipeline,
+    health: ServerHealth,
+    addresses: Addresses,
+    settings: Settings,
+    access: Access,
+    exporter: MetricsExporter | None,
+) -> Iterator[tuple[str, HttpServer, ListenAddress]]:
+    """Make the server of the API and the server of metrics only; each with its name and its address.
+
+    Args:
+        pipeline: answers calls.
+        health: whether the server serves.
+        addresses: where to serve.
+        settings: limits, TLS.
+        access: authenticates those who read metrics.
+        exporter: answers scrapes; None: there are no metrics.
+    """
+    page = MetricsPage(exporter, access, settings) if exporter else None
+    tls, idle_s = tls_files(settings), settings.connections.connection_idle_s
+    if addresses.http is not None:
+        yield "http", HttpServer(api_application(pipeline, health, settings, page), tls, idle_s), addresses.http
+    if addresses.metrics is not None and page is not None:
+        application = metrics_application(page, settings, Refusals(pipeline.meters))
+        yield "metrics", HttpServer(application, tls, idle_s), addresses.metrics

@@ -1,0 +1,113 @@
+"""Constructs the parts of a server, in the order in which they depend on each other."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, closing
+from functools import partial
+from typing import Final
+
+from nomemory.server.api.services.index_status import LEXICAL_JOB, StatusReport
+from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
+from nomemory.server.indexing.vector.collection_cleanup import CollectionCleanup
+from nomemory.server.indexing.vector.model_migration import ModelMigration
+from nomemory.server.runtime.active_faults import StandingFaults
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.runtime.metrics import catalog
+from nomemory.server.runtime.metrics.meters import Meters
+from nomemory.server.runtime.metrics.samples import Samples
+from nomemory.server.runtime.processes.supervisor import Supervisor
+from nomemory.server.runtime.processes.watchdog import WatchPolicy
+from nomemory.server.runtime.read_threads import ReadThreads
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.tracing.traced import traced_changes, traced_embedder
+from nomemory.server.runtime.wiring.active_spaces import open_spaces
+from nomemory.server.runtime.wiring.commit_signal import CommitSignal
+from nomemory.server.runtime.wiring.lexical_index import open_index_in_log, open_tantivy_index
+from nomemory.server.runtime.wiring.log_record import record_position
+from nomemory.server.runtime.wiring.log_store import LogStore, QueuedWriter, log_store
+from nomemory.server.runtime.wiring.rebuild_notice import rebuild_notice
+from nomemory.server.runtime.wiring.server_parts import ServerParts
+from nomemory.server.runtime.wiring.vector_spaces import VectorSpaces
+from nomemory.server.search.lexical.tantivy.schema import discard_foreign_words
+from nomemory.server.search.semantic.active_index import ActiveSpace
+from nomemory.server.store.checksums import LogDamage
+from nomemory.server.store.erasure import Erasure, Indexes
+from nomemory.server.store.position import FeedPosition
+from nomemory.server.store.retention import ExpirySweeper
+from nomemory.server.store.write_queue import MeteredLog
+
+_READ_THREADS: Final = 1
+"""Rankings and highlights hold the interpreter's lock. A second thread would not make them faster, and would make the
+event loop wait longer (docs/performance.md, One user's flood)."""
+
+
+async def build_parts(
+    settings: Settings, directory: DataDirectory, faults: StandingFaults, meters: Meters, stack: AsyncExitStack
+) -> ServerParts:
+    """Construct the parts and start their background jobs.
+
+    Args:
+        settings: the configuration.
+        directory: the data directory, which this server has locked.
+        faults: gets what is wrong with the parts.
+        meters: counts.
+        stack: stops the jobs and closes the parts, in reverse order.
+
+    Raises:
+        CannotStartError: the settings or the data do not allow it.
+    """
+    store, damage, committed = log_store(settings, directory), LogDamage(), CommitSignal()
+    supervisor, policy = Supervisor(), WatchPolicy(settings.processes, faults, meters.processes)
+
+    embedder = choose_embedder(settings, policy, partial(traced_embedder, settings=settings), meters)
+
+    writer, erasable = store.writing(committed.announce, stack)
+    sweeper = ExpirySweeper(writer, settings.retention.sweep_s, settings.retention.sweep_batch_max)
+    supervisor.run_within(stack, "expiry-sweeper", sweeper.run, sweeper.stop)
+    threads = ReadThreads(_READ_THREADS)
+    log = store.reading(damage, stack, threads)
+    stack.push_async_callback(threads.close)  # before the log, which they read
+    inspector = store.inspector(damage)
+    if inspector is not None:
+        supervisor.run_within(stack, "log-inspector", inspector.run, inspector.stop)
+    position = record_position(store, directory.record, stack)
+
+    notice = rebuild_notice("lexical", was_discarded=discard_foreign_words(directory.lexical, position))
+    lexical = open_index_in_log(store, damage, stack) or open_tantivy_index(
+        settings, directory, store, committed.follow(), policy, threads, stack
+    )
+    if lexical.indexer is not None:
+        supervisor.run_within(stack, LEXICAL_JOB, lexical.indexer.run, lexical.indexer.stop)
+
+    builder = VectorSpaces(directory, store, committed, meters.processes, position.identity.log_id)
+    spaces = await open_spaces(settings, builder, embedder, position, faults, meters, stack)
+    cleanup = CollectionCleanup(settings, directory.vectors, spaces, store.shared_index)
+    serving = ActiveSpace(spaces.active.space)
+    if spaces.active.space.embedder.kind != NoEmbedder.kind:  # without a model for a while, the indexes are kept
+        migration = ModelMigration(
+            spaces,
+            serving,
+            cleanup,
+            _reached(store),
+            settings.embedder.former_patience_s,
+            settings.timing.deadline_default_s,
+        )
+        supervisor.run_within(stack, "model-migration", migration.run)
+
+    erasure = Erasure(erasable, Indexes(lexical.progress, spaces, cleanup), settings, faults)
+    supervisor.run_within(stack, "erasure", erasure.run)
+
+    report = StatusReport(log, lexical.progress, spaces, supervisor.fault, faults, notice, damage)
+    meters.add_source(partial(_sample_write_queue, writer))
+    return ServerParts(
+        log, traced_changes(MeteredLog(writer, meters), settings), lexical.index, serving, report, threads
+    )
+
+
+def _reached(store: LogStore) -> FeedPosition:
+    with closing(store.feed()()) as feed:
+        return feed.reached()
+
+
+def _sample_write_queue(writer: QueuedWriter, samples: Samples) -> None:
+    samples.put(catalog.QUEUE, writer.waiting, "writes")

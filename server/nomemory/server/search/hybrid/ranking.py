@@ -1,0 +1,216 @@
+"""The hybrid ranking of one sentence that asks, over a timeline: what matches, who speaks, what stands around.
+
+The weights of the hybrid ranking's steps. docs/quality.md has the figures behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import reduce
+from typing import Final, Self
+
+import numpy as np
+
+from nomemory.server.message import Role
+from nomemory.server.search.hybrid.candidate_messages import Flags, Floats, Timeline
+from nomemory.server.search.hybrid.query_analysis import ParsedQuestion
+from nomemory.text.time_range import TimeRange
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The weights of the ranking's steps; a step that weighs 0 is left out.
+
+    Attributes:
+        meaning: of the cosine, against that of the words: they add up to one.
+        beside: what a word in the message right before or after counts, against one in the message itself.
+        speaker: for what the person said whom the question names, or, where it names nobody, the user.
+        dates: for what was said on a date that the question names.
+        concrete: for a message that names something: a name, a title, a figure.
+        occasion: where the question asks when, for a message that says when something happened.
+        topic: what more a word counts that stands in the first clause of a Chinese sentence of several.
+        answers: for what stands right after a question, times how well that question fits.
+        asks: taken off what asserts nothing; between people with names, off what ends with a question.
+        around: for what is said around, in the same conversation.
+        conversation: for the conversation as a whole: the mean of its best messages.
+        shared: for what shares rare words with the best messages: the other half of what they say.
+    """
+
+    meaning: float = 0.65
+    beside: float = 0.3
+    speaker: float = 0.25
+    dates: float = 0.3
+    concrete: float = 0.05
+    occasion: float = 0.15
+    topic: float = 2.0
+    answers: float = 0.1
+    asks: float = 0.1
+    around: float = 0.4
+    conversation: float = 0.4
+    shared: float = 0.9
+
+    def without(self, steps: Collection[str]) -> Self:
+        """Return the weights with some steps left out. Without `meaning` the words decide alone."""
+        return replace(self, **dict.fromkeys(steps, 0.0))
+
+
+STEPS: Final = tuple(field.name for field in fields(Weights))
+"""The names of the steps, in the order in which they are taken."""
+
+
+_BEST_OF_CONVERSATION: Final = 2
+_LARGEST_SHARE: Final = 0.5
+"""A conversation with a larger share of the messages is not taken for one talk."""
+
+
+_DAY_US: Final = 86_400e6
+_DAYS_AFTER: Final = 7.0
+"""What happens on a date is spoken of for days; a message of so many days later counts a third."""
+
+
+_DAYS_BEFORE: Final = 1.0
+_LONG_DAYS: Final = 300.0
+"""A range longer than this, a year, says half as much."""
+
+
+_HALF: Final = 0.5
+CHAIN: Final = 8
+"""How far it is followed that what takes something back is taken back itself."""
+
+
+_STEP_BACK: Final = 0.1
+"""How much less what was taken back scores than before, and so than what took it back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a sentence finds in each message: nearness 0 to 1 (None: meaning had no part), and what its words score."""
+
+    meaning: Floats | None
+    words: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A score for each message of a timeline, and the components that add up to it."""
+
+    scores: Floats
+    components: Mapping[str, Floats]
+
+    def scaled(self) -> Ranking:
+        """Return the same ranking with 1 as the best score."""
+        best = float(self.scores.max(initial=0.0))
+        if best <= 0:
+            return self
+        return ranking({name: values / best for name, values in self.components.items()})
+
+    def plus(self, **components: Floats) -> Ranking:
+        """Return the ranking with more components."""
+        return ranking({**self.components, **components})
+
+
+def ranking(components: Mapping[str, Floats]) -> Ranking:
+    """Make a ranking out of its components."""
+    return Ranking(reduce(np.add, components.values()), components)
+
+
+def matched(match: Match, weights: Weights) -> Ranking:
+    """Rank by what matches alone."""
+    words = _scaled(match.words)
+    if match.meaning is None or not weights.meaning:
+        return ranking({"words": words})
+    return ranking({"meaning": weights.meaning * match.meaning, "words": (1 - weights.meaning) * words})
+
+
+def preferred(timeline: Timeline, asked: ParsedQuestion, weights: Weights) -> Mapping[str, Floats]:
+    """Return what a message is worth whatever matches: who spoke, when, and whether it names something."""
+    parts: dict[str, Floats] = {
+        "speaker": np.where(of_asked(timeline, asked), weights.speaker, 0.0),
+        "concrete": np.where(timeline.concrete, weights.concrete, 0.0),
+    }
+    if asked.dates is not None:
+        parts["dates"] = weights.dates * _on_dates(timeline, asked.dates)
+    if asked.reading.asks_when:
+        parts["occasion"] = weights.occasion * timeline.when
+    return parts
+
+
+def in_talk(timeline: Timeline, base: Ranking, weights: Weights) -> Ranking:
+    """Let the talk around a message bear on its rank: the question before it, its neighbours, its conversation."""
+    base = base.scaled()
+    scores = base.scores
+    return base.plus(
+        answers=weights.answers * _questions_before(timeline, scores),
+        asks=np.where(timeline.saying_little, -weights.asks, 0.0),
+        around=weights.around * _around(timeline, scores),
+        conversation=weights.conversation * _of_conversation(timeline, scores),
+    ).scaled()
+
+
+def corrected(timeline: Timeline, base: Ranking) -> Ranking:
+    """Let what was taken back stand behind what took it back, which gets at least the score that it had."""
+    if not timeline.retracted.any():
+        return base
+    taken, takers = timeline.retractions
+    scores, steps = base.scores.copy(), timeline.retracted.astype(np.float64)
+    for _ in range(CHAIN):
+        np.maximum.at(scores, takers, scores[taken])
+        np.maximum.at(steps, taken, steps[takers] + 1)
+    return base.plus(retracts=scores - base.scores, retracted=-_STEP_BACK * steps)
+
+
+def of_asked(timeline: Timeline, asked: ParsedQuestion) -> Flags:
+    """Mark the messages of those asked about; of nobody, where that cannot be told."""
+    if asked.persons:
+        return np.isin(timeline.spoken_by, places_of(asked, timeline))
+    if asked.of_user and (asked.reading.first_person or not timeline.is_named):
+        return timeline.by(Role.USER)
+    if asked.of_assistant and not timeline.is_named:
+        return timeline.by(Role.ASSISTANT)
+    return np.zeros(len(timeline), dtype=np.bool_)
+
+
+def places_of(asked: ParsedQuestion, timeline: Timeline) -> list[int]:
+    """Return the places, among a timeline's speakers, of those whom a question names."""
+    return [place for place, name in enumerate(timeline.speakers) if name in asked.persons]
+
+
+def _on_dates(timeline: Timeline, dates: TimeRange) -> Floats:
+    since = dates.since.timestamp() * 1e6 if dates.since else -np.inf
+    until = dates.until.timestamp() * 1e6 if dates.until else np.inf
+    early = np.maximum(since - timeline.ts_us, 0) / _DAY_US
+    late = np.maximum(timeline.ts_us - until, 0) / _DAY_US
+    near: Floats = np.exp(-early / _DAYS_BEFORE) * np.exp(-late / _DAYS_AFTER)
+    return near * (_HALF if (until - since) / _DAY_US > _LONG_DAYS else 1.0)
+
+
+def _questions_before(timeline: Timeline, scores: Floats) -> Floats:
+    before = timeline.previous
+    asked = (before >= 0) & timeline.asking[before]
+    return np.where(asked, scores[before], 0.0)
+
+
+def _around(timeline: Timeline, scores: Floats) -> Floats:
+    """Return the mean score of the messages around each: it says what the talk is about at that point."""
+    means, (first, after) = np.zeros(len(timeline)), timeline.windows
+    sums = np.concatenate([[0.0], np.cumsum(scores[timeline.grouped])])
+    means[timeline.grouped] = (sums[after] - sums[first]) / (after - first)
+    return means
+
+
+def _of_conversation(timeline: Timeline, scores: Floats) -> Floats:
+    worth, sizes, of_talk = np.zeros(len(timeline)), timeline.sizes, timeline.talks
+    ordered = scores[timeline.grouped]
+    ordered = ordered[np.lexsort((-ordered, of_talk))]
+    is_unit = (sizes >= _BEST_OF_CONVERSATION) & (sizes < _LARGEST_SHARE * len(timeline))
+    first = np.cumsum(sizes)[is_unit] - sizes[is_unit]
+    means = np.zeros(len(sizes))
+    means[is_unit] = np.mean([ordered[first + place] for place in range(_BEST_OF_CONVERSATION)], axis=0)
+    worth[timeline.grouped] = means[of_talk]
+    return worth
+
+
+def _scaled(values: Floats) -> Floats:
+    best = float(values.max(initial=0.0))
+    return values / best if best > 0 else values

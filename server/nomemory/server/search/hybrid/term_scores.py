@@ -1,0 +1,183 @@
+"""How well the words of a question are found in a message and right around it.
+
+At which places of a timeline terms stand: as an index says, or as its messages say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final, Self
+
+import numpy as np
+
+from nomemory.server.search.hybrid.candidate_messages import Floats, Ints, Timeline
+from nomemory.server.search.lexical.protocol import Posting
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a term is found: in how many of the user's messages, and at which places of the timeline."""
+
+    count: int
+    places: Ints
+
+
+def found_in(timeline: Timeline, postings: Mapping[str, Posting]) -> Mapping[str, Found]:
+    """Return at which places of a timeline terms stand."""
+    if not postings:
+        return {}
+    sequences = [one.sequences for one in postings.values()]
+    places, standing = timeline.located(np.concatenate(sequences))
+    bounds = np.cumsum([0, *map(len, sequences)])
+    ends = np.concatenate([[0], np.cumsum(standing)])[bounds].tolist()
+    places = places[standing]
+    return {
+        term: Found(one.count, places[start:end])
+        for (term, one), start, end in zip(postings.items(), ends[:-1], ends[1:], strict=True)
+    }
+
+
+def read_in(timeline: Timeline, terms: Sequence[str]) -> Mapping[str, Found]:
+    """Return at which places of a whole timeline terms stand, from its messages instead of an index."""
+    wanted = frozenset(terms)
+    places: dict[str, list[int]] = {term: [] for term in terms}
+    for place, standing in enumerate(map(wanted.intersection, timeline.terms)):
+        for term in standing:
+            places[term].append(place)
+    return {term: Found(len(some), np.array(some, dtype=np.int64)) for term, some in places.items()}
+
+
+_SATURATION: Final = 0.9
+"""k1 of BM25: how soon further occurrences of a word count little."""
+
+
+_OF_LENGTH: Final = 0.4
+"""b of BM25: how much the length of a message counts."""
+
+
+_RARITIES_KEPT: Final = 4096
+"""A search weighs some thousand terms, of which most stand in few messages."""
+
+
+_OF_QUESTION: Final = 5 / 3
+"""Weight of a word in the question before a message, relative to one in another message beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WordScores:
+    """The scores of each message by words.
+
+    `scores` are BM25 over the message and what stands beside it. `coverage` is the share, 0 to 1, of the weight of the
+    question's terms that stand in the message itself. `has_terms` tells whether there was anything to look for.
+    `unknown` is the share of that weight, 0 to 1, of terms that stand in none of the user's messages.
+    """
+
+    scores: Floats
+    coverage: Floats
+    has_terms: bool
+    unknown: float = 0.0
+
+
+@lru_cache(_RARITIES_KEPT)
+def rarity(count: int, total: int) -> float:
+    """Return the inverse document frequency, within the user."""
+    return math.log1p((total - min(count, total) + 0.5) / (count + 0.5))
+
+
+def word_scores(
+    timeline: Timeline,
+    found: Mapping[str, Found],
+    total: int,
+    beside: float,
+    emphasis: Mapping[str, float] = MappingProxyType({}),
+) -> WordScores:
+    """Score the messages of a timeline by a question's terms.
+
+    A term counts once in a message however often it stands there (as the index has it), `beside` for each of the
+    messages that the message follows upon or is followed by, and once for who speaks, if it is their name.
+    Source: Robertson and Zaragoza, The Probabilistic Relevance Framework (2009), over those counts.
+
+    Args:
+        timeline: the messages.
+        found: where each term is.
+        total: how many messages the user has.
+        beside: what a neighbour's word counts; one of a question before, which an answer leaves out, counts more.
+        emphasis: how many times a term counts; once, unless it is in here.
+    """
+    weight = unknown = 0.0
+    for one in found.values():
+        weight += rarity(one.count, total)
+        unknown += 0.0 if one.count else rarity(0, total)
+    held = {term: one for term, one in found.items() if len(one.places) or term in timeline.bearers}
+    own, spoken = _own(timeline, held.values()), _spoken(timeline, held)
+    counts = _Neighbours.of(timeline).counted(own, beside) + spoken
+    room = 1 - _OF_LENGTH + _OF_LENGTH * timeline.lengths / timeline.mean_length
+    bearers = [_bearers(timeline, *one, total) for one in zip(held, spoken, own, strict=True)]
+    idf = [rarity(one.count + more, total) for one, more in zip(held.values(), bearers, strict=True)]
+    worths = [emphasis.get(term, 1.0) * each * (1 + _SATURATION) for term, each in zip(held, idf, strict=True)]
+    scores = _sum(timeline, _column(worths) * counts / (counts + _SATURATION * room))
+    rarities = _column([rarity(one.count, total) for one in held.values()])
+    covered = _sum(timeline, rarities * np.maximum(own, spoken))
+    return WordScores(scores, covered / weight if weight else covered, bool(found), unknown / weight if weight else 0.0)
+
+
+def _column(numbers: Sequence[float]) -> Floats:
+    return np.array(numbers, dtype=np.float64)[:, np.newaxis]
+
+
+def _sum(timeline: Timeline, rows: Floats) -> Floats:
+    """Add up rows, one after the other: in another order a sum of floats is another one."""
+    total = np.zeros(len(timeline))
+    for row in rows:
+        total += row
+    return total
+
+
+def _own(timeline: Timeline, found: Collection[Found]) -> Floats:
+    """Return for each term (row) 1 where a message (column) has it."""
+    own = np.zeros((len(found), len(timeline)))
+    for row, one in enumerate(found):
+        own[row, one.places] = 1.0
+    return own
+
+
+def _spoken(timeline: Timeline, terms: Collection[str]) -> Floats:
+    """Return for each term (row) 1 where somebody speaks whose name has it."""
+    spoken = np.zeros((len(terms), len(timeline)))
+    for row, term in enumerate(terms):
+        if term in timeline.bearers:
+            spoken[row] = timeline.bearers[term]
+    return spoken
+
+
+@dataclass(frozen=True, slots=True)
+class _Neighbours:
+    """Which messages follow upon others, which these are, and what a word in these counts."""
+
+    after: Ints
+    before: Ints
+    worth: Floats
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> Self:
+        after = timeline.followers
+        before = timeline.previous[after]
+        return cls(after, before, np.where(timeline.asking[before], _OF_QUESTION, 1.0))
+
+    def counted(self, own: Floats, beside: float) -> Floats:
+        """Count terms (rows) that stand once in some messages (columns), there and beside them."""
+        counts: Floats = own.copy()
+        counts[:, self.after] += beside * own[:, self.before] * self.worth
+        counts[:, self.before] += beside * own[:, self.after]
+        return counts
+
+
+def _bearers(timeline: Timeline, term: str, spoken: Floats, own: Floats, total: int) -> int:
+    """Estimate how many messages have a name only because of who speaks, from the share of those in the timeline."""
+    if term not in timeline.bearers:
+        return 0
+    return round(float((spoken * (1 - own)).sum()) * total / max(len(timeline), 1))

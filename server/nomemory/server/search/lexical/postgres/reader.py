@@ -1,0 +1,139 @@
+"""The lexical index in PostgreSQL: part of the message log's own tables, and so up to date with every write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from cachetools import LRUCache
+from numpy.typing import NDArray
+
+from nomemory.server.faults import index_unavailable
+from nomemory.server.message import Filter
+from nomemory.server.search.grammar.tree import Query
+from nomemory.server.search.lexical.idf import query_weights
+from nomemory.server.search.lexical.postgres.conditions import Statement
+from nomemory.server.search.lexical.postgres.search import newest_half_statement, search_statement
+from nomemory.server.search.lexical.postgres.term_counts import (
+    count_statement,
+    frequencies_statement,
+    postings_statement,
+)
+from nomemory.server.search.lexical.protocol import FrozenRanking, LexicalHit, LexicalSearch, Posting
+from nomemory.server.search.lexical.window import WINDOW, RankingWindow, count_window_terms, exceeds_window
+from nomemory.server.store.checksums import LogDamage
+from nomemory.server.store.position import bucket_of
+from nomemory.server.store.postgres.connections import ERRORS, RETRY_AFTER_S, Pool
+from nomemory.server.store.retention import Lifetimes
+
+if TYPE_CHECKING:
+    import asyncpg
+
+_SIZES_KEPT: Final = 16_384
+"""Number of users whose approximate number of messages is cached: it decides how a search runs, not what it finds."""
+
+_SEQUENCE: Final = "SELECT latest_sequence FROM users WHERE bucket = $1 AND user_id = $2"
+
+
+class PostgresLexicalIndex:
+    """Implements LexicalIndex over the tables of a log in PostgreSQL.
+
+    Each call is one round trip; `freeze` is two where more messages match than a window holds.
+
+    Args:
+        pool: connections to it, which the index does not close.
+        lifetimes: which messages have expired; they are not found.
+        damage: told of damaged messages.
+    """
+
+    lags: Final = False
+
+    def __init__(self, pool: Pool, lifetimes: Lifetimes | None = None, damage: LogDamage | None = None) -> None:
+        self._pool = pool
+        self._lifetimes = lifetimes or Lifetimes()
+        self._damage = damage or LogDamage()
+        self._sizes = LRUCache[str, int](_SIZES_KEPT)
+
+    async def applied(self, user_id: str) -> int:
+        """Return the sequence of the latest change to this user's messages: everything is searchable."""
+        rows = await self._fetch(Statement(_SEQUENCE, (bucket_of(user_id), user_id)))
+        return int(rows[0][0]) if rows else 0
+
+    async def freeze(self, user_id: str, query: Query, message_filter: Filter) -> FrozenRanking:
+        """Return the latest sequence, the weights and the window of a query."""
+        ((sequence, messages, frequencies, boosted),) = await self._fetch(frequencies_statement(user_id, query))
+        self._sizes[user_id] = messages
+        ranking = FrozenRanking(sequence, query_weights(query, messages, frequencies, boosted))
+        if not exceeds_window(query, frequencies, messages):
+            return ranking
+        rows = await self._fetch(newest_half_statement(user_id, message_filter, WINDOW))
+        terms = count_window_terms(query, ranking.weights, frequencies)
+        return ranking._replace(window=RankingWindow(terms, rows[0][0])) if rows else ranking
+
+    async def search(self, search: LexicalSearch) -> list[LexicalHit]:
+        """Return the best hits from `search.start` on, with their messages.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE, or STORAGE_UNAVAILABLE if one of the messages is damaged.
+        """
+        if search.limit < 1:
+            return []
+        user_id = search.user_id
+        statement = search_statement(search, self._lifetimes, self._sizes.get(user_id))
+        if statement is None:
+            return []
+        rows = await self._fetch(statement)
+        messages = self._damage.sound_messages(
+            user_id,
+            [
+                (user_id, message_id, ts_us, wire, sequence, crc, retracted_by)
+                for _, ts_us, sequence, message_id, wire, crc, retracted_by in rows
+            ],
+        )
+        hits = [
+            LexicalHit(score, message.ts_us, message.sequence, message)
+            for (score, *_), message in zip(rows, messages, strict=True)
+        ]
+        hits.sort(key=lambda hit: (hit.score, hit.ts_us), reverse=True)
+        return hits
+
+    async def total(self, user_id: str, message_filter: Filter) -> int:
+        """Count the messages of a user that a filter admits."""
+        rows = await self._fetch(count_statement(user_id, message_filter))
+        return int(rows[0][0])
+
+    async def postings(
+        self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
+    ) -> list[Posting]:
+        """Return the postings of all terms in one round trip."""
+        if not terms:
+            return []
+        rows = await self._fetch(postings_statement(user_id, terms, message_filter, max_sequences))
+        return [Posting(int(count), _sequences(count, sequences, max_sequences)) for count, sequences in rows]
+
+    async def refresh(self) -> None:
+        """Do nothing: the view never lags."""
+
+    async def close(self) -> None:
+        """Do nothing: whoever opened the pool closes it."""
+
+    async def _fetch(self, statement: Statement) -> list[asyncpg.Record]:
+        with _answering():
+            async with self._pool.connection() as connection:
+                return await connection.fetch(statement.text, *statement.values)
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    """Turn errors of the database into a fault that says when to retry. Their words stay here."""
+    try:
+        yield
+    except ERRORS as error:
+        cause = getattr(error, "sqlstate", None) or type(error).__name__
+        raise index_unavailable("the lexical index cannot be read", cause, RETRY_AFTER_S) from error
+
+
+def _sequences(count: int, sequences: Sequence[int] | None, max_sequences: int) -> NDArray[np.int64]:
+    return np.array(sequences if sequences and count <= max_sequences else (), dtype=np.int64)

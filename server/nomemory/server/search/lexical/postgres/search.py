@@ -1,0 +1,178 @@
+"""A search as one statement of PostgreSQL, in the order that `LexicalIndex.search` promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from nomemory.server.message import Filter
+from nomemory.server.search.grammar.tree import requires_leaf
+from nomemory.server.search.lexical.idf import estimated_share, estimated_shares
+from nomemory.server.search.lexical.message_class import CLASSES, class_weight
+from nomemory.server.search.lexical.postgres.conditions import Conditions, Statement, Values, all_hold, any_holds
+from nomemory.server.search.lexical.protocol import LexicalSearch, RankPosition
+from nomemory.server.search.lexical.window import RankingWindow, window_terms
+from nomemory.server.store.conditions import Expiry
+from nomemory.server.store.postgres.rows import POSTGRES
+from nomemory.server.store.retention import Lifetimes
+
+FEW: Final = 256
+"""Number of messages of a user that are read in a row sooner than looked up."""
+
+_UNKNOWN_USER: Final = 100_000
+"""Assumed number of messages of a user whose number is not known."""
+
+_COLUMNS: Final = "ts_us, sequence, message_id, wire, checksum"
+_CLASS_WEIGHTS: Final = ",".join(str(class_weight(number)) for number in CLASSES)
+_CLASS_WEIGHT: Final = f"('{{{_CLASS_WEIGHTS}}}'::float8[])[get_byte(tokens, 0) + 1]"
+
+
+class MatchingRows:
+    """Writes the conditions on the rows that a search matches.
+
+    Args:
+        search: the search.
+        lifetimes: which messages have expired.
+        messages: number of the user's messages, about; None: unknown.
+    """
+
+    def __init__(self, search: LexicalSearch, lifetimes: Lifetimes, messages: int | None) -> None:
+        self.values = Values()
+        self.conditions = Conditions(search.user_id, self.values)
+        self._user_id = search.user_id
+        self._query = search.query
+        self._ranking = search.ranking
+        self._filter = search.filter
+        self._limit = search.limit
+        self._expiry = Expiry(POSTGRES, lifetimes)
+        self._messages = _UNKNOWN_USER if messages is None else messages
+
+    def by_time(self, until_us: int | None) -> str:
+        """Return the condition on the matches up to a time, for a statement that takes the newest of them.
+
+        Rows are read in the order of time where that finds a page sooner than a lookup finds all matches.
+        """
+        share = self._share()
+        in_order = self._limit < share * share * self._messages  # limit / share rows, or share * messages
+        bounds = [] if until_us is None else [f"ts_us <= {self.values.bind(until_us, 'bigint')}"]
+        return all_hold([self._source(until_us, in_order=in_order), self._matches(), *bounds, *self._admitted()])
+
+    def in_window(self) -> str:
+        """Return the condition on the matches in the window.
+
+        Where every message with a leaf matches, rows without any leaf may be among them.
+        """
+        source = self._window(self._ranking.window) if self._ranking.window else self._source()
+        matches = [] if self._query.is_union else [self._matches()]
+        return all_hold([source, *matches, *self._admitted()])
+
+    def retracted_by(self) -> str:
+        """Return the expression for the id of the message that retracted a row."""
+        return self.values.of(self._expiry.retracted_by(self._user_id, self._expiry.living()))
+
+    def _source(self, until_us: int | None = None, *, in_order: bool = False) -> str:
+        root = self._query.root
+        if in_order or self._messages <= FEW or not requires_leaf(root):
+            return self.conditions.in_time(self._filter, until_us)
+        return all_hold([self.conditions.lookup(root), self.conditions.of_user()])
+
+    def _window(self, window: RankingWindow) -> str:
+        conditions = self.conditions
+        newest = conditions.in_time(Filter(since_us=window.since_us))
+        leaves = window_terms(self._query, self._ranking.weights, window.terms)
+        single = [leaf for leaf in leaves if len(leaf.tokens) == 1]
+        phrases = [leaf for leaf in leaves if len(leaf.tokens) > 1]
+        lookups = [
+            *([conditions.lookup_any(single)] if single else []),
+            *(all_hold([conditions.lookup(leaf), conditions.matches(leaf)]) for leaf in phrases),
+        ]
+        return all_hold([any_holds([*lookups, newest]), conditions.of_user()])
+
+    def _matches(self) -> str:
+        return self.conditions.matches(self._query.root)
+
+    def _admitted(self) -> Iterator[str]:
+        yield from self.conditions.admitted(self._filter)
+        yield f"sequence <= {self.values.bind(self._ranking.applied, 'bigint')}"
+        yield self.values.of(self._expiry.living())
+
+    def _share(self) -> float:
+        """Estimate the share of the user's messages that match."""
+        return estimated_share(self._query.root, estimated_shares(self._query, self._ranking.weights))
+
+
+def search_statement(search: LexicalSearch, lifetimes: Lifetimes, messages: int | None) -> Statement | None:
+    """Return the statement of a search, or None if it has no hits.
+
+    Its rows have the score, `ts_us`, sequence, id, wire and checksum of a hit, and the id of the message that retracted
+    it, in any order.
+
+    Args:
+        search: the search.
+        lifetimes: which messages have expired.
+        messages: number of the user's messages, about; None: unknown.
+    """
+    query, best = search.query, sum(search.ranking.weights, start=0.0)
+    if query.is_uniform and search.start and search.start.score < best:
+        return None
+    rows = MatchingRows(search, lifetimes, messages)
+    page = _newest(rows, search, best) if query.is_uniform else _best(rows, search)
+    return Statement(f"SELECT messages.*, {rows.retracted_by()} FROM ({page}) AS messages", rows.values.all)
+
+
+def newest_half_statement(user_id: str, message_filter: Filter, window: int) -> Statement:
+    """Return the statement for the time since which half a window of the messages was sent that a filter admits.
+
+    It has one row if there are more such messages than the window holds, else none.
+    """
+    values = Values()
+    conditions = Conditions(user_id, values)
+    admitted = all_hold([conditions.in_time(message_filter), *conditions.admitted(message_filter)])
+    return Statement(
+        f"SELECT (array_agg(ts_us ORDER BY ts_us DESC))[{values.bind(window // 2, 'integer')}] FROM ("
+        f"SELECT ts_us FROM messages WHERE {admitted} ORDER BY ts_us DESC LIMIT {values.bind(window + 1, 'bigint')}"
+        f") AS messages HAVING count(*) > {values.bind(window, 'bigint')}",
+        values.all,
+    )
+
+
+def _newest(rows: MatchingRows, search: LexicalSearch, score: float) -> str:
+    """Return the newest matches, all of which have one score."""
+    until_us = search.start.ts_us if search.start and search.start.score == score else None
+    return (
+        f"SELECT {rows.values.bind(score, 'float8')} AS score, {_COLUMNS} FROM messages"
+        f" WHERE {rows.by_time(until_us)}"
+        f" ORDER BY ts_us DESC FETCH FIRST ({rows.values.bind(search.limit, 'bigint')}) ROWS WITH TIES"
+    )
+
+
+def _best(rows: MatchingRows, search: LexicalSearch) -> str:
+    """Return the best matches of the window."""
+    query, weights, conditions = search.query, search.ranking.weights, rows.conditions
+    leaves = _sum(rows.values, zip(map(conditions.matches, query.leaves), weights, strict=False))
+    boosts = zip(query.boosts, weights[len(query.leaves) :], strict=True)
+    boosted = _sum(rows.values, ((conditions.boosted(boost), weight) for boost, weight in boosts if weight))
+    class_weight = _CLASS_WEIGHT if query.by_class else "1::float8"
+    scored = (
+        f"SELECT {_COLUMNS}, {leaves} AS found, {boosted} AS boosted, {class_weight} AS class_weight"
+        f" FROM messages WHERE {rows.in_window()} OFFSET 0"
+    )
+    score = "(found + boosted) * class_weight"
+    page = [*(["found > 0"] if query.is_union else []), *_from(rows.values, score, search.start)]
+    return (
+        f"SELECT {score} AS score, {_COLUMNS} FROM ({scored}) AS scored WHERE {all_hold(page)}"
+        f" ORDER BY score DESC, ts_us DESC FETCH FIRST ({rows.values.bind(search.limit, 'bigint')}) ROWS WITH TIES"
+    )
+
+
+def _sum(values: Values, parts: Iterable[tuple[str, float]]) -> str:
+    """Return the sum of the weights of the conditions that hold."""
+    cases = (f"CASE WHEN {holds} THEN {values.bind(weight, 'float8')} ELSE 0 END" for holds, weight in parts)
+    return " + ".join(["0::float8", *cases])
+
+
+def _from(values: Values, score: str, start: RankPosition | None) -> Iterator[str]:
+    """Return the condition on the scored rows of a page that begins at a position."""
+    if start:
+        position = f"({values.bind(start.score, 'float8')}, {values.bind(start.ts_us, 'bigint')})"
+        yield f"({score}, ts_us) <= {position}"

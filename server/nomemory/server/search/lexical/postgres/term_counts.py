@@ -1,0 +1,155 @@
+"""Document frequencies and postings within one user, as statements of PostgreSQL.
+
+Of a user with very many messages, the frequency of a frequent term is extrapolated from the latest ones: to count all
+of them would take longer than the search. So a frequency depends on nothing but the user's own messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from nomemory.server.message import EVERYTHING, Filter, Role
+from nomemory.server.search.grammar.tree import Leaf, Query, SpeakerBoost, Stream
+from nomemory.server.search.lexical.postgres.conditions import Conditions, Statement, Values, all_hold
+from nomemory.server.search.lexical.postgres.token_columns import TermPredicate, boost_predicates, leaf_predicate
+from nomemory.server.store.position import bucket_of
+from nomemory.server.store.postgres.rows import users_clause
+
+SAMPLED_FROM: Final = 8192
+"""Number of messages of a user above which frequent terms are not counted in all of them."""
+
+SAMPLE: Final = 1024
+"""Number of the latest messages, in which they are counted then."""
+
+FREQUENT: Final = 32
+"""Number of those that have a frequent term, at least."""
+
+
+_CONTAINS: Final = "position(predicate.needle IN {messages}.tokens) > 0"
+_HAS: Final = (
+    'messages.keys @> predicate.keys::bigint[] AND messages.user_id COLLATE "POSIX" = $1 AND '
+    f"{_CONTAINS.format(messages='messages')}"
+)
+_FREQUENCIES: Final = f"""
+WITH owner AS MATERIALIZED (
+  SELECT coalesce(max(latest_sequence), 0) AS sequence, coalesce(max(messages), 0) AS messages
+  FROM users WHERE bucket = $2 AND user_id = $1
+), latest AS MATERIALIZED (
+  SELECT role, tokens FROM messages WHERE bucket = $2 AND user_id = $1 ORDER BY ts_us DESC, message_id DESC
+  LIMIT (SELECT CASE WHEN messages > {SAMPLED_FROM} THEN {SAMPLE} ELSE 0 END FROM owner)
+)
+SELECT owner.sequence, owner.messages, ARRAY(
+  SELECT CASE WHEN sample.found >= {FREQUENT} THEN sample.found * owner.messages / {SAMPLE}
+    ELSE (SELECT count(*) FROM messages WHERE {_HAS}) END
+  FROM unnest($3::text[], $4::bytea[]) WITH ORDINALITY AS predicate (keys, needle, ordinal),
+    LATERAL (SELECT count(*) AS found FROM latest WHERE {_CONTAINS.format(messages="latest")}) AS sample
+  ORDER BY predicate.ordinal
+) AS counts, {{boosts}} AS boosted FROM owner
+"""
+_ANY_NAMED: Final = (
+    "(EXISTS (SELECT FROM unnest(${keys}::text[], ${needles}::bytea[]) AS predicate (keys, needle)"
+    f" WHERE EXISTS (SELECT FROM latest WHERE {_CONTAINS.format(messages='latest')})"
+    f" OR EXISTS (SELECT FROM messages WHERE {_HAS})))"
+)
+_ANY_OF_USER: Final = (
+    f"(EXISTS (SELECT FROM latest WHERE role = {Role.USER.value})"
+    f" OR EXISTS (SELECT FROM messages WHERE bucket = $2 AND user_id = $1 AND role = {Role.USER.value}))"
+)
+_USER_TOTAL: Final = "SELECT coalesce(max(messages), 0) FROM users WHERE {users}"
+_COUNT: Final = "SELECT count(*) FROM messages WHERE {admitted}"
+_POSTINGS: Final = f"""
+WITH latest AS MATERIALIZED (
+  SELECT sequence, keys, tokens FROM messages WHERE {{admitted}} ORDER BY ts_us DESC, message_id DESC LIMIT {SAMPLE}
+), lookups AS MATERIALIZED (
+  SELECT * FROM unnest({{keys}}, {{needles}}) WITH ORDINALITY AS predicate (key, needle, ordinal)
+), found AS MATERIALIZED (
+  SELECT predicate.ordinal, count(*) AS number, array_agg(latest.sequence) AS sequences
+  FROM latest CROSS JOIN LATERAL unnest(latest.keys) AS message (key) JOIN lookups AS predicate USING (key)
+  WHERE {_CONTAINS.format(messages="latest")} GROUP BY predicate.ordinal
+), whole AS MATERIALIZED (
+  SELECT count(*) < {SAMPLE} AS is_small FROM latest
+), total AS MATERIALIZED (
+  SELECT CASE WHEN is_small THEN 0 ELSE ({{total}}) END AS messages FROM whole
+), predicates AS MATERIALIZED (
+  SELECT lookups.*, coalesce(found.number, 0) AS sampled, found.sequences, whole.is_small,
+    total.messages <= {SAMPLED_FROM} AS is_counted, coalesce(found.number, 0) * total.messages / {SAMPLE} AS likely
+  FROM lookups LEFT JOIN found USING (ordinal) CROSS JOIN whole CROSS JOIN total
+)
+SELECT CASE WHEN is_small THEN sampled WHEN every.is_exact THEN every.number
+    ELSE greatest({{max_sequences}} + 1, likely) END,
+  CASE WHEN is_small THEN predicate.sequences WHEN every.is_exact THEN every.sequences END
+FROM predicates AS predicate CROSS JOIN LATERAL (
+  SELECT count(*) AS number, array_agg(sequence) AS sequences,
+    predicate.is_counted OR predicate.likely <= {{max_sequences}} AND count(*) <= {{max_sequences}} AS is_exact
+  FROM (
+    SELECT sequence FROM messages
+    WHERE NOT predicate.is_small AND (predicate.is_counted OR predicate.likely <= {{max_sequences}})
+      AND messages.keys @> ARRAY[predicate.key] AND {_CONTAINS.format(messages="messages")} AND {{looked_up}}
+    LIMIT CASE WHEN predicate.is_counted THEN NULL ELSE {{max_sequences}} + 1 END
+  ) AS messages
+) AS every ORDER BY predicate.ordinal
+"""
+
+
+def frequencies_statement(user_id: str, query: Query) -> Statement:
+    """Return the statement of one row: the user's latest sequence, number of messages, and document frequencies.
+
+    The last two columns are the frequency of each leaf, and whether any message gets each speaker boost. Great
+    frequencies may be extrapolated from the latest messages.
+    """
+    predicates = [leaf_predicate(user_id, leaf) for leaf in query.leaves]
+    values: list[object] = [user_id, bucket_of(user_id), *_columns(predicates)]
+    boosts = ", ".join(_boosts_any(user_id, boost, values) for boost in query.boosts)
+    return Statement(_FREQUENCIES.format(boosts=f"ARRAY[{boosts}]::boolean[]"), values)
+
+
+def count_statement(user_id: str, message_filter: Filter) -> Statement:
+    """Return the statement that counts the messages that a filter admits."""
+    values = Values()
+    conditions = Conditions(user_id, values)
+    return Statement(_COUNT.format(admitted=_admitted(conditions, message_filter)), values.all)
+
+
+def postings_statement(user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int) -> Statement:
+    """Return the statement of one row for each term: its frequency, and its sequences.
+
+    The sequences may be more than `max_sequences`, or NULL.
+    """
+    values = Values()
+    conditions = Conditions(user_id, values)
+    admitted = _admitted(conditions, message_filter)
+    predicates = [leaf_predicate(user_id, Leaf(Stream.TERMS, (term,))) for term in terms]
+    if message_filter == EVERYTHING:
+        total = _USER_TOTAL.format(users=values.of(users_clause(user_id, "")))
+    else:
+        total = _COUNT.format(admitted=admitted)
+    return Statement(
+        _POSTINGS.format(
+            admitted=admitted,
+            looked_up=all_hold([conditions.of_user(), *conditions.admitted(message_filter)]),
+            total=total,
+            keys=values.bind([predicate.keys[0] for predicate in predicates], "bigint[]"),
+            needles=values.bind([predicate.needle for predicate in predicates], "bytea[]"),
+            max_sequences=values.bind(max_sequences, "bigint"),
+        ),
+        values.all,
+    )
+
+
+def _admitted(conditions: Conditions, message_filter: Filter) -> str:
+    return all_hold([conditions.in_time(message_filter), *conditions.admitted(message_filter)])
+
+
+def _boosts_any(user_id: str, boost: SpeakerBoost, values: list[object]) -> str:
+    if not boost.names:
+        return _ANY_OF_USER
+    before = len(values)
+    values += _columns(boost_predicates(user_id, boost))
+    return _ANY_NAMED.format(keys=before + 1, needles=before + 2)
+
+
+def _columns(predicates: Sequence[TermPredicate]) -> tuple[list[str], list[bytes]]:
+    """Return the keys of each predicate, as text, because their numbers differ, and the needles."""
+    keys = [f"{{{','.join(map(str, predicate.keys))}}}" for predicate in predicates]
+    return keys, [predicate.needle for predicate in predicates]

@@ -1,0 +1,57 @@
+"""Comparison of the lexical index with the message log, version by version."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import NamedTuple
+
+import tantivy
+
+from nomemory.server.search.lexical.tantivy.schema import open_index, read_checkpoint
+
+_STORED = "SELECT seq FROM messages INDEXED BY messages_by_seq WHERE seq <= ?"
+_GONE_SINCE = "SELECT removed_seq FROM removals WHERE seq > ?"
+
+
+class Comparison(NamedTuple):
+    """The differences up to the sequence that the index has applied.
+
+    Attributes:
+        applied: that sequence.
+        missing: versions that the log has and the index lacks.
+        orphans: versions that the index has and the log lacks.
+    """
+
+    applied: int
+    missing: frozenset[int]
+    orphans: frozenset[int]
+
+
+def compare_with_log(directory: Path, log: sqlite3.Connection) -> Comparison:
+    """Compare all versions up to the index's checkpoint. A server may be running.
+
+    Raises:
+        IndexUnusableError: the index cannot be read.
+        sqlite3.Error: the log cannot be read.
+    """
+    index = open_index(directory)
+    applied, indexed = read_checkpoint(index), _sequences(index)
+    log.execute("BEGIN")
+    stored = {sequence for (sequence,) in log.execute(_STORED, (applied,))}
+    gone_since = {sequence for (sequence,) in log.execute(_GONE_SINCE, (applied,))}
+    log.execute("COMMIT")
+    return Comparison(
+        applied,
+        frozenset(stored - indexed),
+        frozenset(sequence for sequence in indexed - stored - gone_since if sequence),
+    )
+
+
+def _sequences(index: tantivy.Index) -> set[int]:
+    searcher = index.searcher()
+    if not searcher.num_docs:
+        return set()
+    hits = searcher.search(tantivy.Query.all_query(), limit=searcher.num_docs, count=False).hits
+    sequences = searcher.fast_field_values("seq", [address for _, address in hits])
+    return {int(sequence) for sequence in sequences if sequence is not None}

@@ -1,0 +1,63 @@
+"""Ranked matches of Tantivy: all matches of a window, scored and sorted."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import tantivy
+from numpy.typing import NDArray
+
+from nomemory.server.search.lexical.message_class import CLASSES, class_weight
+from nomemory.server.search.lexical.protocol import LexicalHit, RankPosition
+from nomemory.server.search.lexical.tantivy.schema import MESSAGE_CLASS
+
+_CLASS_WEIGHTS: Final = np.array([class_weight(number) for number in CLASSES])
+
+
+def ranked_hits(
+    searcher: tantivy.Searcher,
+    query: tantivy.Query,
+    matches_max: int,
+    start: RankPosition | None,
+    limit: int,
+    *,
+    by_class: bool,
+) -> list[LexicalHit]:
+    """Return the best matches from a position on, as `LexicalIndex.search` does; `limit` is at least 1.
+
+    Args:
+        searcher: the view of the index.
+        query: the condition; its score is the sum of the weights of what a message has.
+        matches_max: an upper bound of the number of matches.
+        start: where to begin; None: with the best match.
+        limit: the least number of hits, if there are as many.
+        by_class: whether the score is multiplied by the weight of the message's class.
+    """
+    matches = searcher.search(query, limit=max(matches_max, 1), count=False).hits
+    addresses = [address for _, address in matches]
+    scores = np.array([score for score, _ in matches], dtype=np.float64)
+    if by_class:
+        scores *= _CLASS_WEIGHTS[np.array(searcher.fast_field_values(MESSAGE_CLASS, addresses), dtype=np.int64)]
+    times = np.array(searcher.fast_field_values("ts", addresses), dtype=np.int64)
+    page = _page(scores, times, start, limit).tolist()
+    sequences = searcher.fast_field_values("seq", [addresses[index] for index in page])
+    return [
+        LexicalHit(score, ts, int(sequence or 0))
+        for score, ts, sequence in zip(scores[page].tolist(), times[page].tolist(), sequences, strict=True)
+    ]
+
+
+def _page(
+    scores: NDArray[np.float64], times: NDArray[np.int64], start: RankPosition | None, limit: int
+) -> NDArray[np.int64]:
+    """Return the indices of a page, best first, and of all that tie with its last match."""
+    order = np.lexsort((times, scores))[::-1]
+    if start:
+        ahead = (scores < start.score) | ((scores == start.score) & (times <= start.ts_us))
+        order = order[ahead[order]]
+    if len(order) <= limit:
+        return order
+    last = order[limit - 1]
+    tied = (scores[order] == scores[last]) & (times[order] == times[last])
+    return order[: np.flatnonzero(tied)[-1] + 1]

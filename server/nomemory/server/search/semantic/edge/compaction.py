@@ -1,0 +1,53 @@
+"""Copy the live points of a shard into new files, page by page, to erase the content of deleted points.
+
+The engine cannot rewrite its write-ahead log, so every file is replaced. While the copy is made, the shard answers
+reads from the old files and applies each write to both.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import qdrant_edge as qdrant
+
+from nomemory.server.search.semantic.edge.engine import PointId, open_engine, upsert
+from nomemory.server.search.semantic.edge.stored_point import has_version, unit_vector
+from nomemory.server.search.semantic.points import USER
+
+
+class Compaction:
+    """Fill new files from an engine.
+
+    Args:
+        source: the engine with the files in use.
+        directory: the directory of the new files. It must not exist.
+        dimension: length of a vector.
+
+    Attributes:
+        target: the engine with the new files. Writes have to be applied to it, too.
+    """
+
+    def __init__(self, source: qdrant.EdgeShard, directory: Path, dimension: int) -> None:
+        self._source = source
+        self._dimension = dimension
+        self._offset: PointId | None = None
+        self.directory = directory
+        self.target = open_engine(directory, dimension)
+
+    def copy_page(self, limit: int) -> bool:
+        """Copy the next points, in the order of their identifiers; return whether there are more.
+
+        Damaged points are left out: the comparison with the message log finds out that they are missing.
+        """
+        page = qdrant.ScrollRequest(limit=limit, offset=self._offset, with_payload=True, with_vector=True)
+        records, self._offset = self._source.scroll(page)
+        points = [point for record in records if (point := self._copy_of(record)) is not None]
+        if points:
+            upsert(self.target, points)
+        return self._offset is not None
+
+    def _copy_of(self, record: qdrant.Record) -> qdrant.Point | None:
+        vector = unit_vector(record, self._dimension)
+        if vector is None or not has_version(record) or not isinstance((record.payload or {}).get(USER), str):
+            return None
+        return qdrant.Point(record.id, vector, record.payload)

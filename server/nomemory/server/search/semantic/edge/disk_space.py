@@ -1,0 +1,56 @@
+"""Check that a copy of a shard fits on the disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from nomemory.server.search.semantic.protocol import NoRoomError
+
+_PREALLOCATED_BYTES: Final = 64 << 20
+"""The engine preallocates this for the write-ahead log of every shard."""
+_BLOCK_BYTES: Final = 512
+"""Unit of `st_blocks`."""
+_BYTES_PER_NUMBER, _PAYLOAD_BYTES = 8, 1024
+"""Upper bounds per point: each number and the payload are stored twice, in the files and in the write-ahead log."""
+
+
+def require_space_for_copy(shard: Path, min_free_bytes: int) -> None:
+    """Check that a copy of all files of a shard fits.
+
+    Raises:
+        NoRoomError: the disk would have less than `min_free_bytes` left.
+    """
+    _require(shard, _size_of(shard) + _PREALLOCATED_BYTES, min_free_bytes)
+
+
+def require_space_for_points(shard: Path, points: int, dimension: int, min_free_bytes: int) -> None:
+    """Check that so many points fit.
+
+    Raises:
+        NoRoomError: the disk would have less than `min_free_bytes` left.
+    """
+    _require(shard, points * (dimension * _BYTES_PER_NUMBER + _PAYLOAD_BYTES), min_free_bytes)
+
+
+def _size_of(shard: Path) -> int:
+    size = 0
+    for folder, _, names in os.walk(shard):
+        for name in names:
+            with suppress(FileNotFoundError):  # the engine has replaced a segment meanwhile
+                size += Path(folder, name).stat().st_blocks * _BLOCK_BYTES
+    return size
+
+
+def _require(directory: Path, size: int, min_free_bytes: int) -> None:
+    free = max(0, shutil.disk_usage(directory.parent).free - min_free_bytes)
+    if free < size:
+        raise NoRoomError(f"it needs {_mib(size)} MiB on the disk, of which {_mib(free)} MiB are available")
+
+
+def _mib(size: int) -> int:
+    """Convert bytes to MiB, rounded up."""
+    return -(-size >> 20)

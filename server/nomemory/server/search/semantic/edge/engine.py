@@ -1,0 +1,62 @@
+"""Open the files of a Qdrant Edge shard.
+
+The shard has no graph: within one user exact search is as fast, and filters lose nothing.
+
+The engine's optimizer is never run. It would move the points of a user next to each other, which halves the time of a
+search among 100,000 points of one user (28 to 16 ms) and the memory that is not mapped from files, but doubles the time
+of a typical search (0.75 to 1.5 ms), makes storing a third slower, and blocks the engine for half a second each time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import qdrant_edge as qdrant
+
+from nomemory.server.search.semantic.points import CONVERSATION, METADATA, ROLE, TIME, USER
+
+PointId = int | UUID | str
+"""The type of identifiers in the engine."""
+
+_PAYLOAD_INDEXES: dict[str, qdrant.KeywordIndexParams | qdrant.IntegerIndexParams] = {
+    USER: qdrant.KeywordIndexParams(is_tenant=True),
+    CONVERSATION: qdrant.KeywordIndexParams(enable_hnsw=False),
+    METADATA: qdrant.KeywordIndexParams(enable_hnsw=False),
+    ROLE: qdrant.IntegerIndexParams(lookup=True, range=False, enable_hnsw=False),
+    TIME: qdrant.IntegerIndexParams(lookup=False, range=True, enable_hnsw=False),
+}
+
+
+def open_engine(directory: Path, dimension: int) -> qdrant.EdgeShard:
+    """Open the engine's files in a directory, or create them.
+
+    Args:
+        directory: the directory of the files.
+        dimension: length of a vector.
+    """
+    config = qdrant.EdgeConfig(
+        vectors=qdrant.EdgeVectorParams(size=dimension, distance=qdrant.Distance.Cosine),
+        hnsw_config=qdrant.HnswIndexConfig(m=0, ef_construct=4, full_scan_threshold=10_000),
+        wal_enabled=True,
+    )
+    if directory.exists():
+        engine = qdrant.EdgeShard.load(str(directory), config)
+    else:
+        directory.mkdir(mode=0o700, parents=True)
+        engine = qdrant.EdgeShard.create(str(directory), config)
+    existing = engine.info().payload_schema
+    for field, params in _PAYLOAD_INDEXES.items():
+        if field not in existing:
+            engine.update(qdrant.UpdateOperation.create_field_index(field, params))
+    return engine
+
+
+def upsert(engine: qdrant.EdgeShard, points: list[qdrant.Point]) -> None:
+    """Store points. A point with the same identifier is overwritten."""
+    engine.update(qdrant.UpdateOperation.upsert_points(points))
+
+
+def delete(engine: qdrant.EdgeShard, point_ids: list[PointId]) -> None:
+    """Delete points. Their content stays in the files."""
+    engine.update(qdrant.UpdateOperation.delete_points(point_ids))

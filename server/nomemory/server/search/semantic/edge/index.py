@@ -1,0 +1,193 @@
+"""The embedded vector index: one Qdrant Edge shard in a worker process, because its calls hold the GIL."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import starmap
+from pathlib import Path
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+
+from nomemory.server.embedding.vector import Vector
+from nomemory.server.faults import index_unavailable
+from nomemory.server.message import Filter
+from nomemory.server.runtime.active_faults import VECTOR_ENGINE
+from nomemory.server.runtime.processes.spawn import Launch
+from nomemory.server.runtime.processes.watchdog import WatchPolicy
+from nomemory.server.runtime.processes.worker import Worker
+from nomemory.server.runtime.processes.worker_errors import WorkerError, WorkerSlowError
+from nomemory.server.search.semantic.edge.disk_space import require_space_for_copy, require_space_for_points
+from nomemory.server.search.semantic.edge.messages import NearestQuery, ScoredPoint, ShardCall
+from nomemory.server.search.semantic.edge.open_attempts import clear_attempts, mark_corrupt
+from nomemory.server.search.semantic.edge.shard import Shard
+from nomemory.server.search.semantic.filter_conditions import conditions
+from nomemory.server.search.semantic.message_hits import GROWTH, first_window, rank_messages
+from nomemory.server.search.semantic.points import usable_points, usable_query
+from nomemory.server.search.semantic.protocol import MessageKey, NoRoomError, StoredPoints, VectorHit, VectorPoint
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+_MAX_UPSERT: Final = 256
+"""Points that are stored in one call of the engine. Searches wait no longer than that."""
+_COMPACTION_PAGE: Final = 256
+"""Points that are copied in one call of the engine, likewise."""
+
+
+class EdgeIndex:
+    """Implements `VectorIndex`.
+
+    Acknowledged writes survive the death of the worker and of this process; `flush` makes them survive a power cut.
+
+    Args:
+        directory: where the shard lives. One process at a time may have it open.
+        dimension: length of a vector.
+        timeout_s: how long the engine may be silent before it is killed and restarted.
+        policy: how the worker is watched.
+        min_free_bytes: disk space that `erase_deleted` leaves free.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        dimension: int,
+        timeout_s: float,
+        policy: WatchPolicy | None = None,
+        *,
+        min_free_bytes: int = 0,
+    ) -> None:
+        self.suspect = asyncio.Event()
+        self._directory = directory
+        self._dimension = dimension
+        self._min_free_bytes = min_free_bytes
+        policy = policy or WatchPolicy()
+        arguments = (directory, dimension, policy.processes.memory_bytes)
+        launch = Launch("nomemory.server.search.semantic.edge.worker", tuple(map(str, arguments)))
+        self._worker = Worker(launch, timeout_s, VECTOR_ENGINE, policy)
+
+    @property
+    def process_id(self) -> int | None:
+        """The process of the engine, if it runs."""
+        return self._worker.process_id
+
+    async def upsert(self, points: Sequence[VectorPoint]) -> None:
+        """Store points. A point with the same user, message and part is overwritten."""
+        usable = usable_points(points, self._dimension)
+        for start in range(0, len(usable), _MAX_UPSERT):
+            await self._call(Shard.upsert, usable[start : start + _MAX_UPSERT])
+
+    async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
+        """Remove the points of a message from a part on."""
+        await self._call(Shard.remove, user_id, message_id, from_part)
+
+    async def with_surplus_points(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
+        """Return all messages: asking takes as long as removing."""
+        return parts.keys()
+
+    async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
+        """Remove the points of versions of a user's messages."""
+        while await self._call(Shard.remove_versions, user_id, sequences):
+            pass
+
+    async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
+        """Return the nearest messages."""
+        usable, conditions_ = usable_query(vector, self._dimension), conditions(user_id, filters)
+        window = first_window(limit)
+        while True:
+            scored: list[ScoredPoint] = await self._send(NearestQuery(usable, conditions_, window))
+            hits = rank_messages(list(starmap(VectorHit, scored)), window, filters, limit)
+            if hits is not None:
+                return hits
+            window *= GROWTH
+
+    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the stored vectors of messages' first parts."""
+        return await self._call(Shard.first_vectors, user_id, message_ids)
+
+    async def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
+        """Return the stored vectors of a version of a message."""
+        return await self._call(Shard.version_vectors, user_id, message_id, sequence)
+
+    async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
+        """Read what is stored of users, page by page, so that searches are answered in between."""
+        by_user, unsound = [Counter[int]() for _ in user_ids], 0
+        for user_id, points in zip(user_ids, by_user, strict=True):
+            offset, has_more = None, True
+            while has_more:
+                page = await self._call(Shard.user_points, user_id, offset, with_vectors=with_vectors)
+                points.update(page.sequences)
+                unsound += page.unsound
+                offset, has_more = page.next_offset, page.next_offset is not None
+        return StoredPoints(by_user, unsound)
+
+    async def users(self) -> set[str]:
+        """Return the users who have points, and perhaps some who had."""
+        return await self._call(Shard.users)
+
+    async def count(self) -> int:
+        """Count the points."""
+        return await self._call(Shard.count)
+
+    async def flush(self) -> None:
+        """Make everything that was stored survive a power cut."""
+        await self._call(Shard.flush)
+
+    async def erase_deleted(self) -> None:
+        """Copy the points to new files and delete the old ones, which still have the content of deleted points."""
+        if not self._directory.exists():
+            return
+        await asyncio.to_thread(require_space_for_copy, self._directory, self._min_free_bytes)
+        await self._call(Shard.start_compaction)
+        try:
+            await self._compact()
+        except NoRoomError:
+            await self._call(Shard.cancel_compaction)
+            raise
+        self.suspect.set()  # have the new files compared with the message log
+
+    async def reset(self) -> None:
+        """Have the next process of the engine start with an empty shard."""
+        mark_corrupt(self._directory)
+        self._worker.end()
+
+    async def drop(self, collection: str) -> None:
+        """Do nothing: another collection is another directory."""
+
+    async def probe(self) -> None:
+        """Do nothing: the worker is watched like every other one."""
+
+    async def close(self) -> None:
+        """Flush and end the worker."""
+        await self._worker.close()
+        clear_attempts(self._directory)
+
+    async def _compact(self) -> None:
+        """Copy page by page, with pauses as long as the work, for other calls."""
+        has_more = True
+        while has_more:
+            started = time.monotonic()
+            await asyncio.to_thread(
+                require_space_for_points, self._directory, _COMPACTION_PAGE, self._dimension, self._min_free_bytes
+            )
+            has_more = await self._call(Shard.compact, _COMPACTION_PAGE)
+            await asyncio.sleep(time.monotonic() - started)
+
+    async def _call(self, method: Callable[Concatenate[Shard, _P], _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Call a method of the worker's shard."""
+        answer: _T = await self._send(ShardCall(method.__name__, args, kwargs))
+        return answer
+
+    async def _send(self, request: ShardCall | NearestQuery) -> Any:  # noqa: ANN401 - as each request says
+        """Send a request to the worker.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE, there was no answer, or the engine failed.
+        """
+        try:
+            return await self._worker.call(request)
+        except WorkerError as error:
+            if not isinstance(error, WorkerSlowError):
+                self.suspect.set()
+            raise index_unavailable("the vector index does not answer", type(error).__name__) from error

@@ -1,0 +1,247 @@
+"""The vectors of one collection in Qdrant Edge. Its methods run in the worker process: they hold the GIL.
+
+`index.EdgeIndex` calls them from the server's process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+import qdrant_edge as qdrant
+
+from nomemory.server.embedding.vector import Vector, numbers_of, vector_of
+from nomemory.server.search.semantic.edge.compaction import Compaction
+from nomemory.server.search.semantic.edge.engine import PointId, delete, open_engine, upsert
+from nomemory.server.search.semantic.edge.messages import NearestQuery, ScoredPoint, UserPoints
+from nomemory.server.search.semantic.edge.shard_directory import ShardDirectory
+from nomemory.server.search.semantic.edge.stored_point import has_version, is_sound, sequence_of, unit_vector
+from nomemory.server.search.semantic.filter_conditions import Condition, Match
+from nomemory.server.search.semantic.points import SEQUENCE, TIME, USER, part_blocks, payload, point_id
+from nomemory.server.search.semantic.protocol import VectorPoint
+
+_PAGE_POINTS: Final = 1000
+"""Points that are read in one call: a few milliseconds, about twenty with their vectors."""
+_MAX_CACHED_VERSIONS: Final = 65_536
+"""About 20 MB."""
+_MAX_USERS: Final = 2**31
+_EXACT: Final = qdrant.SearchParams(exact=True)
+
+
+class NotCompactingError(Exception):
+    """No compaction is under way: the worker was restarted, or a write to the new files failed."""
+
+
+class Shard:
+    """Store points and find the nearest ones exactly. Vectors must have length one.
+
+    Args:
+        root: the directory of the shard.
+        dimension: length of a vector.
+    """
+
+    def __init__(self, root: Path, dimension: int) -> None:
+        self._directory = ShardDirectory(root)
+        self._dimension = dimension
+        self._compaction: Compaction | None = None
+        self._versions: dict[PointId, tuple[int, int]] = {}
+        self._directory.remove_unused()
+        current = self._directory.current()
+        if current is None:
+            current = self._directory.new()
+            self._engine = open_engine(current, dimension)
+            self._engine.flush()
+            self._directory.switch_to(current)
+        else:
+            self._engine = open_engine(current, dimension)
+
+    def upsert(self, points: Sequence[VectorPoint]) -> None:
+        """Store points. A point with the same user, message and part is overwritten."""
+        stored = [_engine_point(point) for point in points]
+        self._forget(point.id for point in stored)
+        upsert(self._engine, stored)
+        if self._compaction is not None:
+            with self._cancelling_compaction_on_failure():
+                upsert(self._compaction.target, stored)
+
+    def remove(self, user_id: str, message_id: str, from_part: int) -> None:
+        """Delete the points of a message from a part on."""
+        for block in part_blocks(user_id, message_id, from_part):
+            records = self._engine.retrieve(list(block), with_payload=False, with_vector=False)
+            if not records:
+                return
+            self._delete(records)
+
+    def remove_versions(self, user_id: str, sequences: Sequence[int]) -> bool:
+        """Delete a page of the points of versions of a user's messages; return whether there may be more."""
+        versions = qdrant.FieldCondition(SEQUENCE, match=qdrant.MatchAny(list(sequences)))
+        only = qdrant.Filter(must=[_of_user(user_id), versions])
+        records, _ = self._engine.scroll(qdrant.ScrollRequest(limit=_PAGE_POINTS, filter=only, with_payload=False))
+        self._delete(records)
+        return len(records) == _PAGE_POINTS
+
+    def search(self, queries: Sequence[NearestQuery]) -> list[list[ScoredPoint]]:
+        """Answer several searches in one pass over the segments."""
+        batch = qdrant.QueryBatchRequest([_query_request(query) for query in queries])
+        return [self._scored(points) for points in self._engine.query_batch(batch)]
+
+    def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
+        """Return the vectors of a version of a message, part by part from the first one."""
+        vectors: list[Vector] = []
+        for block in part_blocks(user_id, message_id, 0):
+            records = self._engine.retrieve(list(block), with_payload=[SEQUENCE], with_vector=True)
+            by_id = {record.id: record for record in records}
+            for part in block:
+                record = by_id.get(part)
+                numbers = unit_vector(record, self._dimension) if record is not None else None
+                if record is None or numbers is None or sequence_of(record) != sequence:
+                    return vectors
+                vectors.append(vector_of(numbers))
+        return vectors
+
+    def first_vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the vectors of the first parts of messages. Messages without one are left out."""
+        by_point: dict[PointId, str] = {point_id(user_id, message_id, 0): message_id for message_id in message_ids}
+        records = self._engine.retrieve(list(by_point), with_payload=False, with_vector=True)
+        stored = ((record.id, unit_vector(record, self._dimension)) for record in records)
+        return {by_point[point]: vector_of(numbers) for point, numbers in stored if numbers is not None}
+
+    def user_points(self, user_id: str, offset: str | None, *, with_vectors: bool) -> UserPoints:
+        """Read a page of a user's points, found by the same condition as in a search.
+
+        Args:
+            user_id: the user.
+            offset: where the page starts; None for the first one.
+            with_vectors: also check that vectors are sound.
+        """
+        page = qdrant.ScrollRequest(
+            offset=None if offset is None else UUID(offset),
+            limit=_PAGE_POINTS,
+            filter=qdrant.Filter(must=[_of_user(user_id)]),
+            with_payload=[TIME, SEQUENCE],
+            with_vector=with_vectors,
+        )
+        records, following = self._engine.scroll(page)
+        sound = [
+            sequence_of(record)
+            for record in records
+            if (is_sound(record, self._dimension) if with_vectors else has_version(record))
+        ]
+        return UserPoints(sound, len(records) - len(sound), None if following is None else str(following))
+
+    def users(self) -> set[str]:
+        """Return the users who have points, and perhaps some who had."""
+        facet = self._engine.facet(qdrant.FacetRequest(USER, limit=_MAX_USERS))
+        return {str(hit.value) for hit in facet.hits}
+
+    def count(self) -> int:
+        """Count the points."""
+        return self._engine.count(qdrant.CountRequest(exact=True))
+
+    def flush(self) -> None:
+        """Write everything to disk."""
+        self._engine.flush()
+
+    def start_compaction(self) -> None:
+        """Start to copy the points to new files. A compaction that is under way is cancelled."""
+        self.cancel_compaction()
+        self._compaction = Compaction(self._engine, self._directory.new(), self._dimension)
+
+    def compact(self, limit: int) -> bool:
+        """Copy the next points; return whether there are more. After the last ones, switch to the new files.
+
+        Raises:
+            NotCompactingError: no compaction is under way.
+        """
+        if self._compaction is None:
+            raise NotCompactingError
+        with self._cancelling_compaction_on_failure():
+            has_more = self._compaction.copy_page(limit)
+            if not has_more:
+                self._switch_to_copy(self._compaction)
+        return has_more
+
+    def cancel_compaction(self) -> None:
+        """Delete the new files, if a compaction is under way."""
+        cancelled, self._compaction = self._compaction, None
+        if cancelled is not None:
+            cancelled.target.close()
+            self._directory.remove_unused()
+
+    def close(self) -> None:
+        """Write everything to disk and close the files."""
+        self.cancel_compaction()
+        self._engine.flush()
+        self._engine.close()
+
+    def _switch_to_copy(self, compaction: Compaction) -> None:
+        compaction.target.flush()
+        self._directory.switch_to(compaction.directory)
+        former, self._engine, self._compaction = self._engine, compaction.target, None
+        former.close()
+        self._directory.remove_unused()
+
+    @contextmanager
+    def _cancelling_compaction_on_failure(self) -> Iterator[None]:
+        """Cancel the compaction if a write to its files fails, so that the shard itself keeps working."""
+        try:
+            yield
+        except BaseException:
+            self.cancel_compaction()
+            raise
+
+    def _scored(self, points: Sequence[qdrant.ScoredPoint]) -> list[ScoredPoint]:
+        """Add time and sequence from a cache: reading the payloads of 400 points takes a third of a search."""
+        unknown = [point.id for point in points if point.id not in self._versions]
+        if len(self._versions) + len(unknown) > _MAX_CACHED_VERSIONS:
+            self._versions.clear()
+            unknown = [point.id for point in points]
+        if unknown:
+            records = self._engine.retrieve(unknown, with_payload=[TIME, SEQUENCE], with_vector=False)
+            self._versions.update((record.id, _version(record)) for record in records)
+        return [(point.score, *self._versions[point.id]) for point in points]
+
+    def _delete(self, records: Sequence[qdrant.Record]) -> None:
+        point_ids = [record.id for record in records]
+        self._forget(point_ids)
+        delete(self._engine, point_ids)
+        if self._compaction is not None:
+            with self._cancelling_compaction_on_failure():
+                delete(self._compaction.target, point_ids)
+
+    def _forget(self, point_ids: Iterable[PointId]) -> None:
+        for identifier in point_ids:
+            self._versions.pop(identifier, None)
+
+
+def _engine_point(point: VectorPoint) -> qdrant.Point:
+    identifier = point_id(point.user_id, point.message_id, point.part)
+    return qdrant.Point(identifier, numbers_of(point.vector), payload(point))
+
+
+def _query_request(query: NearestQuery) -> qdrant.QueryRequest:
+    return qdrant.QueryRequest(
+        limit=query.limit,
+        query=qdrant.Query.Nearest(numbers_of(query.vector)),
+        filter=qdrant.Filter(must=[_field_condition(condition) for condition in query.conditions]),
+        with_payload=False,
+        params=_EXACT,
+    )
+
+
+def _field_condition(condition: Condition) -> qdrant.FieldCondition:
+    if isinstance(condition, Match):
+        return qdrant.FieldCondition(condition.field, match=qdrant.MatchValue(condition.value))
+    return qdrant.FieldCondition(condition.field, range=qdrant.RangeFloat(gte=condition.gte, lt=condition.lt))
+
+
+def _of_user(user_id: str) -> qdrant.FieldCondition:
+    return _field_condition(Match(USER, user_id))
+
+
+def _version(record: qdrant.Record) -> tuple[int, int]:
+    stored = record.payload or {}
+    return stored[TIME], stored[SEQUENCE]

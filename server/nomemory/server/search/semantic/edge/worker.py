@@ -1,0 +1,81 @@
+"""The process of the embedded engine: `python -m … DESCRIPTOR DIRECTORY DIMENSION MEMORY_MAX`."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from nomemory.server.runtime.processes.ipc_protocol import Call
+from nomemory.server.runtime.processes.ipc_worker import WorkerPipe
+from nomemory.server.search.semantic.edge.messages import NearestQuery, ShardCall
+from nomemory.server.search.semantic.edge.open_attempts import attempt
+from nomemory.server.search.semantic.edge.shard import Shard
+from nomemory.server.search.semantic.edge.shard_directory import ShardDirectory
+
+
+class EdgeWorker:
+    """Answers requests until the pipe is closed.
+
+    All searches that have arrived are answered together and overtake other calls, which keep their order.
+    """
+
+    def __init__(self, pipe: WorkerPipe, shard: Shard) -> None:
+        self._pipe = pipe
+        self._shard = shard
+        self._waiting: deque[Call] = deque()
+
+    def run(self) -> None:
+        """Work until the other end is gone (EOFError, or ConnectionError while answering)."""
+        while True:
+            calls = self._pipe.receive(wait=not self._waiting)
+            searches = [call for call in calls if isinstance(call.request, NearestQuery)]
+            self._waiting += (call for call in calls if not isinstance(call.request, NearestQuery))
+            if searches:
+                self._answer(searches, partial(self._shard.search, [call.request for call in searches]))
+            if self._waiting:
+                call = self._waiting.popleft()
+                self._answer([call], partial(self._call, call.request))
+
+    def _call(self, call: ShardCall) -> Sequence[object]:
+        return [getattr(self._shard, call.method)(*call.arguments, **call.keywords)]
+
+    def _answer(self, calls: list[Call], compute: Callable[[], Sequence[object]]) -> None:
+        try:
+            answers = compute()
+        except Exception as error:  # noqa: BLE001 - the engine raises bare Exceptions, it has no type of its own
+            for call in calls:
+                self._pipe.fail(call.call_id, type(error).__name__)
+            return
+        for call, answer in zip(calls, answers, strict=True):
+            self._pipe.reply(call.call_id, answer)
+
+
+def main(descriptor: int, directory: Path, dimension: int, max_memory_bytes: int) -> None:
+    """Open the shard, report that it is ready, and work.
+
+    The size of files is limited to that of the memory: a damaged file can make the engine write without end.
+    """
+    pipe = WorkerPipe(descriptor)
+    if max_memory_bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max_memory_bytes, max_memory_bytes))
+    try:
+        ShardDirectory(directory).lock()
+        with attempt(directory):
+            shard = Shard(directory, dimension)
+    except Exception as error:  # noqa: BLE001 - as above; the text names the directory and the cause
+        pipe.not_ready(str(error))
+        return
+    try:
+        pipe.ready()
+        EdgeWorker(pipe, shard).run()
+    except (EOFError, ConnectionError):
+        shard.close()
+
+
+if __name__ == "__main__":
+    descriptor_, directory_, *numbers = sys.argv[1:]
+    main(int(descriptor_), Path(directory_), *map(int, numbers))

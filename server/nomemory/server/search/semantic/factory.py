@@ -1,0 +1,74 @@
+"""Create the vector index of the settings."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.runtime.processes.watchdog import WatchPolicy
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.startup_errors import need_extra
+from nomemory.server.runtime.structured_logs import get_logger
+from nomemory.server.search.semantic.collection import Collection, collection_of
+from nomemory.server.search.semantic.collection_state import has_points
+from nomemory.server.search.semantic.edge.index import EdgeIndex
+from nomemory.server.search.semantic.protocol import VectorIndex
+from nomemory.server.search.semantic.qdrant.sharding import QdrantSharding
+
+_log = get_logger("vectors")
+
+
+def choose_vector_index(
+    settings: Settings, vectors: Path, embedder: Embedder, policy: WatchPolicy | None = None, *, log_id: str = ""
+) -> VectorIndex:
+    """Create the index for an embedder's vectors. Nothing is started or sent yet.
+
+    Args:
+        settings: which engine.
+        vectors: the directory of all collections.
+        embedder: the model of the vectors.
+        policy: how a worker process is watched.
+        log_id: the message log that fills the index. A collection on a server is filled from one log only.
+
+    Raises:
+        ExtraMissingError: the client of a Qdrant server is not installed.
+    """
+    collection = collection_of(settings, vectors, embedder)
+    if settings.vector.qdrant_url is None:
+        return _embedded(settings, collection, embedder.dimension, policy)
+    return _on_server(settings.vector.qdrant_url, settings, collection, embedder.dimension, log_id)
+
+
+def _embedded(settings: Settings, collection: Collection, dimension: int, policy: WatchPolicy | None) -> EdgeIndex:
+    _delete_former_layout(collection)
+    timeout_s, min_free_bytes = settings.vector.timeout_s, settings.server.free_bytes_min
+    return EdgeIndex(collection.shard, dimension, timeout_s, policy, min_free_bytes=min_free_bytes)
+
+
+def _delete_former_layout(collection: Collection) -> None:
+    """Delete the files of earlier versions. The index is then rebuilt from the message log."""
+    former = list(collection.directory.glob("shard*"))
+    if former:
+        _log.warning("the vector index has a former layout and is rebuilt", collection=collection.name)
+    for path in former:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _on_server(url: str, settings: Settings, collection: Collection, dimension: int, log_id: str) -> VectorIndex:
+    """Import the client only where there is a server: it takes half a second and 40 MB."""
+    need_extra("qdrant", ("qdrant_client",), "NOMEMORY_QDRANT_URL")
+    from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect  # noqa: PLC0415
+
+    vector, key = settings.vector, settings.vector.qdrant_api_key
+    client = connect(url, key.get_secret_value() if key else None, vector.timeout_s)
+    return QdrantIndex(
+        client,
+        collection.name,
+        dimension,
+        QdrantSharding.of(settings),
+        timeout_s=vector.timeout_s,
+        probe_s=vector.probe_s,
+        is_new=settings.server.log is None and not has_points(collection.backlog),
+        log_id=log_id,
+    )

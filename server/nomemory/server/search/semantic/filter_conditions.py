@@ -1,0 +1,50 @@
+"""Translate the user and the filter of a search into conditions that every engine has."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from nomemory.server.message import Filter, marks_of
+from nomemory.server.search.semantic.points import CONVERSATION, METADATA, ROLE, TIME, USER
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The field equals this value; of a list, one element does."""
+
+    field: str
+    value: str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The field is at least `gte` and less than `lt`. None: unbounded."""
+
+    field: str
+    gte: float | None
+    lt: float | None
+
+
+Condition = Match | Range
+
+
+def conditions(user_id: str, filters: Filter) -> tuple[Condition, ...]:
+    """Return the conditions of a search. The first one always restricts it to the user.
+
+    Engines compare times as 64-bit floats, which are coarser than a microsecond after the year 2255. The bounds are
+    one step too wide; `message_hits.rank_messages` cuts exactly.
+    """
+    result: list[Condition] = [Match(USER, user_id)]
+    if filters.role is not None:
+        result.append(Match(ROLE, int(filters.role)))
+    if filters.conversation_id:
+        result.append(Match(CONVERSATION, filters.conversation_id))
+    result += (Match(METADATA, mark) for mark in marks_of(filters.metadata))
+    if filters.since_us is not None or filters.until_us is not None:
+        result.append(Range(TIME, _next_float(filters.since_us, -math.inf), _next_float(filters.until_us, math.inf)))
+    return tuple(result)
+
+
+def _next_float(time_us: int | None, towards: float) -> float | None:
+    return None if time_us is None else math.nextafter(float(time_us), towards)

@@ -1,0 +1,78 @@
+"""Turn the nearest points of an engine into ranked messages.
+
+A message has a point for each part of its text, and counts once, at its best part. Ties at the limit are kept whole, so
+an engine may have to be asked again with a larger window: start with `first_window`, and multiply by `GROWTH` until
+`rank_messages` returns a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final
+
+from nomemory.server.message import Filter
+from nomemory.server.search.semantic.protocol import VectorHit
+
+GROWTH: Final = 4
+_MARGIN: Final = 16
+
+_SCORE, _TIME, _SEQUENCE = attrgetter("score"), attrgetter("ts_us"), attrgetter("sequence")
+
+
+def first_window(limit: int) -> int:
+    """Return how many points to ask for first, for so many messages."""
+    return limit + limit // 2 + _MARGIN
+
+
+def rank_messages(points: Sequence[VectorHit], window: int, filters: Filter, limit: int) -> list[VectorHit] | None:
+    """Return messages by score and `ts`, descending, or None if the window is too small to know them.
+
+    Args:
+        points: the nearest points, best first, ties in any order; fewer than the window only if there are no more.
+        window: how many points were asked for.
+        filters: the filter of the search, whose time bounds are applied exactly here.
+        limit: how many messages are wanted; more are returned if they tie with the last one.
+    """
+    points = _clamp(points)
+    if len(points) < window:
+        return _cut(_messages(points, filters), limit)
+    last = points[-1].score
+    complete = [point for point in points if point.score > last]  # there may be more ties beyond the window
+    messages = _messages(complete, filters)
+    return _cut(messages, limit) if len(messages) >= limit else None
+
+
+def _clamp(points: Sequence[VectorHit]) -> Sequence[VectorHit]:
+    """Limit scores to [-1, 1]: rounding puts the cosine of equal vectors beyond it."""
+    if not points or (points[0].score <= 1.0 and points[-1].score >= -1.0):  # the best come first
+        return points
+    return [VectorHit(max(-1.0, min(1.0, point.score)), point.ts_us, point.sequence) for point in points]
+
+
+def _messages(points: Sequence[VectorHit], filters: Filter) -> list[VectorHit]:
+    if filters.since_us is not None or filters.until_us is not None:
+        points = [point for point in points if _is_within(point.ts_us, filters)]
+    if len(set(map(_SEQUENCE, points))) < len(points):
+        points = _best_parts(points)
+    latest_first = sorted(points, key=_TIME, reverse=True)
+    return sorted(latest_first, key=_SCORE, reverse=True)
+
+
+def _best_parts(points: Sequence[VectorHit]) -> list[VectorHit]:
+    best: dict[int, VectorHit] = {}
+    for point in points:
+        best.setdefault(point.sequence, point)
+    return list(best.values())
+
+
+def _is_within(ts_us: int, filters: Filter) -> bool:
+    since, until = filters.since_us, filters.until_us
+    return (since is None or since <= ts_us) and (until is None or ts_us < until)
+
+
+def _cut(hits: list[VectorHit], limit: int) -> list[VectorHit]:
+    if len(hits) <= limit:
+        return hits
+    worst = hits[limit - 1].score
+    return [hit for hit in hits if hit.score >= worst]

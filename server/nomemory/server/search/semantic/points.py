@@ -1,0 +1,84 @@
+"""Points as every engine stores them: identifier, payload and vector.
+
+Vectors are checked before an engine gets them: one that it rejects would stay in its write-ahead log and come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+from uuid import UUID, uuid5
+
+from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalise
+from nomemory.server.faults import Violation, invalid
+from nomemory.server.search.semantic.protocol import VectorPoint
+
+USER: Final = "user_id"
+MESSAGE: Final = "message_id"
+CONVERSATION: Final = "conversation_id"
+METADATA: Final = "metadata"
+"""Digests of the metadata's entries. Points of messages without metadata lack the field."""
+ROLE: Final = "role"
+TIME: Final = "ts"
+SEQUENCE: Final = "seq"
+
+PART_BLOCK: Final = 32
+"""Number of parts that are looked up at once when the points of a message are removed."""
+
+_NAMESPACE: Final = UUID("5b6ce0c4-8a0e-5d1c-9f0b-0d1f6f2f8a57")
+
+
+def point_id(user_id: str, message_id: str, part: int) -> UUID:
+    """Return the identifier of a point. User and message ids have no control characters, so NUL separates them."""
+    return uuid5(_NAMESPACE, f"{user_id}\0{message_id}\0{part}")
+
+
+def part_blocks(user_id: str, message_id: str, from_part: int) -> Iterator[list[UUID]]:
+    """Yield the identifiers of a message's points from a part on, without end. Parts have no gaps."""
+    while True:
+        yield [point_id(user_id, message_id, part) for part in range(from_part, from_part + PART_BLOCK)]
+        from_part += PART_BLOCK
+
+
+def payload(point: VectorPoint) -> dict[str, str | int | list[str]]:
+    """Return the fields that are stored with the vector."""
+    marks: dict[str, list[str]] = {METADATA: list(point.marks)} if point.marks else {}
+    return {
+        USER: point.user_id,
+        MESSAGE: point.message_id,
+        CONVERSATION: point.conversation_id,
+        ROLE: int(point.role),
+        TIME: point.ts_us,
+        SEQUENCE: point.sequence,
+        **marks,
+    }
+
+
+def usable_query(vector: Vector, dimension: int) -> Vector:
+    """Return the vector of a query, scaled to length one.
+
+    Raises:
+        Fault: INVALID_FIELD, if no cosine can be computed with it.
+    """
+    try:
+        return l2_normalise(vector, dimension)
+    except UnusableVectorError as error:
+        raise invalid([Violation("query_embedding.values", str(error))]) from None
+
+
+def usable_points(points: Sequence[VectorPoint], dimension: int) -> tuple[VectorPoint, ...]:
+    """Return the points with vectors scaled to length one.
+
+    Raises:
+        Fault: INVALID_FIELD, with a violation for each point whose vector cannot be used.
+    """
+    usable, violations = [], []
+    for number, point in enumerate(points):
+        try:
+            usable.append(replace(point, vector=l2_normalise(point.vector, dimension)))
+        except UnusableVectorError as error:
+            violations.append(Violation(f"points[{number}].vector", str(error)))
+    if violations:
+        raise invalid(violations)
+    return tuple(usable)

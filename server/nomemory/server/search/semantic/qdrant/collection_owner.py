@@ -1,0 +1,66 @@
+"""Keep two message logs from filling the same collection on a Qdrant server.
+
+The owner is recorded as an alias of the collection, `COLLECTION.log-LOG`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from qdrant_client import AsyncQdrantClient, models
+
+from nomemory.server.search.semantic.qdrant.reachability import ForeignCollectionError
+from nomemory.server.search.semantic.qdrant.responses import response_of
+
+_ALIAS_INFIX: Final = ".log-"
+
+
+class CollectionOwner:
+    """Claims collections for one message log. A restored log, which has another epoch, is the same log.
+
+    Args:
+        client: the connection.
+        log_id: the log. Empty, as in tests: any collection may be used, and none is claimed.
+
+    Raises (any method): Fault INDEX_UNAVAILABLE, the server does not answer or refuses the call.
+    """
+
+    def __init__(self, client: AsyncQdrantClient, log_id: str) -> None:
+        self._client = client
+        self._log_id = log_id
+
+    async def check(self, collection: str) -> None:
+        """Check that no other log owns a collection.
+
+        Raises:
+            ForeignCollectionError: another log owns it.
+        """
+        if not self._log_id or not await response_of(self._client.collection_exists(collection)):
+            return
+        if await self._owners(collection) - {self._log_id}:
+            raise ForeignCollectionError(collection)
+
+    async def claim(self, collection: str) -> None:
+        """Make this log the owner of a collection.
+
+        Raises:
+            ForeignCollectionError: another log has claimed it meanwhile. If two claim it at once, both may be refused.
+        """
+        if not self._log_id or await self._owners(collection) == {self._log_id}:
+            return
+        alias = f"{collection}{_ALIAS_INFIX}{self._log_id}"
+        create = models.CreateAlias(collection_name=collection, alias_name=alias)
+        await self._update_aliases(models.CreateAliasOperation(create_alias=create))
+        if await self._owners(collection) - {self._log_id}:
+            await self._update_aliases(models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=alias)))
+            raise ForeignCollectionError(collection)
+
+    async def _owners(self, collection: str) -> set[str]:
+        aliases = await response_of(self._client.get_collection_aliases(collection))
+        prefix = f"{collection}{_ALIAS_INFIX}"
+        return {
+            alias.alias_name.removeprefix(prefix) for alias in aliases.aliases if alias.alias_name.startswith(prefix)
+        }
+
+    async def _update_aliases(self, operation: models.CreateAliasOperation | models.DeleteAliasOperation) -> None:
+        await response_of(self._client.update_collection_aliases(change_aliases_operations=[operation]))

@@ -1,0 +1,363 @@
+"""The vector index on a Qdrant server or cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from urllib.parse import urlsplit
+
+import numpy as np
+from qdrant_client import AsyncQdrantClient, models
+
+from nomemory.server.embedding.vector import NUMBER, Vector, numbers_of
+from nomemory.server.faults import Fault
+from nomemory.server.message import Filter
+from nomemory.server.runtime.structured_logs import get_logger
+from nomemory.server.search.semantic.filter_conditions import Condition, Match, conditions
+from nomemory.server.search.semantic.message_hits import GROWTH, first_window, rank_messages
+from nomemory.server.search.semantic.points import (
+    SEQUENCE,
+    TIME,
+    USER,
+    part_blocks,
+    payload,
+    point_id,
+    usable_points,
+    usable_query,
+)
+from nomemory.server.search.semantic.protocol import MessageKey, StoredPoints, VectorHit, VectorPoint
+from nomemory.server.search.semantic.qdrant.collection import QdrantCollection
+from nomemory.server.search.semantic.qdrant.collection_owner import CollectionOwner
+from nomemory.server.search.semantic.qdrant.reachability import ForeignCollectionError
+from nomemory.server.search.semantic.qdrant.responses import response_of, unavailable
+from nomemory.server.search.semantic.qdrant.sharding import QdrantSharding
+
+_log = get_logger("vectors")
+_MAX_UPSERT = 256
+_PAGE_POINTS = 1000
+_MAX_USERS = 2**31
+_MAX_NORM_ERROR = 1e-3
+_HTTP_PORT, _GRPC_PORT = 6333, 6334
+_EXACT = models.SearchParams(exact=True)
+_UNSHARDED = QdrantSharding()
+
+
+def connect(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantClient:
+    """Create a client. Nothing is sent yet.
+
+    Args:
+        url: `grpc://HOST:PORT` or `grpcs://…`: gRPC on that port. `http://…` or `https://…`: HTTP on that port; with
+            the usual port or none, gRPC on the usual port beside it. `:memory:`: an index of tests.
+        api_key: sent with every call, if given.
+        timeout_s: how long a call may take.
+    """
+    if url == ":memory:":
+        return AsyncQdrantClient(location=url)
+    parts = urlsplit(url)
+    is_grpc = parts.scheme in ("grpc", "grpcs")
+    return AsyncQdrantClient(
+        url=f"{'http' if parts.scheme == 'grpc' else 'https'}://{parts.hostname}:{_HTTP_PORT}" if is_grpc else url,
+        prefer_grpc=is_grpc or parts.port in (None, _HTTP_PORT),
+        grpc_port=(parts.port if is_grpc else None) or _GRPC_PORT,
+        api_key=api_key,
+        timeout=max(1, round(timeout_s)),
+        check_compatibility=False,  # it asks with a blocking call
+    )
+
+
+class QdrantIndex:
+    """Implements `VectorIndex`. The server acknowledges a write when it is applied and durable.
+
+    Args:
+        client: the connection, closed with the index.
+        collection: its name, to which the sharding may add a suffix. It is created by the first call that needs it.
+        dimension: length of a vector.
+        sharding: how the collection is distributed over a cluster.
+        timeout_s: how long the server may work on a search.
+        probe_s: how long the server may take to answer a probe.
+        is_new: whether this log has never put anything into the collection. An existing one is then of another epoch
+            of the log, or has no owner, and is deleted: its sequences would be taken for those of this log.
+        log_id: the log that fills the collection; empty in tests.
+
+    Any method raises ForeignCollectionError if the collection is filled from another log.
+    """
+
+    def __init__(
+        self,
+        client: AsyncQdrantClient,
+        collection: str,
+        dimension: int,
+        sharding: QdrantSharding = _UNSHARDED,
+        *,
+        timeout_s: float = 30.0,
+        probe_s: float = 5.0,
+        is_new: bool = False,
+        log_id: str = "",
+    ) -> None:
+        self.suspect = asyncio.Event()
+        self._probe_s = probe_s
+        self._is_unavailable = False
+        self._client = client
+        self._owner = CollectionOwner(client, log_id)
+        self._collection = sharding.collection_name(collection)
+        self._sharding = sharding
+        self._timeout_s = max(1, round(timeout_s))
+        self._ordering = models.WriteOrdering.MEDIUM if sharding.is_replicated else None
+        self._consistency = models.ReadConsistencyType.MAJORITY if sharding.is_replicated else None
+        self._dimension = dimension
+        self._is_created = False
+        self._is_new = is_new
+        self._creating = asyncio.Lock()
+
+    async def upsert(self, points: Sequence[VectorPoint]) -> None:
+        """Store points. A point with the same user, message and part is overwritten."""
+        usable = list(usable_points(points, self._dimension))
+        await self._ensure_created()
+        for start in range(0, len(usable), _MAX_UPSERT):
+            await self._put(usable[start : start + _MAX_UPSERT])
+
+    async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
+        """Remove the points of a message from a part on."""
+        await self._ensure_created()
+        for block in part_blocks(user_id, message_id, from_part):
+            records = await self._retrieve(user_id, [str(identifier) for identifier in block])
+            if not records:
+                return
+            await self._delete(user_id, models.PointIdsList(points=[record.id for record in records]))
+
+    async def with_surplus_points(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
+        """Return the messages with a point beyond their parts, in one request. Parts have no gaps."""
+        beyond = {str(point_id(*message, count)): message for message, count in parts.items()}
+        await self._ensure_created()
+        records = await self._retrieve(None, list(beyond)) if beyond else ()
+        return [beyond[str(record.id)] for record in records]
+
+    async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
+        """Return the nearest messages."""
+        numbers = numbers_of(usable_query(vector, self._dimension))
+        only = models.Filter(must=[_field_condition(condition) for condition in conditions(user_id, filters)])
+        await self._ensure_created()
+        window = first_window(limit)
+        while True:
+            points = await self._nearest_points(user_id, numbers, only, window)
+            hits = rank_messages(points, window, filters, limit)
+            if hits is not None:
+                return hits
+            window *= GROWTH
+
+    async def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
+        """Return the stored vectors of a version of a message."""
+        await self._ensure_created()
+        vectors = list[Vector]()
+        for block in part_blocks(user_id, message_id, 0):
+            parts = [str(identifier) for identifier in block]
+            records = await self._retrieve(user_id, parts, with_payload=[SEQUENCE], with_vectors=True)
+            by_id = {str(record.id): record for record in records}
+            for part in parts:
+                record = by_id.get(part)
+                if record is None or (record.payload or {})[SEQUENCE] != sequence:
+                    return vectors
+                vectors.append(np.asarray(record.vector, NUMBER).tobytes())
+        return vectors
+
+    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the stored vectors of messages' first parts."""
+        by_point = {str(point_id(user_id, message_id, 0)): message_id for message_id in message_ids}
+        await self._ensure_created()
+        records = await self._retrieve(user_id, list(by_point), with_vectors=True)
+        return {by_point[str(record.id)]: np.asarray(record.vector, NUMBER).tobytes() for record in records}
+
+    async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
+        """Remove the points of versions of a user's messages."""
+        await self._ensure_created()
+        versions = models.FieldCondition(key=SEQUENCE, match=models.MatchAny(any=list(sequences)))
+        only = models.Filter(must=[_field_condition(Match(USER, user_id)), versions])
+        await self._delete(user_id, models.FilterSelector(filter=only))
+
+    async def users(self) -> set[str]:
+        """Return the users who have points."""
+        await self._ensure_created()
+        facet = await response_of(self._client.facet(self._collection, USER, limit=_MAX_USERS))
+        return {str(hit.value) for hit in facet.hits}
+
+    async def flush(self) -> None:
+        """Do nothing: the server has acknowledged every write as durable."""
+
+    async def erase_deleted(self) -> None:
+        """Do nothing: the server decides when it optimises its segments."""
+
+    async def count(self) -> int:
+        """Count the points."""
+        await self._ensure_created()
+        return (await response_of(self._client.count(self._collection, exact=True))).count
+
+    async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
+        """Read what is stored of users, page by page."""
+        await self._ensure_created()
+        by_user: list[Counter[int]] = []
+        unsound = 0
+        for user_id in user_ids:
+            points = Counter[int]()
+            async for record in self._records(user_id, with_vectors=with_vectors):
+                if _is_sound(record, self._dimension if with_vectors else 0):
+                    points[(record.payload or {})[SEQUENCE]] += 1
+                else:
+                    unsound += 1
+            by_user.append(points)
+        return StoredPoints(by_user, unsound)
+
+    async def reset(self) -> None:
+        """Delete the collection. The next call that needs it creates it again."""
+        await self._owner.check(self._collection)
+        await response_of(self._client.delete_collection(self._collection))
+        self._is_created = False
+
+    async def drop(self, collection: str) -> None:
+        """Delete another collection, if the server has it and no other log owns it."""
+        if collection == self._collection or not await response_of(self._client.collection_exists(collection)):
+            return
+        try:
+            await self._owner.check(collection)
+        except ForeignCollectionError:
+            _log.warning("not deleting a collection that belongs to another log", collection=collection)
+            return
+        await response_of(self._client.delete_collection(collection))
+
+    async def probe(self) -> None:
+        """Return if the server answers. While it does not, other calls fail at once."""
+        try:
+            async with asyncio.timeout(self._probe_s):
+                exists = await response_of(self._client.collection_exists(self._collection))
+                if exists and not self._is_created:
+                    await self._owner.check(self._collection)
+        except ForeignCollectionError:
+            self._is_unavailable = False
+            raise
+        except (Fault, TimeoutError) as error:
+            self._is_unavailable = True
+            raise unavailable(error) from error
+        self._is_unavailable = False
+        if self._is_created and not exists:  # it was deleted
+            self._is_created = False
+            self.suspect.set()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._client.close()
+
+    async def _nearest_points(
+        self, user_id: str, numbers: list[float], only: models.Filter, limit: int
+    ) -> list[VectorHit]:
+        reply = await response_of(
+            self._client.query_points(
+                self._collection,
+                query=numbers,
+                query_filter=only,
+                limit=limit,
+                with_payload=[TIME, SEQUENCE],
+                search_params=_EXACT,
+                consistency=self._consistency,
+                shard_key_selector=self._sharding.key_of(user_id),
+                timeout=self._timeout_s,
+            )
+        )
+        return [_hit(point) for point in reply.points]
+
+    async def _records(self, user_id: str, *, with_vectors: bool) -> AsyncIterator[models.Record]:
+        only, offset = models.Filter(must=[_field_condition(Match(USER, user_id))]), None
+        while True:
+            records, offset = await response_of(
+                self._client.scroll(
+                    self._collection,
+                    scroll_filter=only,
+                    limit=_PAGE_POINTS,
+                    offset=offset,
+                    with_payload=[TIME, SEQUENCE],
+                    with_vectors=with_vectors,
+                    consistency=self._consistency,
+                    shard_key_selector=self._sharding.key_of(user_id),
+                )
+            )
+            for record in records:
+                yield record
+            if offset is None:
+                return
+
+    async def _put(self, points: Sequence[VectorPoint]) -> None:
+        """Store points in one request, whatever their shard keys are."""
+        parts = self._sharding.by_key(points)
+        lists = [models.PointsList(points=list(map(_stored, some)), shard_key=key) for key, some in parts]
+        puts = [models.UpsertOperation(upsert=some) for some in lists]
+        await response_of(self._client.batch_update_points(self._collection, puts, wait=True, ordering=self._ordering))
+
+    async def _retrieve(
+        self,
+        user_id: str | None,
+        ids: Sequence[str],
+        *,
+        with_payload: list[str] | bool = False,
+        with_vectors: bool = False,
+    ) -> list[models.Record]:
+        return await response_of(
+            self._client.retrieve(
+                self._collection,
+                ids,
+                with_payload=with_payload,
+                with_vectors=with_vectors,
+                consistency=self._consistency,
+                shard_key_selector=None if user_id is None else self._sharding.key_of(user_id),
+            )
+        )
+
+    async def _delete(self, user_id: str, points: models.PointIdsList | models.FilterSelector) -> None:
+        await response_of(
+            self._client.delete(
+                self._collection,
+                points,
+                wait=True,
+                ordering=self._ordering,
+                shard_key_selector=self._sharding.key_of(user_id),
+            )
+        )
+
+    async def _ensure_created(self) -> None:
+        if self._is_unavailable:
+            raise unavailable(ConnectionError())
+        async with self._creating:
+            if self._is_created:
+                return
+            collection = QdrantCollection(self._client, self._collection, self._dimension, self._sharding)
+            await self._owner.check(self._collection)
+            if self._is_new:
+                await collection.discard()
+            await collection.create()
+            await self._owner.claim(self._collection)
+            self._is_created = True
+
+
+def _is_sound(record: models.Record, dimension: int) -> bool:
+    """Return whether a point can be found and used; with a dimension, also whether its vector has length one."""
+    stored = record.payload or {}
+    if not (isinstance(stored.get(TIME), int) and isinstance(stored.get(SEQUENCE), int)):
+        return False
+    if not dimension:
+        return True
+    vector = np.asarray(record.vector, dtype=NUMBER)
+    return vector.shape == (dimension,) and abs(float(vector @ vector) - 1.0) < _MAX_NORM_ERROR
+
+
+def _stored(point: VectorPoint) -> models.PointStruct:
+    identifier = str(point_id(point.user_id, point.message_id, point.part))
+    return models.PointStruct(id=identifier, vector=numbers_of(point.vector), payload=payload(point))
+
+
+def _field_condition(condition: Condition) -> models.FieldCondition:
+    if isinstance(condition, Match):
+        return models.FieldCondition(key=condition.field, match=models.MatchValue(value=condition.value))
+    return models.FieldCondition(key=condition.field, range=models.Range(gte=condition.gte, lt=condition.lt))
+
+
+def _hit(point: models.ScoredPoint) -> VectorHit:
+    stored = point.payload or {}
+    return VectorHit(point.score, stored[TIME], stored[SEQUENCE])

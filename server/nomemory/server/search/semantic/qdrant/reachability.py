@@ -1,0 +1,60 @@
+"""Probe a Qdrant server periodically, and report when it is unavailable or its collection is another log's."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Final
+
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.runtime.active_faults import QDRANT, UNREACHABLE, StandingFaults
+from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.search.semantic.protocol import VectorIndex
+
+_MESSAGE: Final = """\
+the collection {collection} on the Qdrant server is filled from another message log. Give this server a Qdrant of its \
+own (NOMEMORY_QDRANT_URL), or delete the collection there if nothing uses it any more"""
+
+
+class ForeignCollectionError(Fault, CannotStartError):
+    """A collection is filled from another message log. A server does not start with it.
+
+    Args:
+        collection: the name of the collection.
+    """
+
+    def __init__(self, collection: str) -> None:
+        super().__init__(Reason.ERROR_REASON_INDEX_UNAVAILABLE, _MESSAGE.format(collection=collection))
+
+
+@dataclass
+class Reachability:
+    """Probes an index.
+
+    Attributes:
+        index: the index.
+        probe_s: seconds between two probes.
+        faults: where the unavailability is recorded.
+    """
+
+    index: VectorIndex
+    probe_s: float
+    faults: StandingFaults
+    _is_unavailable: bool = field(default=False, init=False)
+
+    async def run(self) -> None:
+        """Probe until cancelled. After an outage the index is checked, because it may have lost points."""
+        while True:
+            try:
+                await self.index.probe()
+            except Fault as fault:
+                self._is_unavailable = True
+                is_foreign = isinstance(fault, ForeignCollectionError)
+                detail = fault.message if is_foreign else "the Qdrant server does not answer"
+                self.faults.stand(QDRANT, UNREACHABLE, detail)
+            else:
+                if self._is_unavailable:
+                    self._is_unavailable = False
+                    self.faults.clear(QDRANT)
+                    self.index.suspect.set()
+            await asyncio.sleep(self.probe_s)

@@ -1,0 +1,75 @@
+"""How a collection is distributed over the nodes of a Qdrant cluster.
+
+Each user's points lie in one shard, chosen by a hash, so every request of a user goes to one shard.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.search.semantic.protocol import VectorPoint
+
+
+@dataclass(frozen=True, slots=True)
+class QdrantSharding:
+    """The distribution of a collection.
+
+    Attributes:
+        buckets: the number of shard keys. 0: the server has none, and distributes points by itself.
+        replicas: the number of copies of each shard.
+    """
+
+    buckets: int = 0
+    replicas: int = 1
+
+    @classmethod
+    def of(cls, settings: Settings) -> QdrantSharding:
+        """Return the distribution of the settings."""
+        return cls(settings.vector.qdrant_buckets, settings.vector.qdrant_replicas)
+
+    @property
+    def write_consistency(self) -> int:
+        """The number of copies that have to acknowledge a write: more than half."""
+        return self.replicas // 2 + 1
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether there are several copies, so one may be behind another."""
+        return self.replicas > 1
+
+    @property
+    def keys(self) -> list[str]:
+        """All shard keys."""
+        return [_key(bucket) for bucket in range(self.buckets)]
+
+    def key_of(self, user_id: str) -> str | None:
+        """Return the shard key of a user's points; None without buckets."""
+        return _key(_bucket_of(user_id, self.buckets)) if self.buckets else None
+
+    def collection_name(self, collection: str) -> str:
+        """Return the name on the server. Shard keys cannot be redistributed: other buckets are another collection."""
+        return f"{collection}{self.suffix}"
+
+    @property
+    def suffix(self) -> str:
+        """The end of the names of collections with this number of buckets."""
+        return f"-b{self.buckets}" if self.buckets else ""
+
+    def by_key(self, points: Sequence[VectorPoint]) -> Iterator[tuple[str | None, list[VectorPoint]]]:
+        """Group points by shard key."""
+        groups: dict[str | None, list[VectorPoint]] = defaultdict(list)
+        for point in points:
+            groups[self.key_of(point.user_id)].append(point)
+        yield from groups.items()
+
+
+def _bucket_of(user_id: str, buckets: int) -> int:
+    return int.from_bytes(blake2b(user_id.encode(), digest_size=8).digest()) % buckets
+
+
+def _key(bucket: int) -> str:
+    return f"bucket-{bucket:03}"

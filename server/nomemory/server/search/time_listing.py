@@ -1,0 +1,192 @@
+"""Listing by time, newest first or oldest first, and all of it in batches that an import takes.
+
+The messages around an anchor.
+
+Listing the users who have messages, by their ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.message import LoggedMessage
+from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
+from nomemory.server.search.cursor import Cursors, Listing, Place, UserPlace
+from nomemory.server.search.reply_budget import Beside, fitting, fitting_wires, nothing_beside
+from nomemory.server.store.protocol import LogReader, Position, Surroundings, UserCount
+from nomemory.server.wire import place_of
+
+
+@dataclass(frozen=True, slots=True)
+class TimePage:
+    """A page, newest first. `next_cursor` is empty on the last one."""
+
+    messages: list[LoggedMessage]
+    next_cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class WirePage:
+    """A page, in the order of its listing, as the bytes of ChatMessages. `next_cursor` is empty on the last one."""
+
+    wires: list[bytes]
+    next_cursor: str
+
+
+class TimeListing:
+    """Reads pages off the log.
+
+    A page holds the versions that existed at the first page and still do: later writes and replacements have a
+    higher sequence than the one that the cursor pins.
+
+    Args:
+        log: the message log.
+        cursors: seal and open the places of pages.
+        reply_max_bytes: where a page ends early.
+        slots: of the expensive reads.
+    """
+
+    def __init__(self, log: LogReader, cursors: Cursors, reply_max_bytes: int, slots: RoundRobinLimit) -> None:
+        self._log = log
+        self._slots = slots
+        self._cursors = cursors
+        self._reply_max_bytes = reply_max_bytes
+
+    async def page(self, listing: Listing, page_size: int, cursor: str, beside: Beside = nothing_beside) -> TimePage:
+        """Read one page, newest first; `beside` counts towards the size of the reply.
+
+        Raises:
+            Fault: one of the CURSOR_… reasons.
+        """
+        before, pinned = await self._resume(listing, cursor)
+        found = await self._log.page(
+            listing.user_id, listing.narrowed, before=before, pinned=pinned, limit=page_size + 1
+        )
+        messages = found[: fitting(found[:page_size], self._reply_max_bytes, beside)]
+        if len(messages) == len(found):
+            return TimePage(messages, "")
+        last = messages[-1]
+        return TimePage(messages, self._cursors.issue(listing, Place(pinned, last.ts_us, last.message_id)))
+
+    async def wire_page(self, listing: Listing, page_size: int, cursor: str) -> WirePage:
+        """Read one page, in the order of the listing, for a reply that is spliced together.
+
+        Raises:
+            Fault: one of the CURSOR_… reasons.
+        """
+        pinned, found = await self._wires(listing, page_size + 1, cursor)
+        wires = found[: fitting_wires(found[:page_size], self._reply_max_bytes)]
+        if len(wires) == len(found):
+            return WirePage(wires, "")
+        return WirePage(wires, self._cursors.issue(listing, Place(pinned, *place_of(wires[-1]))))
+
+    async def batches(self, listing: Listing, batch_max: int, cursor: str) -> AsyncIterator[WirePage]:
+        """Read a listing from a cursor to its end, in batches of at most so many messages.
+
+        Each batch is a page of its own, with a cursor that resumes after it. It holds a slot of the expensive reads
+        while it is read, not while the caller takes it. All batches are pinned at the sequence of the first. The last
+        one has no cursor; it is empty if nothing is left.
+
+        Raises:
+            Fault: one of the CURSOR_… reasons.
+        """
+        while True:
+            async with self._slots.slot(listing.user_id):
+                page = await self.wire_page(listing, batch_max, cursor)
+            yield page
+            cursor = page.next_cursor
+            if not cursor:
+                return
+
+    async def _wires(self, listing: Listing, limit: int, cursor: str) -> tuple[int, list[bytes]]:
+        """Return the sequence that pins a listing, and up to `limit` messages of it."""
+        user_id, narrowed, oldest_first = listing.user_id, listing.narrowed, listing.oldest_first
+        if not cursor:
+            first = await self._log.first_wires(user_id, narrowed, limit=limit, oldest_first=oldest_first)
+            return first.pinned, first.wires
+        after, pinned = await self._resume(listing, cursor)
+        found = await self._log.wires(
+            user_id, narrowed, after=after, pinned=pinned, limit=limit, oldest_first=oldest_first
+        )
+        return pinned, found
+
+    async def _resume(self, listing: Listing, cursor: str) -> tuple[Position | None, int]:
+        """Return the position that a page starts after, and the sequence that pins the listing."""
+        if not cursor:
+            return None, await self._log.user_sequence(listing.user_id)
+        place = self._cursors.resume(listing, cursor, Place)
+        return Position(place.ts_us, place.message_id), place.pinned
+
+
+@dataclass(frozen=True, slots=True)
+class Neighborhood:
+    """The anchor and what stands around it, oldest first, as the bytes of ChatMessages."""
+
+    wires: list[bytes]
+    anchor_index: int
+    truncated_before: bool
+    truncated_after: bool
+
+
+async def read_neighborhood(
+    log: LogReader, user_id: str, message_id: str, *, before: int, after: int, budget_bytes: int
+) -> Neighborhood:
+    """Read the neighbours of a message. What does not fit is left out from the far ends.
+
+    Raises:
+        Fault: MESSAGE_NOT_FOUND.
+    """
+    around = await log.surroundings(user_id, message_id, before, after)
+    if around is None:
+        raise Fault(Reason.ERROR_REASON_MESSAGE_NOT_FOUND, "no such message for this user")
+    older, newer = _fitting(around, budget_bytes)
+    return Neighborhood(
+        [*around.before[len(around.before) - older :], around.anchor, *around.after[:newer]],
+        older,
+        truncated_before=older < len(around.before),
+        truncated_after=newer < len(around.after),
+    )
+
+
+def _fitting(around: Surroundings, budget_bytes: int) -> tuple[int, int]:
+    """Count how many on each side fit, from the anchor outward, one of each side in turn."""
+    wires = [*around.before, around.anchor, *around.after]
+    if fitting_wires(wires, budget_bytes) == len(wires):
+        return len(around.before), len(around.after)
+    pairs = zip_longest(reversed(around.before), around.after)
+    outward = [(is_newer, wire) for pair in pairs for is_newer, wire in enumerate(pair) if wire is not None]
+    fits = fitting_wires([around.anchor, *(wire for _, wire in outward)], budget_bytes) - 1
+    newer = sum(is_newer for is_newer, _ in outward[:fits])
+    return fits - newer, newer
+
+
+@dataclass(frozen=True, slots=True)
+class UserPage:
+    """A page, by id. `next_cursor` is empty on the last one."""
+
+    users: Sequence[UserCount]
+    next_cursor: str
+
+
+class UserListing:
+    """Reads pages of users off the log, as it is at each page."""
+
+    def __init__(self, log: LogReader, cursors: Cursors) -> None:
+        self._log = log
+        self._cursors = cursors
+
+    async def page(self, listing: Listing, page_size: int, cursor: str) -> UserPage:
+        """Read one page. In place of a user the listing names what the users' ids begin with.
+
+        Raises:
+            Fault: one of the CURSOR_… reasons.
+        """
+        after = self._cursors.resume(listing, cursor, UserPlace).user_id if cursor else ""
+        found = await self._log.users(after=after, limit=page_size + 1, prefix=listing.user_id)
+        users = found[:page_size]
+        if len(users) == len(found):
+            return UserPage(users, "")
+        return UserPage(users, self._cursors.issue(listing, UserPlace(users[-1].user_id)))

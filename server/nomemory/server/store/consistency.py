@@ -1,0 +1,197 @@
+"""Finds out whether the log has lost changes that something beside it has seen, and takes an operator's yes to that.
+
+The record (`log.json`) says which log a data directory has, and how far it was when a server last looked. It stands
+beside the log, so that a log that is gone, or older than it was, is noticed. The indexes are witnesses, too.
+
+Repairs of a data directory that no server uses. Only what is derived is mended; messages are deleted on a yes.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.runtime.secure_files import put
+from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.search.lexical.protocol import IndexUnusableError
+from nomemory.server.search.lexical.tantivy.log_comparison import compare_with_log
+from nomemory.server.search.lexical.tantivy.schema import discard_index, lexical_checkpoint
+from nomemory.server.search.semantic.collection_state import vector_checkpoint
+from nomemory.server.store.position import Checkpoint, LogPosition
+from nomemory.server.store.retention import Lifetimes
+from nomemory.server.store.sqlite.inspection import check_counts, inspect, mend_counts
+from nomemory.server.store.sqlite.schema import locked, open_for_writing, position, state_of
+from nomemory.server.store.sqlite.transaction import Step
+
+
+def write_record(path: Path, log: LogPosition) -> None:
+    """Write the record in one step, so that a crash leaves the whole of this or the one before.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    put(path, orjson.dumps({"log": log.identity.name, "sequence": log.sequence}))
+
+
+def read_record(path: Path) -> Checkpoint | None:
+    """Return what was recorded; None if there is no record, or nothing that makes sense."""
+    try:
+        written = orjson.loads(path.read_bytes())
+        return Checkpoint(str(written["log"]), int(written["sequence"]))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+class LogLostError(CannotStartError):
+    """The log has lost changes; the text says how many and what to do."""
+
+
+class Witness(NamedTuple):
+    """Something that has followed the log, by what people call it."""
+
+    name: str
+    saw: Checkpoint
+
+
+def loss_of(log: LogPosition | None, witnesses: Iterable[Witness], record: Checkpoint | None) -> str:
+    """Return in words what the log has lost; empty if nothing is known to be.
+
+    An index of another log or epoch is no witness: it is built anew. The record of another is, because whoever
+    restores a log or accepts a loss writes the record.
+
+    Args:
+        log: what there is; None: no log.
+        witnesses: the indexes.
+        record: what was recorded of the log, if anything.
+    """
+    furthest = max(_against(log, witnesses, record), key=lambda witness: witness.saw.sequence, default=None)
+    if log is None:
+        return "" if furthest is None else f"it is gone, and {_seen(furthest)}"
+    if record is not None and record.sequence and not record.is_of(log.identity):
+        return f"it is another log than the one that was here, which had come to change {record.sequence:,}"
+    if furthest is None or furthest.saw.sequence <= log.sequence:
+        return ""
+    lost = furthest.saw.sequence - log.sequence
+    return f"it ends at change {log.sequence:,}, but {_seen(furthest)}: {lost:,} changes or more are lost"
+
+
+def _against(log: LogPosition | None, witnesses: Iterable[Witness], record: Checkpoint | None) -> list[Witness]:
+    heard = [witness for witness in witnesses if log is None or witness.saw.is_of(log.identity)]
+    recorded = [] if record is None else [Witness("the server", record)]
+    return [witness for witness in (*heard, *recorded) if log is not None or witness.saw.sequence]
+
+
+def _seen(witness: Witness) -> str:
+    return f"{witness.name} had come to change {witness.saw.sequence:,}"
+
+
+_LOST = """\
+the message log of {root} has lost changes: {extent}. Put a backup in its place with `nomemory restore`. Or accept the \
+loss with `nomemory doctor --data {root} --accept-loss`: then what is left is served, and the indexes are built anew."""
+
+
+def refuse_loss(directory: DataDirectory, position: Callable[[], LogPosition | None]) -> None:
+    """Look for changes that the log has lost.
+
+    Args:
+        directory: what stands beside the log.
+        position: tells how far the log is.
+
+    Raises:
+        LogLostError: it has lost some.
+        LogUnusableError: the log cannot be read.
+    """
+    if extent := known_loss(directory, position):
+        raise LogLostError(_LOST.format(root=directory.root, extent=extent))
+
+
+def known_loss(directory: DataDirectory, position: Callable[[], LogPosition | None]) -> str:
+    """Return in words what the log has lost; empty if nothing is known to be.
+
+    Raises:
+        LogUnusableError: the log cannot be read.
+    """
+    witnesses, record = list(_witnesses(directory, position())), read_record(directory.record)
+    return loss_of(position(), witnesses, record)  # read last: a server may be writing
+
+
+def _witnesses(directory: DataDirectory, log: LogPosition | None) -> Iterator[Witness]:
+    words = lexical_checkpoint(directory.lexical, log.identity if log else None)
+    if words is not None:
+        yield Witness("the index of words", words)
+    for backlog in sorted(directory.vectors.glob("*/vectors.db")):
+        meaning = vector_checkpoint(backlog)
+        if meaning is not None:
+            yield Witness("the index of meaning", meaning)
+
+
+def accept_loss(directory: DataDirectory, begin_epoch: Callable[[], LogPosition]) -> LogPosition:
+    """Begin a new epoch of the log as it is, or a new log where there is none; indexes are built anew from it.
+
+    Args:
+        directory: the server's.
+        begin_epoch: begins it.
+
+    Raises:
+        DataDirectoryBusyError: a server uses the directory.
+        LogUnusableError, LogVersionError: the log cannot be used.
+        OSError: the record cannot be written.
+    """
+    with directory.taken():
+        log = begin_epoch()
+        write_record(directory.record, log)
+    return log
+
+
+def repair(directory: DataDirectory) -> list[str]:
+    """Mend counts and rows of messages that are gone, and discard indexes that do not agree with the log.
+
+    Returns:
+        what was done, in words.
+
+    Raises:
+        DataDirectoryBusyError: a server uses the directory.
+        LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be used.
+    """
+    with directory.taken(), closing(open_for_writing(directory.log)) as log:
+        done = []
+        if not check_counts(log).agree:
+            mend_counts(log)
+            done.append("The counts agree with the messages again.")
+        if directory.lexical.exists() and not _agrees(directory.lexical, log):
+            discard_index(directory.lexical)
+            done.append("The index of words is gone, and is built anew when a server starts.")
+    return done
+
+
+def delete_damaged(directory: DataDirectory) -> int:
+    """Delete the messages whose checksums do not hold; return how many.
+
+    Raises:
+        as `repair`.
+    """
+    with directory.taken(), closing(open_for_writing(directory.log)) as log:
+        damaged = inspect(directory.log).messages
+        with locked(log):
+            step = Step(log, state_of(log), Lifetimes())
+            for message in damaged:
+                step.delete_version(message.user_id, message.sequence)
+            step.flush()
+    return len(damaged)
+
+
+def _agrees(directory: Path, log: sqlite3.Connection) -> bool:
+    known = lexical_checkpoint(directory, position(log).identity)
+    if known is None or not known.can_go_on(position(log)):
+        return False
+    try:
+        found = compare_with_log(directory, log)
+    except IndexUnusableError:
+        return False
+    return not found.missing and not found.orphans

@@ -1,0 +1,243 @@
+"""Migrate the message log of a data directory to PostgreSQL.
+
+The copy is one transaction of the database, so an interrupted migration leaves the database empty and is run again. The
+data directory is marked as migrated just before the commit: no server can ever start on both. If a run is killed
+between the mark and the commit, the next run finds the mark, and a database that either has the log or is still empty.
+
+The log keeps its identity, sequences and ids, so cursors, write tokens and the vector index stay valid.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs, urlsplit
+
+import asyncpg
+
+from nomemory.server import wire
+from nomemory.server.indexing.vector.backlog_migration import split_backlogs_into_buckets
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.store.checksums import checksum
+from nomemory.server.store.position import LogIdentity, LogPosition, bucket_of
+from nomemory.server.store.postgres.connections import Database
+from nomemory.server.store.postgres.erasure import follower_name
+from nomemory.server.store.postgres.schema import WORDS, bring_forward
+from nomemory.server.store.postgres.transaction import id_bytes
+from nomemory.server.store.sqlite.schema import (
+    MIGRATED_TO,
+    be_durable,
+    listed,
+    meta,
+    open_for_writing,
+    position,
+    put_meta,
+    state_of,
+)
+from nomemory.server.store.tables import MESSAGES, TABLES, Row, Table
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+_PAGE_ROWS: Final = 500
+_DIGEST_BYTES: Final = 16
+
+_EMPTY_SOURCE: Final = "there are no messages to migrate in {root}"
+_MIGRATED_ELSEWHERE: Final = "the message log of {root} was migrated to {destination} and cannot be migrated again"
+_TARGET_NOT_EMPTY: Final = "{destination} already has a message log. Choose an empty database, or an empty schema in it"
+_DAMAGED: Final = """\
+messages with a wrong checksum: {count:,}. Delete them with `nomemory doctor --data {root} --delete-damaged`, or \
+restore a backup with `nomemory restore`; then run this again. Nothing was migrated"""
+_DIFFERENT: Final = """\
+table {table}: {read.rows:,} rows were read and {stored.rows:,} stored, and their digests differ. Nothing was \
+migrated; run this again"""
+
+# Every write begins with a row of one of these tables; reads go on.
+_LOCK: Final = "LOCK TABLE log_state, followers, buckets IN EXCLUSIVE MODE"
+_IDENTITY: Final = "SELECT log_id, epoch FROM log_state"
+_IS_EMPTY: Final = """
+SELECT NOT EXISTS (SELECT 1 FROM users) AND NOT EXISTS (SELECT 1 FROM followers)
+  AND NOT EXISTS (SELECT 1 FROM buckets WHERE sequence > 0 OR last_id <> '')
+"""
+
+ReportProgress = Callable[[int, int], None]
+"""Called with how many messages were copied, and how many there are."""
+
+
+class MigrationError(Exception):
+    """The log cannot be migrated; the text says why, and what to do."""
+
+
+@dataclass(slots=True)
+class RowDigest:
+    """The number of rows, and a digest of them that does not depend on their order."""
+
+    rows: int = 0
+    total: int = 0
+
+    def add(self, row: Row) -> None:
+        """Add a row."""
+        digest = blake2b(repr(row).encode(), digest_size=_DIGEST_BYTES).digest()
+        self.rows += 1
+        self.total = (self.total + int.from_bytes(digest, "big")) % 2 ** (8 * _DIGEST_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationOutcome:
+    """What a migration did.
+
+    Attributes:
+        position: the log, and the sequence of its latest change.
+        messages: how many messages it has.
+        was_complete: an earlier run had migrated all of it.
+    """
+
+    position: LogPosition
+    messages: int
+    was_complete: bool
+
+
+def display_url(url: str) -> str:
+    """Return the host, the database and the schema of a URL, without user and password."""
+    parts = urlsplit(url)
+    if "@" in url and "@" not in parts.netloc:
+        return "the database"  # a malformed URL: its host may be a part of the password
+    schemas = parse_qs(parts.query).get("search_path", [])
+    return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}{''.join(f' ({name})' for name in schemas)}"
+
+
+async def migrate_log(
+    directory: DataDirectory, database: Database, report_progress: ReportProgress
+) -> MigrationOutcome:
+    """Copy the log of a data directory to an empty database, verify the copy, and mark the directory as migrated.
+
+    Raises:
+        MigrationError, DataDirectoryBusyError, LogUnusableError, LogVersionError: the log cannot be migrated.
+        sqlite3.Error, OSError, or an error of asyncpg: the log cannot be read, or the database cannot be written.
+    """
+    with directory.taken(), _open_source(directory) as source:
+        await bring_forward(database)
+        connection = await database.connect()
+        try:
+            async with connection.transaction():
+                return await _Migration(directory, source, connection, display_url(database.url)).run(report_progress)
+        finally:
+            connection.terminate()
+
+
+@contextmanager
+def _open_source(directory: DataDirectory) -> Iterator[sqlite3.Connection]:
+    """Open the log of a locked data directory, also one that is marked as migrated."""
+    if not directory.log.exists() or not directory.log.stat().st_size:
+        raise MigrationError(_EMPTY_SOURCE.format(root=directory.root))
+    with closing(sqlite3.connect(directory.log, isolation_level=None)) as source:
+        if meta(source, MIGRATED_TO) is None:
+            open_for_writing(directory.log).close()  # upgrades its schema
+        be_durable(source)
+        yield source
+
+
+@dataclass(frozen=True, slots=True)
+class _Migration:
+    """A migration within one transaction of the database.
+
+    Attributes:
+        directory: the locked data directory.
+        source: a connection to its log.
+        target: a connection to the database, within the transaction.
+        destination: the database, as operators are shown it.
+    """
+
+    directory: DataDirectory
+    source: sqlite3.Connection
+    target: Connection
+    destination: str
+
+    async def run(self, report_progress: ReportProgress) -> MigrationOutcome:
+        log = position(self.source)
+        (messages,) = self.source.execute("SELECT count(*) FROM messages").fetchone()
+        migrated_to = meta(self.source, MIGRATED_TO)
+        if migrated_to not in {None, self.destination}:
+            raise MigrationError(_MIGRATED_ELSEWHERE.format(root=self.directory.root, destination=migrated_to))
+        if not log.sequence:
+            raise MigrationError(_EMPTY_SOURCE.format(root=self.directory.root))
+        await self.target.execute(_LOCK)
+        if migrated_to and LogIdentity(*(await self.target.fetchrow(_IDENTITY) or ())) == log.identity:
+            return MigrationOutcome(log, messages, was_complete=True)
+        if not await self.target.fetchval(_IS_EMPTY):
+            raise MigrationError(_TARGET_NOT_EMPTY.format(destination=self.destination))
+        await self._copy_tables(messages, report_progress)
+        await self._copy_state(log)
+        self._mark_migrated()
+        return MigrationOutcome(log, messages, was_complete=False)
+
+    async def _copy_tables(self, messages: int, report_progress: ReportProgress) -> None:
+        """Copy all rows, then compare them. The lexical index is built when they are there, which is faster."""
+        await self.target.execute("DROP INDEX IF EXISTS messages_by_words")
+        digests = [
+            (table, await self._copy_table(table, lambda copied: report_progress(copied, messages))) for table in TABLES
+        ]
+        await self.target.execute(WORDS)
+        await self.target.execute(f"ANALYZE {', '.join(table.name for table in TABLES)}")
+        for table, digest in digests:
+            stored = await self._digest_of_copy(table)
+            if stored != digest:
+                raise MigrationError(_DIFFERENT.format(table=table.name, read=digest, stored=stored))
+
+    async def _copy_table(self, table: Table, report_copied: Callable[[int], None]) -> RowDigest:
+        digest, damaged = RowDigest(), 0
+
+        def records() -> Iterator[Row]:
+            nonlocal damaged
+            for row in self.source.execute(f"SELECT {listed(table.columns)} FROM {table.name}"):  # noqa: S608 - ours
+                digest.add(row)
+                if table is not MESSAGES:
+                    yield (bucket_of(row[user_column]), *row)
+                elif _is_sound(row):
+                    yield (bucket_of(row[user_column]), *row, *token_columns(wire.decode(row[wire_column])))
+                    if not digest.rows % _PAGE_ROWS:
+                        report_copied(digest.rows)
+                else:
+                    damaged += 1
+
+        user_column = table.columns.index("user_id")
+        wire_column = MESSAGES.columns.index("wire")
+        columns = ["bucket", *table.columns, *(("keys", "tokens") if table is MESSAGES else ())]
+        await self.target.copy_records_to_table(table.name, records=records(), columns=columns)
+        if damaged:
+            raise MigrationError(_DAMAGED.format(count=damaged, root=self.directory.root))
+        return digest
+
+    async def _digest_of_copy(self, table: Table) -> RowDigest:
+        digest = RowDigest()
+        statement = f"SELECT {', '.join(table.columns)} FROM {table.name}"  # noqa: S608 - ours
+        cursor = await self.target.cursor(statement)
+        while rows := await cursor.fetch(_PAGE_ROWS):
+            for row in rows:
+                digest.add(tuple(row))
+        return digest
+
+    async def _copy_state(self, log: LogPosition) -> None:
+        """Copy what is no row of a table. Removals are kept until the indexes of this directory have applied them."""
+        last_id = id_bytes(state_of(self.source).last_id)
+        await self.target.execute("UPDATE log_state SET log_id = $1, epoch = $2", *log.identity)
+        await self.target.execute("UPDATE buckets SET sequence = $1, last_id = $2", log.sequence, last_id)
+        await self.target.execute("SELECT setval('log_sequence', $1)", log.sequence)
+        await self.target.execute("INSERT INTO followers (name) VALUES ($1)", follower_name(self.directory.follower))
+
+    def _mark_migrated(self) -> None:
+        """Keep servers from starting on the file, drop its lexical index, and let the vector index follow on."""
+        put_meta(self.source, MIGRATED_TO, self.destination)
+        shutil.rmtree(self.directory.lexical, ignore_errors=True)
+        split_backlogs_into_buckets(self.directory.vectors)
+
+
+def _is_sound(message: Row) -> bool:
+    user_id, _, _, sequence, _, _, wire_bytes, _, expected = message
+    return checksum(user_id, sequence, wire_bytes) == int(expected)

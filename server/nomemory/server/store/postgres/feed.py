@@ -1,0 +1,252 @@
+"""The feed of changes, read from PostgreSQL by callers that block: threads, and what runs before an event loop does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import closing
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from nomemory.server.message import LoggedMessage
+from nomemory.server.store.change_feed import Change, GoneVersion, StoredVersion, Taken, Touched
+from nomemory.server.store.checksums import LogDamage
+from nomemory.server.store.conditions import Value
+from nomemory.server.store.position import BUCKETS, EACH, IN_ALL, FeedPosition, LogIdentity, LogPosition, bucket_of
+from nomemory.server.store.postgres.connections import ERRORS, Database
+from nomemory.server.store.postgres.rows import COLUMNS, numbered
+
+if TYPE_CHECKING:
+    import asyncpg
+
+Answer = TypeVar("Answer")
+
+# Any: each statement says what its columns are.
+Row = Any
+
+
+class DatabaseAwayError(ConnectionError):
+    """The database could not answer; the text is the kind of error. It may be tried again."""
+
+
+class LoopThread:
+    """An event loop in a thread of its own, for coroutines that somebody waits for in another."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="postgres", daemon=True)
+        self._thread.start()
+
+    def result(self, coroutine: Coroutine[None, None, Answer]) -> Answer:
+        """Run a coroutine there and return what it returns, or raise what it raises."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class BlockingConnection:
+    """A connection that is opened when it is needed, and again after it broke. One caller at a time.
+
+    Args:
+        database: where it leads.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._thread = LoopThread()
+        self._connection: asyncpg.Connection[asyncpg.Record] | None = None
+
+    def fetch(self, statement: str, *values: Value) -> list[Row]:
+        """Return all rows of a statement with question marks.
+
+        Raises:
+            DatabaseAwayError: it could not be answered.
+        """
+        try:
+            return self._thread.result(self._fetch(numbered(statement), values))
+        except ERRORS as error:
+            raise DatabaseAwayError(getattr(error, "sqlstate", None) or type(error).__name__) from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._thread.result(self._hang_up())
+        self._thread.close()
+
+    async def _fetch(self, statement: str, values: Sequence[Value]) -> list[Row]:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await self._database.connect()
+        return list(await self._connection.fetch(statement, *values))
+
+    async def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.terminate()
+
+
+def wait_for(coroutine: Coroutine[None, None, Answer]) -> Answer:
+    """Run a coroutine in another thread, and block this one until it is done."""
+    with closing(LoopThread()) as thread:
+        return thread.result(coroutine)
+
+
+_BETWEEN: Final = f"{IN_ALL} AND sequence > ? AND sequence <= ?"
+_HAS_VECTOR: Final = (
+    "EXISTS (SELECT 1 FROM embeddings AS e WHERE (e.bucket, e.user_id, e.message_id) ="
+    " (messages.bucket, messages.user_id, messages.message_id))"
+)
+_CHANGES: Final = f"""
+SELECT found.* FROM {EACH} CROSS JOIN LATERAL (
+  (SELECT {COLUMNS}, NULL::bigint AS removed_sequence FROM messages
+    WHERE bucket = each.bucket AND sequence > ? ORDER BY sequence LIMIT ?)
+  UNION ALL
+  (SELECT user_id, message_id, NULL, NULL, sequence, NULL, removed_sequence FROM removals
+    WHERE bucket = each.bucket AND sequence > ? ORDER BY sequence LIMIT ?)
+) AS found
+ORDER BY sequence LIMIT ?
+"""  # noqa: S608 - our text, bound values
+_TOUCHED: Final = """
+SELECT wanted.bucket, found.* FROM unnest(?::smallint[], ?::bigint[], ?::bigint[]) AS wanted(bucket, after, until)
+CROSS JOIN LATERAL (
+  (SELECT false AS is_removal, sequence, user_id, message_id, {is_work} AS is_work FROM messages
+    WHERE messages.bucket = wanted.bucket AND sequence > wanted.after AND sequence <= wanted.until
+    ORDER BY sequence LIMIT ?)
+  UNION ALL
+  (SELECT true, sequence, user_id, message_id, true FROM removals
+    WHERE removals.bucket = wanted.bucket AND sequence > wanted.after AND sequence <= wanted.until
+    ORDER BY sequence LIMIT ?)
+) AS found
+"""
+_REACHED: Final = "SELECT sequence FROM buckets ORDER BY bucket"
+_POSITION: Final = "SELECT log_id, epoch, (SELECT max(sequence) FROM buckets) FROM log_state"
+_GONE: Final = f"""
+SELECT wanted.sequence, r.sequence, r.user_id, r.message_id
+FROM unnest(?::bigint[]) AS wanted(sequence) LEFT JOIN removals AS r ON r.removed_sequence = wanted.sequence
+WHERE NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.{IN_ALL} AND m.sequence = wanted.sequence)
+"""  # noqa: S608 - as above
+_OF_USER: Final = "bucket = ? AND user_id = ?"
+_VERSIONS: Final = f"SELECT message_id, sequence, length(wire) FROM messages WHERE {_OF_USER} AND sequence <= ?"  # noqa: S608
+
+
+_SHARE_MIN: Final = 16
+"""Changes of a bucket that are gone through at once, at least."""
+
+
+class PostgresChangeFeed:
+    """A connection to the log; implements `ChangeFeed`. A damaged message is as if it were not there.
+
+    Any method raises DatabaseAwayError while the database cannot answer, and may be called again.
+
+    Args:
+        database: where the log is.
+        damage: told of damaged messages.
+    """
+
+    def __init__(self, database: Database, damage: LogDamage | None = None) -> None:
+        self._connection = BlockingConnection(database)
+        self._damage = damage or LogDamage()
+
+    def position(self) -> LogPosition:
+        """Return which log this is, and the sequence of its latest change."""
+        ((log_id, epoch, sequence),) = self._connection.fetch(_POSITION)
+        return LogPosition(LogIdentity(log_id, epoch), sequence)
+
+    def sequence(self) -> int:
+        """Return the sequence of the latest change."""
+        return self.reached().latest
+
+    def reached(self) -> FeedPosition:
+        """Return the sequence of the latest change of each bucket."""
+        return FeedPosition(tuple(sequence for (sequence,) in self._connection.fetch(_REACHED)))
+
+    def has_points(self, *, own_vectors_only: bool) -> bool:
+        """Return whether the log holds any message, or any with a caller's own vector."""
+        table = "embeddings" if own_vectors_only else "messages"
+        return bool(self._connection.fetch(f"SELECT 1 FROM {table} LIMIT 1"))  # noqa: S608 - ours
+
+    def changes(self, after: int, limit: int) -> list[Change]:
+        """Return up to `limit` entries of the feed, read in one statement so that none is overtaken."""
+        rows = self._connection.fetch(_CHANGES, after, limit, after, limit, limit)
+        sound, damaged = self._damage.sifted(row[:-1] for row in rows if row[-1] is None)
+        feed = [Change(m.sequence, m.user_id, m.message_id, stored=m) for m in sound]
+        feed += [Change(*one) for one in damaged]
+        feed += [
+            Change(sequence, user, message, removed_sequence=gone)
+            for user, message, _, _, sequence, _, gone in rows
+            if gone is not None
+        ]
+        return sorted(feed, key=lambda change: change.sequence)
+
+    def touched(self, after: FeedPosition, until: FeedPosition, most: int, *, own_vectors_only: bool) -> Taken:
+        """Return the ids in the feed between two positions; `most` are shared by the buckets that have any."""
+        wanted = {
+            bucket: (after.of(bucket), until.of(bucket))
+            for bucket in range(BUCKETS)
+            if after.of(bucket) < until.of(bucket)
+        }
+        share = max(_SHARE_MIN, most // max(1, len(wanted)))
+        statement = _TOUCHED.format(is_work=_HAS_VECTOR if own_vectors_only else "true")
+        firsts, lasts = [first for first, _ in wanted.values()], [last for _, last in wanted.values()]
+        rows = self._connection.fetch(statement, list(wanted), firsts, lasts, share, share)
+        reached = _reached(rows, share, dict(zip(wanted, lasts, strict=True)))
+        entries = [Touched(*row) for bucket, _, *row, is_work in rows if is_work and row[0] <= reached[bucket]]
+        return Taken(entries, FeedPosition(tuple(reached.get(b, after.of(b)) for b in range(BUCKETS))))
+
+    def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+        """Resolve ids to the current versions; those that do not exist are not in the answer."""
+        statement = f"SELECT {COLUMNS} FROM messages WHERE {_OF_USER} AND message_id = ANY(?)"  # noqa: S608 - ours
+        rows = self._connection.fetch(statement, bucket_of(user_id), user_id, list(message_ids))
+        sound, _ = self._damage.sifted(rows)
+        return {message.message_id: message for message in sound}
+
+    def users(self, after: str, limit: int) -> list[str]:
+        """Return users who have messages, in order of their ids, beyond one."""
+        statement = "SELECT user_id FROM users WHERE user_id > ? AND messages > 0 ORDER BY user_id LIMIT ?"
+        return [user_id for (user_id,) in self._connection.fetch(statement, after, limit)]
+
+    def versions(self, user_id: str, until: int, *, own_vectors_only: bool) -> list[StoredVersion]:
+        """Return the messages of a user whose sequence is at most `until`, without their contents."""
+        only = _HAS_VECTOR if own_vectors_only else "TRUE"
+        statement = (
+            f"SELECT message_id, sequence, length(wire) FROM messages WHERE {_OF_USER} AND sequence <= ? AND {only}"  # noqa: S608
+        )
+        rows = self._connection.fetch(statement, bucket_of(user_id), user_id, until)
+        return list(map(StoredVersion._make, rows))
+
+    def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
+        """Resolve versions of any users; those that are gone or damaged are not in the answer."""
+        statement = f"SELECT {COLUMNS} FROM messages WHERE {IN_ALL} AND sequence = ANY(?)"  # noqa: S608 - ours
+        sound, _ = self._damage.sifted(self._connection.fetch(statement, list(sequences)))
+        return {message.sequence: message for message in sound}
+
+    def gone(self, sequences: Sequence[int]) -> list[GoneVersion]:
+        """Return those of some versions that are gone, or never were."""
+        rows = self._connection.fetch(_GONE, list(sequences))
+        return [GoneVersion(sequence, None if by[0] is None else Touched(*by)) for sequence, *by in rows]
+
+    def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
+        """Return the callers' own vectors of those messages that brought one."""
+        statement = f"SELECT message_id, vector FROM embeddings WHERE {_OF_USER} AND message_id = ANY(?)"  # noqa: S608
+        rows = self._connection.fetch(statement, bucket_of(user_id), user_id, list(message_ids))
+        return {str(message_id): bytes(vector) for message_id, vector in rows}
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+def _reached(rows: Sequence[Row], share: int, until: Mapping[int, int]) -> dict[int, int]:
+    """Return how far each bucket has been gone through: to the end, unless its share of messages or removals is full.
+
+    Rows of a bucket and kind come in the order of their sequences.
+    """
+    reached = dict(until)
+    for (bucket, _), some in groupby(sorted(rows, key=itemgetter(0, 1, 2)), key=itemgetter(0, 1)):
+        sequences = [row[2] for row in some]
+        if len(sequences) == share:
+            reached[bucket] = min(reached[bucket], sequences[-1])
+    return reached
