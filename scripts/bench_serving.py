@@ -21,12 +21,13 @@ import grpc
 import uvloop
 
 from nomemory.server.api.response_encoding import listing_reply
-from nomemory.server.message import EVERYTHING, Message, Role
+from nomemory.server.message import Message, Role
+from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.runtime.token_cipher import TokenCipher
 from nomemory.server.search.cursor import Cursors, Listing
 from nomemory.server.search.time_listing import TimeListing
-from nomemory.server.store.protocol import OnConflict
+from nomemory.server.store.results import OnConflict
 from nomemory.server.store.sqlite.reader import SqliteLogReader
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 from nomemory.v1 import query_service_pb2 as pb

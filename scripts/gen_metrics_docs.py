@@ -8,7 +8,8 @@ from pathlib import Path
 from generated_page import keep
 from usage import show_help
 
-from nomemory.server.runtime.metrics.catalog import CATALOG, Family
+from nomemory.server.runtime.metrics.catalog import CATALOG
+from nomemory.server.runtime.metrics.family import Family
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 

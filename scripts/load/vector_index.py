@@ -18,7 +18,8 @@ import numpy.typing as npt
 from load.corpus import DIMENSION, HEAVY, user_name
 from load.usage import cpu_s, memory_mb, pss_mb, run_ns
 
-from nomemory.server.message import EVERYTHING, Filter, Role
+from nomemory.server.message import Role
+from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.protocol import VectorPoint
 

@@ -26,10 +26,10 @@ from server.models import DIMENSION, Models, models
 from nomemory.cli.doctor.data import check_data
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
+from nomemory.server.store.errors import LogUnusableError
 from nomemory.server.store.migration import display_url
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.schema import bring_forward
-from nomemory.server.store.protocol import LogUnusableError
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q

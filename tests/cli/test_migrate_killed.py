@@ -25,7 +25,7 @@ from postgres import PrivatePostgres, execute, fresh_schema
 
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.store import migration
-from nomemory.server.store.protocol import LogUnusableError
+from nomemory.server.store.errors import LogUnusableError
 from talk import said
 
 

@@ -19,7 +19,7 @@ from nomemory.client.prompt_block import LEAST_TOKENS, Block, Marks, RecalledMes
 from nomemory.client.prompt_passages import tokens
 from nomemory.recall import Evidence, Limits, MemoryView, Question, RecallResult, Retrieved, Role, StopReason, TimeRange
 from nomemory.recall.model.memory_view import Attribution, Citation, Conflict, Statement, Verdict
-from nomemory.server.api.services.recall_service import recall_reply
+from nomemory.server.api.services.recall_encoding import recall_reply
 from nomemory.v1 import recall_service_pb2 as pb
 
 PAGE = Path(__file__).parents[2] / "docs" / "recall.md"

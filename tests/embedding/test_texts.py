@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.server.embedding.vector import batches
+from nomemory.server.embedding.text_batches import batches
 
 
 def test_texts_of_like_length_come_together_the_longest_first() -> None:

@@ -11,7 +11,8 @@ from hybrid.asking import MINUTE, ask, chat, delete, found, until, write
 from lexical.engine import open_tantivy_index
 from lexical.shelf import message, shelved
 
-from nomemory.server.message import EVERYTHING, LoggedMessage
+from nomemory.server.message import LoggedMessage
+from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.search.hybrid import candidate_messages as timelines
 from nomemory.server.search.hybrid.candidate_messages import Timeline, timeline
 from nomemory.server.search.hybrid.term_scores import found_in, read_in

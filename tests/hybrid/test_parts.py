@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nomemory.server.message import Filter, LoggedMessage, Message, Role
+from nomemory.server.message import LoggedMessage, Message, Role
+from nomemory.server.message_filter import Filter
 from nomemory.server.search.hybrid.candidate_messages import KeptTimelines, Key, Timeline, timeline
 from nomemory.server.search.hybrid.message_features import KeptFeatures, features_of
 from nomemory.server.search.hybrid.query_analysis import meaning_of, parsed

@@ -19,13 +19,8 @@ from identity.calls import bearer, listing
 from identity.keyring import Keyring
 
 from nomemory.server.runtime.app import running
-from nomemory.server.runtime.listen_address import (
-    ListenAddress,
-    ListenAddressError,
-    Protection,
-    parse_listen_address,
-    refuse_exposure,
-)
+from nomemory.server.runtime.exposure import Protection, refuse_exposure
+from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressError, parse_listen_address
 from nomemory.server.runtime.settings import Settings
 from served import Server
 

@@ -26,7 +26,8 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from nomemory.server.api.identity.caller import Caller
 from nomemory.server.api.identity.credentials import IdentitySettingsError
 from nomemory.server.api.identity.factory import choose_authenticator
-from nomemory.server.api.identity.key_sets import KeySetFile, KeySetUrl, TokenKeys, fetch, is_trustworthy, parse_key_set
+from nomemory.server.api.identity.key_set_url import KeySetUrl, fetch, is_trustworthy
+from nomemory.server.api.identity.key_sets import KeySetFile, TokenKeys, parse_key_set
 from nomemory.server.api.identity.tokens import TokenRules, Tokens
 from nomemory.server.faults import Fault, Reason
 

@@ -18,8 +18,9 @@ from nomemory.server.api.identity.certificates import Certificates
 from nomemory.server.api.identity.credentials import IdentitySettingsError
 from nomemory.server.api.identity.factory import choose_authenticator
 from nomemory.server.api.identity.namespace import ForeignUserError, Namespace, is_namespace, own_part
+from nomemory.server.api.write_tokens import WriteTokens
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.token_cipher import TokenCipher, WriteTokens
+from nomemory.server.runtime.token_cipher import TokenCipher
 from nomemory.server.store.sqlite_users import users_condition
 
 names = st.from_regex(r"[A-Za-z0-9_.-]{1,64}", fullmatch=True)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from lexical.claims import CHARACTERS, WORDS, Claim
 from lexical.shelf import Shelf, message, query
 
-from nomemory.server.message import Filter, Message, Role
+from nomemory.server.message import Message, Role
+from nomemory.server.message_filter import Filter
 from nomemory.server.search.lexical.protocol import LexicalHit, RankPosition
 
 Listing = list[tuple[float, int, int]]

@@ -8,11 +8,12 @@ from pathlib import Path
 from lexical.engine import Engine, OpenIndex
 from postgres import PrivatePostgres, fresh_schema
 
-from nomemory.server.message import Message, marks_of
+from nomemory.server.message import Message
+from nomemory.server.metadata_marks import marks_of
 from nomemory.server.search.lexical.postgres.reader import PostgresLexicalIndex
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.checksums import checksum
-from nomemory.server.store.position import bucket_of
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.schema import bring_forward
 

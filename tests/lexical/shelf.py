@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from lexical.engine import Engine
 
-from nomemory.server.message import EVERYTHING, Filter, Message, Role
+from nomemory.server.message import Message, Role
+from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.search.grammar.grammar import Limits, parse
 from nomemory.server.search.grammar.tree import Query
 from nomemory.server.search.lexical.protocol import (

@@ -17,7 +17,7 @@ from lexical.engine import HEAP_BYTES, OpenTantivyIndex, open_tantivy_index
 from lexical.shelf import LATEST, Shelf, message, query
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.message import EVERYTHING
+from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.grammar.tree import Query

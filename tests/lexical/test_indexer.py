@@ -16,7 +16,8 @@ from lexical.shelf import message, query
 from nomemory.server.indexing.lexical import indexer
 from nomemory.server.indexing.lexical.indexer import LexicalIndexer
 from nomemory.server.indexing.lexical.messages import Follow
-from nomemory.server.message import EVERYTHING, Message
+from nomemory.server.message import Message
+from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.search.lexical.protocol import LexicalSearch
 from nomemory.server.search.lexical.tantivy.panics import EnginePanicError
@@ -24,7 +25,7 @@ from nomemory.server.search.lexical.tantivy.reader import TantivyLexicalIndex
 from nomemory.server.search.lexical.tantivy.schema import DIRECTORY, build_schema
 from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.store.change_feed import Change
-from nomemory.server.store.protocol import OnConflict
+from nomemory.server.store.results import OnConflict
 from nomemory.server.store.sqlite.feed import SqliteChangeFeed
 from nomemory.server.store.sqlite.reader import SqliteLogReader
 from nomemory.server.store.sqlite.writer import SqliteLogWriter

@@ -15,7 +15,7 @@ from lexical.engine import Engine
 from lexical.oracle import FILTERS, at, expected, let_through, listed, random_messages
 from lexical.shelf import Shelf, message, query, shelved
 
-from nomemory.server.message import EVERYTHING, Filter
+from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.search.lexical import window
 from nomemory.server.search.lexical.postgres import reader as postgres_reader
 from nomemory.server.search.lexical.protocol import LexicalHit, Posting, RankPosition

@@ -13,7 +13,8 @@ from lexical.engine import Engine
 from lexical.shelf import Shelf, message, query
 
 from nomemory.server import wire
-from nomemory.server.message import EVERYTHING, LoggedMessage, Message
+from nomemory.server.message import LoggedMessage, Message
+from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.token_cipher import TokenCipher
 from nomemory.server.search.cursor import Cursors, Listing
 from nomemory.server.search.lexical import window

@@ -19,7 +19,8 @@ from lexical.postgres_index import engine_of
 from lexical.shelf import LATEST, Shelf, message, query
 from postgres import PrivatePostgres, statements_of
 
-from nomemory.server.message import EVERYTHING, Filter, Role
+from nomemory.server.message import Role
+from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.token_cipher import TokenCipher
 from nomemory.server.search.cursor import Cursors, Listing
 from nomemory.server.search.lexical import window
@@ -36,7 +37,7 @@ from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.reader import PostgresLogReader
 from nomemory.server.store.postgres.schema import bring_forward
 from nomemory.server.store.postgres.writer import PostgresLogWriter
-from nomemory.server.store.protocol import OnConflict
+from nomemory.server.store.results import OnConflict
 
 _COLLIDING = 3
 

@@ -9,7 +9,8 @@ import pytest
 from lexical.engine import Engine
 from lexical.shelf import LATEST, Shelf, message, query, shelved
 
-from nomemory.server.message import EVERYTHING, Filter, Role
+from nomemory.server.message import Role
+from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.search.lexical.protocol import FrozenRanking
 
 TEXTS = [

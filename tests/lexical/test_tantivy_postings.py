@@ -9,7 +9,7 @@ import pytest
 from lexical.engine import open_tantivy_index
 from lexical.shelf import Shelf, message, shelved
 
-from nomemory.server.message import EVERYTHING, Filter
+from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.search.lexical.message_class import CLASSES, class_weight, message_class
 from nomemory.server.search.lexical.tantivy import postings as tantivy_postings
 

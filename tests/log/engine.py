@@ -11,16 +11,19 @@ from typing import Final, Protocol
 from postgres import PrivatePostgres, schema_url
 
 from nomemory.server import wire
-from nomemory.server.message import EVERYTHING, Filter, LoggedMessage, Message
+from nomemory.server.message import LoggedMessage, Message
+from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
 from nomemory.server.store.change_feed import ChangeFeed
+from nomemory.server.store.expiry_sweeper import ExpiredMessages
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.feed import PostgresChangeFeed
 from nomemory.server.store.postgres.reader import PostgresLogReader
 from nomemory.server.store.postgres.schema import bring_forward
 from nomemory.server.store.postgres.writer import PostgresLogWriter
-from nomemory.server.store.protocol import LogReader, LogWriter, OnConflict, Outcome, Written
-from nomemory.server.store.retention import ExpiredMessages, Lifetimes
+from nomemory.server.store.protocol import LogReader, LogWriter
+from nomemory.server.store.results import OnConflict, Outcome, Written
+from nomemory.server.store.retention import Lifetimes
 from nomemory.server.store.sqlite.feed import SqliteChangeFeed
 from nomemory.server.store.sqlite.reader import SqliteLogReader
 from nomemory.server.store.sqlite.writer import SqliteLogWriter

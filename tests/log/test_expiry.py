@@ -10,8 +10,8 @@ from log.engine import Engine, Log
 from log.test_message_log import said
 
 from nomemory.server import wire
-from nomemory.server.message import EVERYTHING
-from nomemory.server.store.protocol import OnConflict, Outcome
+from nomemory.server.message_filter import EVERYTHING
+from nomemory.server.store.results import OnConflict, Outcome
 from nomemory.server.store.retention import Lifetimes
 
 NOW = 1_000

@@ -11,7 +11,8 @@ from log.engine import open_sqlite_log
 from log.former_log import FORMER, LOG_ID, make_former_log
 from log.test_message_log import said
 
-from nomemory.server.store.protocol import LogUnusableError, LogVersionError, Outcome
+from nomemory.server.store.errors import LogUnusableError, LogVersionError
+from nomemory.server.store.results import Outcome
 from nomemory.server.store.retention import Lifetimes
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from log.engine import Engine, Log, decoded
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.message import Filter, Message, Role
-from nomemory.server.store.position import FeedPosition
-from nomemory.server.store.protocol import LogCounts, OnConflict, Outcome, Position
+from nomemory.server.message import Message, Role
+from nomemory.server.message_filter import Filter
+from nomemory.server.store.feed_position import FeedPosition
+from nomemory.server.store.results import LogCounts, OnConflict, Outcome, Position
 
 LONG_AGO, LATER = 10, 10**16
 """Moments from which on messages are gone; the second is far in the future."""

@@ -14,11 +14,11 @@ import pytest
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Message, Role
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
-from nomemory.server.store.position import BUCKETS, bucket_of
+from nomemory.server.store.buckets import BUCKETS, bucket_of
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.schema import bring_forward
 from nomemory.server.store.postgres.writer import PostgresLogWriter
-from nomemory.server.store.protocol import OnConflict, Written
+from nomemory.server.store.results import OnConflict, Written
 
 LOCK: Final = "SELECT sequence FROM buckets WHERE bucket = $1 FOR UPDATE"
 TURNED_BACK_TWICE: Final = """

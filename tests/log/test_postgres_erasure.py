@@ -9,11 +9,15 @@ from log.engine import PostgresEngine
 from postgres import PrivatePostgres
 
 from nomemory.server.message import Message, Role
-from nomemory.server.store.position import BUCKETS, Checkpoint, FeedPosition, bucket_of
+from nomemory.server.store.buckets import BUCKETS, bucket_of
+from nomemory.server.store.errors import LogUnusableError
+from nomemory.server.store.feed_position import FeedPosition
+from nomemory.server.store.position import Checkpoint
 from nomemory.server.store.postgres.connections import Database
-from nomemory.server.store.postgres.erasure import PostgresLogErasure, follower_name, join_followers
+from nomemory.server.store.postgres.erasure import PostgresLogErasure
+from nomemory.server.store.postgres.followers import follower_name, join_followers
 from nomemory.server.store.postgres.schema import bring_forward
-from nomemory.server.store.protocol import LogUnusableError, Removals
+from nomemory.server.store.results import Removals
 
 
 async def test_a_removal_is_forgotten_when_every_server_has_wiped_it_out(

@@ -12,7 +12,8 @@ from postgres import PrivatePostgres, execute, fresh_schema, private_postgres, s
 
 from nomemory.server import wire
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.message import EVERYTHING, Filter, Message, Role
+from nomemory.server.message import Message, Role
+from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
 from nomemory.server.store.commit import CommitPlan
 from nomemory.server.store.postgres.connections import Database, faults
@@ -20,7 +21,7 @@ from nomemory.server.store.postgres.reader import PostgresLogReader
 from nomemory.server.store.postgres.schema import bring_forward
 from nomemory.server.store.postgres.transaction import PostgresTransaction
 from nomemory.server.store.postgres.writer import PostgresLogWriter
-from nomemory.server.store.protocol import OnConflict, Outcome, Position
+from nomemory.server.store.results import OnConflict, Outcome, Position
 from nomemory.server.store.write_queue import AnyPlannedJob
 
 

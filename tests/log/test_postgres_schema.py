@@ -10,16 +10,18 @@ import pytest
 from postgres import PrivatePostgres, execute
 
 from nomemory.server import wire
-from nomemory.server.message import Message, Role, id_of
+from nomemory.server.message import Message, Role
+from nomemory.server.message_ids import id_of
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.store.buckets import BUCKETS, bucket_of
 from nomemory.server.store.checksums import checksum
-from nomemory.server.store.position import BUCKETS, bucket_of
+from nomemory.server.store.errors import LogUnusableError, LogVersionError
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.feed import PostgresChangeFeed
 from nomemory.server.store.postgres.reader import PostgresLogReader
 from nomemory.server.store.postgres.schema import MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE, bring_forward
 from nomemory.server.store.postgres.writer import PostgresLogWriter
-from nomemory.server.store.protocol import LogUnusableError, LogVersionError, OnConflict
+from nomemory.server.store.results import OnConflict
 
 
 async def _versions(url: str) -> list[int]:

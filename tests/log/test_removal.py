@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from log.engine import Engine, Log
 from log.test_message_log import filters, messages, oracle, said
 
-from nomemory.server.message import EVERYTHING, Filter, Message, Role
-from nomemory.server.store.protocol import Outcome
+from nomemory.server.message import Message, Role
+from nomemory.server.message_filter import EVERYTHING, Filter
+from nomemory.server.store.results import Outcome
 
 VECTOR = b"\0\0\x80?"
 NARROWING = {

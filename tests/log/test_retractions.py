@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from log.engine import Engine, Log
 
 from nomemory.server import wire
-from nomemory.server.message import EVERYTHING, Filter, LoggedMessage, Message, Role
-from nomemory.server.store.protocol import OnConflict, Position
+from nomemory.server.message import LoggedMessage, Message, Role
+from nomemory.server.message_filter import EVERYTHING, Filter
+from nomemory.server.store.results import OnConflict, Position
 from nomemory.server.store.retention import Lifetimes
 from nomemory.v1 import message_pb2
 

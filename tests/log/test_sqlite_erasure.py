@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nomemory.server.message import Message, Role
-from nomemory.server.store.protocol import OnConflict
+from nomemory.server.store.results import OnConflict
 from nomemory.server.store.sqlite.erasure import SqliteLogErasure
 from nomemory.server.store.sqlite.reader import SqliteLogReader
 from nomemory.server.store.sqlite.schema import open_for_reading

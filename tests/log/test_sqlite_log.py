@@ -13,9 +13,11 @@ from log.engine import Log, open_sqlite_log
 from log.test_message_log import said
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.message import EVERYTHING, Filter, Message, Role, stored_mark
-from nomemory.server.store.position import FeedPosition
-from nomemory.server.store.protocol import OnConflict, Outcome, Position
+from nomemory.server.message import Message, Role
+from nomemory.server.message_filter import EVERYTHING, Filter
+from nomemory.server.metadata_marks import stored_mark
+from nomemory.server.store.feed_position import FeedPosition
+from nomemory.server.store.results import OnConflict, Outcome, Position
 from nomemory.server.store.sqlite.reader import SqliteLogReader
 from nomemory.server.store.sqlite.schema import open_for_writing
 from nomemory.server.store.sqlite.writer import SqliteLogWriter

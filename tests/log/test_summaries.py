@@ -12,8 +12,9 @@ from log.engine import Engine, open_sqlite_log
 from log.test_message_log import filters, messages, oracle
 
 from nomemory.server import wire
-from nomemory.server.message import EVERYTHING, Filter, Message, Role
-from nomemory.server.store.protocol import ConversationSummary, OnConflict, Position
+from nomemory.server.message import Message, Role
+from nomemory.server.message_filter import EVERYTHING, Filter
+from nomemory.server.store.results import ConversationSummary, OnConflict, Position
 from nomemory.server.store.sqlite.reader import SqliteLogReader
 
 HERE = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

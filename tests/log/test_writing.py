@@ -14,8 +14,10 @@ from log.engine import Engine, Log
 from log.test_message_log import said
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.message import IdNumbers, Message, Role, id_of
-from nomemory.server.store.protocol import LogUnusableError, OnConflict, Outcome, Written
+from nomemory.server.message import Message, Role
+from nomemory.server.message_ids import IdNumbers, id_of
+from nomemory.server.store.errors import LogUnusableError
+from nomemory.server.store.results import OnConflict, Outcome, Written
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 from nomemory.server.store.write_queue import WriteQueue
 

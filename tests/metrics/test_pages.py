@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from nomemory.server.runtime.listen_address import parse_listen_address
-from nomemory.server.runtime.metrics.catalog import BY_NAME, CATALOG, Family, Kind
+from nomemory.server.runtime.metrics.catalog import BY_NAME, CATALOG
+from nomemory.server.runtime.metrics.family import Family, Kind
 from nomemory.server.runtime.metrics.samples import Samples
 from nomemory.server.runtime.metrics.text import text_of
 

@@ -14,7 +14,8 @@ from metrics.scraping import scraped
 from web.raw_http import all_read, connected, request
 from web.served import settings_of
 
-from nomemory.server.runtime.metrics.catalog import BY_NAME, CATALOG, Kind
+from nomemory.server.runtime.metrics.catalog import BY_NAME, CATALOG
+from nomemory.server.runtime.metrics.family import Kind
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q

@@ -9,8 +9,8 @@ import pytest
 
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.store.erasure import Erasure, Indexes
-from nomemory.server.store.position import FeedPosition
-from nomemory.server.store.protocol import Removals
+from nomemory.server.store.feed_position import FeedPosition
+from nomemory.server.store.results import Removals
 
 
 class NothingLeftError(Exception):

@@ -15,7 +15,7 @@ from server.fleet import until
 
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.wiring.log_store import SqliteStore
+from nomemory.server.runtime.wiring.sqlite_store import SqliteStore
 from nomemory.server.store.consistency import LogLostError, accept_loss
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q

@@ -12,7 +12,8 @@ import pytest
 from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.message import EVERYTHING, Filter, Message, Role
+from nomemory.server.message import Message, Role
+from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.token_cipher import TokenCipher
 from nomemory.server.search.cursor import Cursors, Listing
@@ -26,7 +27,7 @@ from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.protocol import VectorHit, VectorPoint
 from nomemory.server.search.semantic.vector_space import VectorSpace
 from nomemory.server.search.speakers import Speakers
-from nomemory.server.store.protocol import OnConflict
+from nomemory.server.store.results import OnConflict
 from nomemory.server.store.sqlite.reader import SqliteLogReader
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 

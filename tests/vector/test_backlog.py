@@ -20,8 +20,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from nomemory.server.indexing.vector.backlog import Backlog, BacklogCounts, BacklogReader, Pending
 from nomemory.server.indexing.vector.backlog_migration import split_backlogs_into_buckets
+from nomemory.server.store.buckets import BUCKETS, bucket_of
 from nomemory.server.store.change_feed import Touched
-from nomemory.server.store.position import BUCKETS, FeedPosition, bucket_of
+from nomemory.server.store.feed_position import FeedPosition
 
 USERS = ["ann", "bob"]
 MESSAGES = ["m1", "m2", "m3"]

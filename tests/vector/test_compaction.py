@@ -18,7 +18,8 @@ from written import written
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault
-from nomemory.server.message import EVERYTHING, Role
+from nomemory.server.message import Role
+from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.search.semantic.edge import index as edge_index
 from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.edge.messages import NearestQuery

@@ -20,7 +20,8 @@ import uvloop
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.message import EVERYTHING, Role
+from nomemory.server.message import Role
+from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.processes.ipc_protocol import Call as WorkerCall
 from nomemory.server.runtime.processes.worker_errors import WorkerUnavailableError
 from nomemory.server.search.semantic.edge import engine

@@ -21,13 +21,14 @@ from nomemory.server.embedding.local_model import local_is_available, package_mo
 from nomemory.server.embedding.protocol import RATE_LIMITED, Embedder, unavailable
 from nomemory.server.indexing.vector import backlog_feed, desired_points
 from nomemory.server.indexing.vector.indexer import VectorIndexer
-from nomemory.server.message import EVERYTHING, Filter, Message
+from nomemory.server.message import Message
+from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.active_faults import INDEX_DAMAGED, StandingFaults
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.collection import collection_of
 from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.protocol import VectorIndex
-from nomemory.server.store.protocol import OnConflict
+from nomemory.server.store.results import OnConflict
 from nomemory.server.store.sqlite.feed import SqliteChangeFeed
 from nomemory.server.store.sqlite.reader import SqliteLogReader
 from nomemory.server.store.sqlite.writer import SqliteLogWriter

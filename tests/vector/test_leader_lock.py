@@ -12,7 +12,8 @@ from nomemory.server.faults import Fault
 from nomemory.server.indexing.vector.leader_lock import PostgresLeaderLock
 from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
 from nomemory.server.search.semantic.index_progress import DeadLetter, IndexProgress, UserCheckpoint
-from nomemory.server.store.position import FeedPosition, bucket_of
+from nomemory.server.store.buckets import bucket_of
+from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.schema import bring_forward
 

@@ -17,8 +17,10 @@ from nomemory.server.indexing.vector.maintenance import IndexMaintenance
 from nomemory.server.indexing.vector.reconcile import Reconciliation
 from nomemory.server.runtime.active_faults import StandingFaults
 from nomemory.server.search.semantic.protocol import StoredPoints
+from nomemory.server.store.buckets import BUCKETS
 from nomemory.server.store.change_feed import Touched
-from nomemory.server.store.position import BUCKETS, FeedPosition, LogIdentity, LogPosition
+from nomemory.server.store.feed_position import FeedPosition
+from nomemory.server.store.position import LogIdentity, LogPosition
 
 LATE, LOST = Touched(1, "u", "late"), Touched(2, "u", "lost")
 

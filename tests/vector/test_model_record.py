@@ -15,7 +15,8 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.former_model import FormerModelLostError, former_model
 from nomemory.server.search.semantic.collection import collection_named
 from nomemory.server.store.change_feed import Touched
-from nomemory.server.store.position import FeedPosition, LogIdentity, LogPosition
+from nomemory.server.store.feed_position import FeedPosition
+from nomemory.server.store.position import LogIdentity, LogPosition
 
 HERE, ELSEWHERE = "https://name:password@models.example/v1?key=k", "https://other.example/v1"
 

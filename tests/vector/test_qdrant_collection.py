@@ -19,7 +19,8 @@ from qdrant_client.grpc.collections_service_pb2_grpc import CollectionsServicer,
 from qdrant_client.grpc.points_service_pb2_grpc import PointsServicer, add_PointsServicer_to_server
 
 from nomemory.server.indexing.vector.backlog import Backlog
-from nomemory.server.message import EVERYTHING, Role
+from nomemory.server.message import Role
+from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.collection import Collection
 from nomemory.server.search.semantic.collection_state import discard_foreign_vectors, has_points, vector_checkpoint
@@ -30,7 +31,8 @@ from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
 from nomemory.server.search.semantic.qdrant.reachability import ForeignCollectionError
 from nomemory.server.search.semantic.qdrant.sharding import QdrantSharding
 from nomemory.server.store.change_feed import Touched
-from nomemory.server.store.position import Checkpoint, FeedPosition, LogIdentity, LogPosition
+from nomemory.server.store.feed_position import FeedPosition
+from nomemory.server.store.position import Checkpoint, LogIdentity, LogPosition
 from proofs.qdrant_stand_in import described
 
 VECTOR = b"\0\0\x80?" + b"\0" * 12

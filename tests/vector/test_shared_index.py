@@ -17,7 +17,8 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.indexing.vector.indexer import VectorIndexer
 from nomemory.server.indexing.vector.leader_lock import PostgresLeaderLock
 from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
-from nomemory.server.message import EVERYTHING, Message
+from nomemory.server.message import Message
+from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
 from nomemory.server.search.semantic.index_progress import IndexCheckpoint
@@ -28,7 +29,7 @@ from nomemory.server.store.postgres.feed import PostgresChangeFeed
 from nomemory.server.store.postgres.reader import PostgresLogReader
 from nomemory.server.store.postgres.schema import bring_forward
 from nomemory.server.store.postgres.writer import PostgresLogWriter
-from nomemory.server.store.protocol import OnConflict
+from nomemory.server.store.results import OnConflict
 
 COLLECTION = "scripted-8"
 LEASE_S = 1.0

@@ -15,7 +15,8 @@ from nomemory.server.faults import Fault
 from nomemory.server.indexing.vector.backlog import Backlog
 from nomemory.server.indexing.vector.collection_cleanup import CollectionCleanup
 from nomemory.server.indexing.vector.indexed_spaces import IndexedSpaces
-from nomemory.server.message import EVERYTHING, Role
+from nomemory.server.message import Role
+from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.active_index import ActiveSpace
 from nomemory.server.search.semantic.collection import collection_named, other_collections
@@ -24,7 +25,7 @@ from nomemory.server.search.semantic.protocol import VectorPoint
 from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
 from nomemory.server.search.semantic.vector_space import VectorSpace
 from nomemory.server.store.change_feed import Touched
-from nomemory.server.store.position import FeedPosition
+from nomemory.server.store.feed_position import FeedPosition
 
 EAST = b"\0\0\x80?" + b"\0" * 12
 

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.message import EVERYTHING, Filter, Role, marks_of
+from nomemory.server.message import Role
+from nomemory.server.message_filter import EVERYTHING, Filter
+from nomemory.server.metadata_marks import marks_of
 from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.protocol import VectorIndex, VectorPoint
 from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect

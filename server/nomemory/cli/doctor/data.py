@@ -27,10 +27,10 @@ from nomemory.server.search.lexical.protocol import IndexUnusableError
 from nomemory.server.search.lexical.tantivy.log_comparison import compare_with_log
 from nomemory.server.search.lexical.tantivy.schema import lexical_checkpoint
 from nomemory.server.store.consistency import accept_loss as begin_anew
-from nomemory.server.store.consistency import delete_damaged as delete
 from nomemory.server.store.consistency import known_loss
-from nomemory.server.store.consistency import repair as mend
 from nomemory.server.store.protocol import LogMigratedError
+from nomemory.server.store.repair import delete_damaged as delete
+from nomemory.server.store.repair import repair as mend
 from nomemory.server.store.sqlite.inspection import check_counts, inspect
 from nomemory.server.store.sqlite.schema import SCHEMA_VERSION, identity, open_for_reading, position_at
 

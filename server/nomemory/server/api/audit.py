@@ -18,7 +18,7 @@ import orjson
 from nomemory.server.api.call import CallContext
 from nomemory.server.message import Message
 from nomemory.server.runtime.stderr import log_stream
-from nomemory.server.store.protocol import Outcome
+from nomemory.server.store.results import Outcome
 from nomemory.spans.span import trace_fields
 
 Action = Literal["write", "import", "delete", "delete-matching", "erase", "recall"]

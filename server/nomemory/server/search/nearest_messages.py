@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.message import Filter
+from nomemory.server.message_filter import Filter
 from nomemory.server.search.ranked import Ranked
 from nomemory.server.search.reply_budget import fitting
 from nomemory.server.search.semantic.vector_space import VectorSpace

@@ -9,8 +9,10 @@ from typing import Final
 from cachetools import LRUCache
 
 from nomemory.server import wire
-from nomemory.server.message import EVERYTHING, LoggedMessage, Role
-from nomemory.server.store.protocol import LogReader, Position
+from nomemory.server.message import LoggedMessage, Role
+from nomemory.server.message_filter import EVERYTHING
+from nomemory.server.store.protocol import LogReader
+from nomemory.server.store.results import Position
 
 SPEAKERS_MAX: Final = 40
 """Most speakers' names that a text is compared with: of those who speak most."""

@@ -16,7 +16,8 @@ from nomemory.server.message import LoggedMessage
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.search.cursor import Cursors, Listing, Place, UserPlace
 from nomemory.server.search.reply_budget import Beside, fitting, fitting_wires, nothing_beside
-from nomemory.server.store.protocol import LogReader, Position, Surroundings, UserCount
+from nomemory.server.store.protocol import LogReader
+from nomemory.server.store.results import Position, Surroundings, UserCount
 from nomemory.server.wire import place_of
 
 

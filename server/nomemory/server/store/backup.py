@@ -18,7 +18,7 @@ import orjson
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.secure_files import digest_of, sync
 from nomemory.server.runtime.token_keys import KeyFileError, read_key
-from nomemory.server.store.consistency import write_record
+from nomemory.server.store.log_record import write_record
 from nomemory.server.store.position import LogPosition
 from nomemory.server.store.sqlite.inspection import inspect
 from nomemory.server.store.sqlite.schema import SCHEMA_VERSION, begin_epoch, open_for_writing, position_at, remove_log

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from nomemory.server.message import LoggedMessage
-from nomemory.server.store.position import FeedPosition, LogPosition
+from nomemory.server.store.feed_position import FeedPosition
+from nomemory.server.store.position import LogPosition
 
 
 class Touched(NamedTuple):

@@ -14,11 +14,14 @@ from typing import Final, NamedTuple
 
 from nomemory.server import wire
 from nomemory.server.faults import Reason, Violation, bad_field
-from nomemory.server.message import IdNumbers, Message, id_of, retraction_mark, stored_mark
+from nomemory.server.message import Message
+from nomemory.server.message_ids import IdNumbers, id_of
+from nomemory.server.metadata_marks import retraction_mark, stored_mark
+from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.checksums import checksum
-from nomemory.server.store.position import bucket_of
-from nomemory.server.store.protocol import Deleted, OnConflict, Outcome, Written
+from nomemory.server.store.results import Deleted, OnConflict, Outcome, Written
 from nomemory.server.store.tables import METADATA, REMOVALS, REQUESTS, USERS, VECTORS, Row, Table
+from nomemory.server.store.versions import BucketState, StoredRequest, Version
 
 NUMBER_BYTES: Final = 16
 """How a number of an id is kept: big-endian, in so many bytes."""
@@ -30,30 +33,6 @@ Key = tuple[str, str]
 
 RequestKey = tuple[str, bytes]
 """A user, and the digest of a request's id."""
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A version of a message that the log holds."""
-
-    ts_us: int
-    sequence: int
-    wire: bytes
-    embedding: bytes | None
-
-
-class BucketState(NamedTuple):
-    """The latest sequence of a bucket, and the number of the latest id that was made in it; 0: none was."""
-
-    sequence: int
-    last_id: int
-
-
-class StoredRequest(NamedTuple):
-    """What is remembered of a request for a user: the number of its first id, and the size of its batch."""
-
-    first_id: int
-    size: int
 
 
 class _Store(NamedTuple):

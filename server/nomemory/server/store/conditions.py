@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from nomemory.server.message import Filter, stored_mark
-from nomemory.server.store.protocol import Position
+from nomemory.server.message_filter import Filter
+from nomemory.server.metadata_marks import stored_mark
+from nomemory.server.store.results import Position
 from nomemory.server.store.retention import NEVER_US, Lifetimes
 
 Value = str | int | bytes | Sequence[str] | Sequence[int] | Sequence[bytes] | None

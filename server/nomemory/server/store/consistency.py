@@ -8,44 +8,15 @@ Repairs of a data directory that no server uses. Only what is derived is mended;
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import NamedTuple
 
-import orjson
-
 from nomemory.server.runtime.data_directory import DataDirectory
-from nomemory.server.runtime.secure_files import put
 from nomemory.server.runtime.startup_errors import CannotStartError
-from nomemory.server.search.lexical.protocol import IndexUnusableError
-from nomemory.server.search.lexical.tantivy.log_comparison import compare_with_log
-from nomemory.server.search.lexical.tantivy.schema import discard_index, lexical_checkpoint
+from nomemory.server.search.lexical.tantivy.schema import lexical_checkpoint
 from nomemory.server.search.semantic.collection_state import vector_checkpoint
+from nomemory.server.store.log_record import read_record, write_record
 from nomemory.server.store.position import Checkpoint, LogPosition
-from nomemory.server.store.retention import Lifetimes
-from nomemory.server.store.sqlite.inspection import check_counts, inspect, mend_counts
-from nomemory.server.store.sqlite.schema import locked, open_for_writing, position, state_of
-from nomemory.server.store.sqlite.transaction import Step
-
-
-def write_record(path: Path, log: LogPosition) -> None:
-    """Write the record in one step, so that a crash leaves the whole of this or the one before.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    put(path, orjson.dumps({"log": log.identity.name, "sequence": log.sequence}))
-
-
-def read_record(path: Path) -> Checkpoint | None:
-    """Return what was recorded; None if there is no record, or nothing that makes sense."""
-    try:
-        written = orjson.loads(path.read_bytes())
-        return Checkpoint(str(written["log"]), int(written["sequence"]))
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return None
 
 
 class LogLostError(CannotStartError):
@@ -147,51 +118,3 @@ def accept_loss(directory: DataDirectory, begin_epoch: Callable[[], LogPosition]
         log = begin_epoch()
         write_record(directory.record, log)
     return log
-
-
-def repair(directory: DataDirectory) -> list[str]:
-    """Mend counts and rows of messages that are gone, and discard indexes that do not agree with the log.
-
-    Returns:
-        what was done, in words.
-
-    Raises:
-        DataDirectoryBusyError: a server uses the directory.
-        LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be used.
-    """
-    with directory.taken(), closing(open_for_writing(directory.log)) as log:
-        done = []
-        if not check_counts(log).agree:
-            mend_counts(log)
-            done.append("The counts agree with the messages again.")
-        if directory.lexical.exists() and not _agrees(directory.lexical, log):
-            discard_index(directory.lexical)
-            done.append("The index of words is gone, and is built anew when a server starts.")
-    return done
-
-
-def delete_damaged(directory: DataDirectory) -> int:
-    """Delete the messages whose checksums do not hold; return how many.
-
-    Raises:
-        as `repair`.
-    """
-    with directory.taken(), closing(open_for_writing(directory.log)) as log:
-        damaged = inspect(directory.log).messages
-        with locked(log):
-            step = Step(log, state_of(log), Lifetimes())
-            for message in damaged:
-                step.delete_version(message.user_id, message.sequence)
-            step.flush()
-    return len(damaged)
-
-
-def _agrees(directory: Path, log: sqlite3.Connection) -> bool:
-    known = lexical_checkpoint(directory, position(log).identity)
-    if known is None or not known.can_go_on(position(log)):
-        return False
-    try:
-        found = compare_with_log(directory, log)
-    except IndexUnusableError:
-        return False
-    return not found.missing and not found.orphans

@@ -21,8 +21,9 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.search.lexical.protocol import LexicalProgress
 from nomemory.server.search.semantic.protocol import NoRoomError
-from nomemory.server.store.position import FeedPosition
-from nomemory.server.store.protocol import ErasableLog, Removals
+from nomemory.server.store.feed_position import FeedPosition
+from nomemory.server.store.protocol import ErasableLog
+from nomemory.server.store.results import Removals
 
 _LOOKS = 40
 """How often is looked, within the time in which all has to be done, whether there is something to do."""

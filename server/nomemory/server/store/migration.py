@@ -24,10 +24,11 @@ from nomemory.server import wire
 from nomemory.server.indexing.vector.backlog_migration import split_backlogs_into_buckets
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.checksums import checksum
-from nomemory.server.store.position import LogIdentity, LogPosition, bucket_of
+from nomemory.server.store.position import LogIdentity, LogPosition
 from nomemory.server.store.postgres.connections import Database
-from nomemory.server.store.postgres.erasure import follower_name
+from nomemory.server.store.postgres.followers import follower_name
 from nomemory.server.store.postgres.schema import WORDS, bring_forward
 from nomemory.server.store.postgres.transaction import id_bytes
 from nomemory.server.store.sqlite.schema import (

@@ -1,130 +1,36 @@
-"""The message log as the rest of the server sees it: what it reads and writes, whatever keeps the messages.
+"""The interface of the message log to the rest of the server.
 
-An engine may be in this process or across a network: reads are awaited, and one that answers at once never suspends.
+An engine may be in this process or across a network: reads are awaited, and a read that answers at once never suspends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from nomemory.server.message import Filter, LoggedMessage, Message
-from nomemory.server.runtime.startup_errors import CannotStartError
-from nomemory.server.store.position import FeedPosition, LogIdentity
-
-
-class Outcome(Enum):
-    """What a write did with one message."""
-
-    CREATED = "created"
-    UNCHANGED = "unchanged"
-    REPLACED = "replaced"
-    CONFLICT = "conflict"
-    """Skipped: its id exists with other content. Only with `OnConflict.SKIP`."""
-
-
-class OnConflict(Enum):
-    """What to do with a message whose id exists with other content."""
-
-    REFUSE = "refuse"
-    """Refuse the whole batch."""
-    SKIP = "skip"
-    """Leave the stored version, store the rest of the batch."""
-    REPLACE = "replace"
-    """Replace the stored version with the new one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The receipt of a batch: outcome and id of each message, and the sequence that covers all of them."""
-
-    outcomes: tuple[Outcome, ...]
-    sequence: int
-    message_ids: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Deleted:
-    """The receipt of a deletion. `missing` are the ids that the user does not have."""
-
-    deleted: int
-    missing: tuple[str, ...]
-    sequence: int
-
-
-@dataclass(frozen=True, slots=True)
-class Erased:
-    """The receipt of an erasure. `was_known` tells whether the user ever had a message."""
-
-    deleted: int
-    sequence: int
-    was_known: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Removals:
-    """The removals that the log has not forgotten: up to where they are, and whether they are many."""
-
-    until: FeedPosition
-    are_many: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """A place in a user's total order `(ts, message_id)`."""
-
-    ts_us: int
-    message_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class LogCounts:
-    """How much the log holds, of one user or of all."""
-
-    sequence: int
-    messages: int
-    users: int
-
-
-class Surroundings(NamedTuple):
-    """A message and those right before and after it, oldest first, each as the bytes of a ChatMessage."""
-
-    before: list[bytes]
-    anchor: bytes
-    after: list[bytes]
-
-
-class Around(NamedTuple):
-    """The messages right before and right after an anchor, both oldest first, without the anchor."""
-
-    before: list[LoggedMessage]
-    after: list[LoggedMessage]
-
-
-@dataclass(frozen=True, slots=True)
-class FirstPage:
-    """The beginning of a listing: the sequence that pins it from now on, and messages as the bytes of ChatMessages."""
-
-    pinned: int
-    wires: list[bytes]
-
-    def __len__(self) -> int:
-        """Return how many messages it has."""
-        return len(self.wires)
-
-
-class LogUnusableError(CannotStartError):
-    """The log cannot be used; the text says what to do."""
+from nomemory.server.message import LoggedMessage, Message
+from nomemory.server.message_filter import Filter
+from nomemory.server.store.errors import LogUnusableError
+from nomemory.server.store.feed_position import FeedPosition
+from nomemory.server.store.position import LogIdentity
+from nomemory.server.store.results import (
+    Around,
+    ConversationSummary,
+    Deleted,
+    Erased,
+    FirstPage,
+    LogCounts,
+    OnConflict,
+    Position,
+    Removals,
+    Surroundings,
+    UserCount,
+    Written,
+)
 
 
 class LogMigratedError(LogUnusableError):
     """The log was migrated to a database."""
-
-
-class LogVersionError(CannotStartError):
-    """The log was written by a version of the server that this one does not know."""
 
 
 class LogReader(Protocol):
@@ -261,19 +167,3 @@ class ErasableLog(Protocol):
         None at the end of the file, when nothing is left in the write-ahead log either. The same page as was given
         means that a reader was in the way: try again.
         """
-
-
-class ConversationSummary(NamedTuple):
-    """What the messages of a conversation add up to. Times are microseconds since the epoch."""
-
-    conversation_id: str
-    first_us: int
-    last_us: int
-    messages: int
-
-
-class UserCount(NamedTuple):
-    """A user, and how many messages they have."""
-
-    user_id: str
-    messages: int

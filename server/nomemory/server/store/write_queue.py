@@ -12,13 +12,15 @@ from itertools import groupby
 from typing import Any, Generic, TypeVar
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.message import Filter, Message
+from nomemory.server.message import Message
+from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.metrics import catalog
 from nomemory.server.runtime.metrics.meters import Meters
+from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.commit import CommitPlan, Key, RequestKey, digest_of
-from nomemory.server.store.position import bucket_of
-from nomemory.server.store.protocol import Deleted, Erased, LogWriter, OnConflict, Written
-from nomemory.server.store.retention import Swept
+from nomemory.server.store.expiry_sweeper import Swept
+from nomemory.server.store.protocol import LogWriter
+from nomemory.server.store.results import Deleted, Erased, OnConflict, Written
 
 _RETRY_AFTER_S = 0.2
 

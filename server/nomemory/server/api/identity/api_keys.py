@@ -19,13 +19,8 @@ from typing import Annotated, Final, Literal
 from pydantic import AwareDatetime, BaseModel, Field, field_serializer
 
 from nomemory.server.api.identity.caller import Caller, Scope
-from nomemory.server.api.identity.credentials import (
-    KEY_PREFIX,
-    CallerRecord,
-    CredentialFile,
-    invalid_credentials,
-    parse_document,
-)
+from nomemory.server.api.identity.credential_file import CallerRecord, CredentialFile, parse_document
+from nomemory.server.api.identity.credentials import KEY_PREFIX, invalid_credentials
 from nomemory.server.api.identity.namespace import namespace_of
 from nomemory.server.runtime.secure_files import put
 

@@ -17,7 +17,8 @@ from cryptography.x509.oid import NameOID
 from pydantic import BaseModel, Field
 
 from nomemory.server.api.identity.caller import Caller
-from nomemory.server.api.identity.credentials import CallerRecord, CredentialFile, invalid_credentials, parse_document
+from nomemory.server.api.identity.credential_file import CallerRecord, CredentialFile, parse_document
+from nomemory.server.api.identity.credentials import invalid_credentials
 from nomemory.server.api.identity.namespace import namespace_of
 from nomemory.server.faults import Fault
 

@@ -16,7 +16,8 @@ from nomemory.server.api.identity.authenticator import Authenticator, Credential
 from nomemory.server.api.identity.caller import known_scopes
 from nomemory.server.api.identity.certificates import Certificates
 from nomemory.server.api.identity.credentials import IdentitySettingsError
-from nomemory.server.api.identity.key_sets import KeySetFile, KeySetUrl, SharedSecret, TokenKeys, fetch, is_trustworthy
+from nomemory.server.api.identity.key_set_url import KeySetUrl, fetch, is_trustworthy
+from nomemory.server.api.identity.key_sets import KeySetFile, SharedSecret, TokenKeys
 from nomemory.server.api.identity.namespace import namespace_of
 from nomemory.server.api.identity.tokens import TokenRules, Tokens
 from nomemory.server.runtime.settings import Settings

@@ -12,9 +12,10 @@ from nomemory.server.indexing.vector.indexed_spaces import IndexedSpace, Indexed
 from nomemory.server.runtime.active_faults import LEXICAL_INDEXER, StandingFault, StandingFaults
 from nomemory.server.runtime.processes.supervisor import JobFault
 from nomemory.server.search.lexical.protocol import LexicalProgress
-from nomemory.server.store.checksums import LogDamage
-from nomemory.server.store.position import FeedPosition
-from nomemory.server.store.protocol import LogCounts, LogReader
+from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.feed_position import FeedPosition
+from nomemory.server.store.protocol import LogReader
+from nomemory.server.store.results import LogCounts
 from nomemory.v1 import ingest_service_pb2 as pb
 
 LEXICAL_JOB = "lexical-indexer"

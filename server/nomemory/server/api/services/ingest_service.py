@@ -1,142 +1,39 @@
-"""IngestService: decode, write, encode.
-
-What an import has stored so far is counted, and the receipt of an erasure names the places that still hold bytes. A
-deletion goes on to its end, and so does a write, whether or not its caller waits for it.
-"""
+"""IngestService: decode, write, encode."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
-
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.server.api.audit import Action, Audit
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.access import RequiredScopes
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.service import ServedMethod
+from nomemory.server.api.services.erasure_residues import residues
+from nomemory.server.api.services.import_tally import ImportTally
 from nomemory.server.api.services.index_status import Report
 from nomemory.server.api.validation.ingest_requests import (
     Batch,
-    RefusedMessage,
     decode_delete,
     decode_import,
     decode_user,
     decode_write,
 )
-from nomemory.server.faults import Fault, Reason, Violation
-from nomemory.server.message import Filter
+from nomemory.server.api.write_tokens import WriteTokens
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.active_faults import ERASURE
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.token_cipher import WriteTokens
 from nomemory.server.search.semantic.active_index import ActiveSpace
-from nomemory.server.store.commit import CONFLICT
-from nomemory.server.store.protocol import Deleted, Erased, LogWriter, Outcome, Written
+from nomemory.server.store.protocol import LogWriter
+from nomemory.server.store.results import Deleted, Erased, Written
 from nomemory.v1 import ingest_service_pb2 as pb
 
 _REJECTIONS_MAX: Final = 1000
 """Maximum rejections that an import lists."""
-
-
-@dataclass(slots=True)
-class ImportTally:
-    """Adds up the batches of an import.
-
-    Attributes:
-        rejections_max: how many rejections the response lists at most. It lists the first ones.
-        response: the totals so far, without a write token.
-        sequence: the latest sequence of the log among the batches.
-    """
-
-    rejections_max: int
-    response: pb.ImportMessagesResponse = field(default_factory=pb.ImportMessagesResponse)
-    sequence: int = 0
-    _batches: int = 0
-    _messages: int = 0
-
-    def add(self, batch: Batch, written: Written, *, size: int) -> None:
-        """Add a stored batch. `size` is the number of messages that it came with, refused ones too."""
-        counts = {outcome: written.outcomes.count(outcome) for outcome in Outcome}
-        self.response.created += counts[Outcome.CREATED]
-        self.response.unchanged += counts[Outcome.UNCHANGED]
-        self.response.replaced += counts[Outcome.REPLACED]
-        self.response.rejected += counts[Outcome.CONFLICT] + len(batch.refused)
-        self._list_rejections([*batch.refused, *_conflicting(batch, written)])
-        self.sequence = max(self.sequence, written.sequence)
-        self._batches += 1
-        self._messages += size
-
-    def so_far(self) -> dict[str, str]:
-        """Return what was done, for the fault that ends an import. `batch` is the position of the failed batch."""
-        totals = self.response
-        done = {"created": totals.created, "unchanged": totals.unchanged, "replaced": totals.replaced}
-        counts = {"batch": self._batches, **done, "rejected": totals.rejected}
-        return {name: str(count) for name, count in counts.items()}
-
-    def _list_rejections(self, refused: Iterable[RefusedMessage]) -> None:
-        room = self.rejections_max - len(self.response.rejections)
-        for message in sorted(refused, key=lambda one: one.position)[:room]:
-            self.response.rejections.add(
-                index=self._messages + message.position,
-                message_id=message.message_id,
-                reason=Reason.Name(message.reason),
-                violations=[f"{violation.field}: {violation.description}" for violation in message.violations],
-            )
-
-
-def _conflicting(batch: Batch, written: Written) -> list[RefusedMessage]:
-    reason, violations = Reason.ERROR_REASON_MESSAGE_CONFLICT, (Violation("message_id", CONFLICT),)
-    return [
-        RefusedMessage(position, message_id, reason, violations)
-        for position, message_id, outcome in zip(batch.positions, written.message_ids, written.outcomes, strict=True)
-        if outcome is Outcome.CONFLICT
-    ]
-
-
-_LOG = (
-    "Pages of log.db and its write-ahead log, the record of deletions, and the ids of the user: until they are wiped."
-)
-_POSTGRES = (
-    "The database keeps what was deleted in the free room of its pages until other rows take it, or VACUUM FULL is "
-    "run. Its write-ahead log, archives, standbys and backups keep it, too. The record of deletions, and the ids of "
-    "the user: until the indexes of every server have the deletions."
-)
-_LEXICAL = "Segments of the index: until the messages that live in them are moved out of them."
-_EDGE = "Files of the index: until what lives is copied into new ones. Collections not in use: until they are deleted."
-_QDRANT = (
-    "The Qdrant server keeps deleted points until it optimises their segments, and in its snapshots. Points of a "
-    "collection that is not in use stay until that is deleted there."
-)
-_BACKLOG = "The ids of the user and of the messages: until the vector index has the deletions and they are wiped."
-_WAITING = ("log", "vector")
-_WAITS = "Erasing vectors waits now (`faults` of GetIndexStatus says for what), so that no time can be promised. "
-
-
-def residues(settings: Settings, erase_ts: Timestamp, *, waits: bool) -> list[pb.ErasureResidue]:
-    """Return the places, and by when they hold nothing any more, where that is in this server's hands.
-
-    Args:
-        settings: say which files there are, and how long it may take.
-        erase_ts: when the deletion was committed.
-        waits: whether vectors cannot be erased now. The log keeps its record of deletions until they can.
-    """
-    remote = settings.vector.qdrant_url is not None
-    wiped = {"log": _LOG, "lexical": _LEXICAL, "backlog": _BACKLOG} | ({} if remote else {"vector": _EDGE})
-    others = {"vector": _QDRANT} if remote else {}
-    if settings.server.log is not None:
-        del wiped["log"]
-        others["log"] = _POSTGRES
-    if waits:
-        others |= {place: _WAITS + wiped.pop(place) for place in _WAITING if place in wiped}
-    expire_ts = Timestamp()
-    expire_ts.FromNanoseconds(erase_ts.ToNanoseconds() + round(settings.erasure.within_s * 1e9))
-    return [
-        *(pb.ErasureResidue(place=place, until=until, expire_ts=expire_ts) for place, until in wiped.items()),
-        *(pb.ErasureResidue(place=place, until=until) for place, until in others.items()),
-    ]
 
 
 _Result = TypeVar("_Result")

@@ -10,15 +10,14 @@ from typing import Protocol
 
 from nomemory.server.api.admission.expensive_reads import is_expensive
 from nomemory.server.api.call import CallContext
+from nomemory.server.api.highlight_encoding import highlights, room
 from nomemory.server.api.identity.access import RequiredScopes
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.response_encoding import (
     conversation,
     encode_relation,
-    highlights,
     hybrid_reply,
     listing_reply,
-    room,
     semantic_reply,
 )
 from nomemory.server.api.service import ServedMethod
@@ -35,10 +34,10 @@ from nomemory.server.api.validation.query_requests import (
     decode_semantic,
     decode_users,
 )
+from nomemory.server.api.write_tokens import WriteTokens
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.token_cipher import WriteTokens
 from nomemory.server.search.conversation_listing import ConversationListing
 from nomemory.server.search.hybrid.search import HybridMessages
 from nomemory.server.search.lexical_listing import LexicalListing, RankedPage

@@ -1,7 +1,4 @@
-"""RecallService: bind, decode, recall, encode.
-
-Results of a recall as the contract's messages.
-"""
+"""RecallService: bind, decode, recall, encode."""
 
 from __future__ import annotations
 
@@ -12,16 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from google.protobuf.duration_pb2 import Duration
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.contract_roles import ROLE_IN_CONTRACT
-from nomemory.recall.model.evidence import Evidence
-from nomemory.recall.model.memory_view import Conflict, MemoryView, Statement
-from nomemory.recall.model.note import Note
 from nomemory.recall.model.result import RecallResult
-from nomemory.recall.model.search_limits import Limits
 from nomemory.recall.model.step import Step
 from nomemory.recall.skills.folder import SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.loader import Skill, SkillLibrary
@@ -36,130 +25,14 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.access import RequiredScopes
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.service import ServedMethod
+from nomemory.server.api.services.recall_encoding import recall_reply, step_reply
 from nomemory.server.api.validation.recall_requests import RecallQuery, decode_recall
 from nomemory.server.faults import Fault, Reason, Violation, bad_field
 from nomemory.server.runtime.metrics import catalog
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.active_index import ActiveSpace
-from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
-
-_SHOWN_IDS = 20
-
-
-def recall_reply(result: RecallResult, *, evidence_chars: int, include_trace: bool) -> pb.RecallResponse:
-    """Encode a result. Evidence longer than `evidence_chars` characters is cut and marked."""
-    return pb.RecallResponse(
-        memory_view=_view(result.memory_view),
-        evidence=[_evidence(item, evidence_chars) for item in result.evidence],
-        limits=_limits(result.limits),
-        verdict=pb.Verdict.Value(f"VERDICT_{result.verdict.name}"),
-        conflicts=[_conflict(conflict) for conflict in result.conflicts],
-        trace=[step_reply(step) for step in result.trace] if include_trace else [],
-    )
-
-
-def step_reply(step: Step) -> pb.RecallStep:
-    """Encode a step."""
-    encoded = pb.RecallStep(
-        iteration=step.iteration,
-        thought=step.thought,
-        tool=step.tool,
-        hits=step.hits,
-        message_ids=step.message_ids[:_SHOWN_IDS],
-        observation=step.observation,
-        elapsed=Duration(seconds=int(step.elapsed_s), nanos=int(step.elapsed_s % 1 * 1e9)),
-    )
-    encoded.arguments.update(dict(step.arguments))
-    return encoded
-
-
-def _view(view: MemoryView) -> pb.MemoryView:
-    return pb.MemoryView(
-        preferences=[_statement(statement) for statement in view.preferences],
-        profile=[_statement(statement) for statement in view.profile],
-        constraints=[_statement(statement) for statement in view.constraints],
-    )
-
-
-def _statement(statement: Statement) -> pb.Statement:
-    citations = [
-        pb.Citation(
-            message_id=citation.message_id,
-            quote=citation.quote,
-            span=message_pb2.Span(start=citation.start, end=citation.end),
-            ts=_timestamp(citation.ts),
-        )
-        for citation in statement.citations
-    ]
-    return pb.Statement(
-        text=statement.text,
-        citations=citations,
-        superseded_by=statement.superseded_by,
-        attribution=pb.Attribution.Value(f"ATTRIBUTION_{statement.attribution.name}"),
-    )
-
-
-def _conflict(conflict: Conflict) -> pb.Conflict:
-    return pb.Conflict(
-        earlier=_statement(conflict.earlier), later=_statement(conflict.later), possible=conflict.possible
-    )
-
-
-def _evidence(item: Evidence, evidence_chars: int) -> pb.EvidenceMessage:
-    message = item.message
-    return pb.EvidenceMessage(
-        message=message_pb2.ChatMessage(
-            message_id=message.message_id,
-            ts=_timestamp(message.ts),
-            role=ROLE_IN_CONTRACT[message.role],
-            content=message.content[:evidence_chars],
-            name=message.name,
-            conversation_id=message.conversation_id,
-            retracts=message.retracts,
-            retracted_by=message.retracted_by,
-        ),
-        truncated=len(message.content) > evidence_chars,
-        score=item.score,
-    )
-
-
-def _limits(limits: Limits) -> pb.RecallLimits:
-    since, until = limits.time_range.since, limits.time_range.until
-    return pb.RecallLimits(
-        time_range=message_pb2.TimeRange(since=_timestamp(since), until=_timestamp(until)) if since or until else None,
-        role=ROLE_IN_CONTRACT[limits.role],
-        messages_considered=limits.messages_considered,
-        tool_calls=limits.tool_calls,
-        iterations=limits.iterations,
-        planner=limits.planner,
-        stop_reason=pb.StopReason.Value(f"STOP_REASON_{limits.stop_reason.name}"),
-        truncated=limits.truncated,
-        index_behind=limits.index_behind,
-        widened=limits.widened,
-        skill=limits.skill,
-        dropped_arguments=limits.dropped_arguments,
-        model_calls=limits.reading.calls,
-        messages_read=limits.reading.messages,
-        notes=[note.text for note in limits.notes],
-        coded_notes=[_coded(note) for note in limits.notes],
-        sufficiency=limits.sufficiency,
-        enough=limits.enough,
-    )
-
-
-def _coded(note: Note) -> pb.CodedNote:
-    return pb.CodedNote(code=pb.NoteCode.Value(f"NOTE_CODE_{note.kind.name}"), count=note.count)
-
-
-def _timestamp(moment: datetime | None) -> Timestamp | None:
-    if moment is None:
-        return None
-    encoded = Timestamp()
-    encoded.FromDatetime(moment)
-    return encoded
-
 
 OnStep = Callable[[Step], Awaitable[None]]
 Ask = Callable[[str, RecallQuery, Skill, OnStep], Awaitable[RecallResult]]

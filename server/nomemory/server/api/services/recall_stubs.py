@@ -1,8 +1,4 @@
-"""The stubs of a QueryService that recalls read through: of the service in the same process, or of one elsewhere.
-
-Both return the contract's messages and raise `AioRpcError` for a fault, as a `grpc.aio` stub does, but for OVERLOADED:
-there is no room, which is no fault of a search. That passes through to whoever asked for the recall.
-"""
+"""The QueryService stub of this process, for recalls."""
 
 from __future__ import annotations
 
@@ -13,19 +9,16 @@ from typing import TypeVar
 from google.protobuf.message import Message as ProtoMessage
 from grpc.aio import AioRpcError, Metadata
 
-from nomemory.recall.tools.query_stub import QueryStub, Rpc
-from nomemory.recall.tools.service_error import service_error
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.grpc.status import grpc_status
 from nomemory.server.api.services.query_service import QueryService
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.message import fresh_ulid
-from nomemory.spans.span import outgoing_metadata
+from nomemory.server.message_ids import fresh_ulid
 from nomemory.v1 import query_service_pb2 as pb
 
-_Request = TypeVar("_Request", bound=ProtoMessage)
-_Reply = TypeVar("_Reply", bound=ProtoMessage)
-_Method = Callable[[_Request, CallContext], Awaitable[bytes]]
+Request = TypeVar("Request", bound=ProtoMessage)
+Reply = TypeVar("Reply", bound=ProtoMessage)
+_Method = Callable[[Request, CallContext], Awaitable[bytes]]
 
 
 class InProcessQuery:
@@ -47,8 +40,8 @@ class InProcessQuery:
         self.BatchGetMessages = _unary(service.batch_get_messages, pb.BatchGetMessagesResponse)
 
 
-def _unary(method: _Method[_Request], reply_type: type[_Reply]) -> Callable[..., Awaitable[_Reply]]:
-    async def call(request: _Request, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> _Reply:  # noqa: ASYNC109, ARG001 - the signature of a stub's method
+def _unary(method: _Method[Request], reply_type: type[Reply]) -> Callable[..., Awaitable[Reply]]:
+    async def call(request: Request, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> Reply:  # noqa: ASYNC109, ARG001 - the signature of a stub's method
         own = CallContext(fresh_ulid(), asyncio.get_running_loop().time() + timeout)
         await asyncio.sleep(0)  # a short read does not suspend, and a recall makes many in a row
         try:
@@ -69,36 +62,3 @@ def _as_rpc_error(fault: Fault, request_id: str) -> AioRpcError:
     status = grpc_status(fault, request_id)
     trailing = Metadata(*status.trailing_metadata)
     return AioRpcError(status.code, Metadata(), trailing, status.details)
-
-
-_OVERLOADED = Reason.Name(Reason.ERROR_REASON_OVERLOADED)
-_RETRY_AFTER_S = 1.0
-
-
-class RemoteQuery:
-    """Has the methods of a `QueryServiceStub` that recalls need. They raise a `Fault` where the service has no room.
-
-    Args:
-        stub: makes the calls.
-    """
-
-    def __init__(self, stub: QueryStub) -> None:
-        self.ListMessages = _passing_on(stub.ListMessages)
-        self.LexicalSearch = _passing_on(stub.LexicalSearch)
-        self.SemanticSearch = _passing_on(stub.SemanticSearch)
-        self.HybridSearch = _passing_on(stub.HybridSearch)
-        self.GetNeighbors = _passing_on(stub.GetNeighbors)
-        self.BatchGetMessages = _passing_on(stub.BatchGetMessages)
-
-
-def _passing_on(rpc: Rpc[_Request, _Reply]) -> Rpc[_Request, _Reply]:
-    async def call(request: _Request, /, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> _Reply:  # noqa: ASYNC109 - the signature of a stub's method
-        try:
-            return await rpc(request, timeout=timeout, metadata=(*metadata, *outgoing_metadata()))
-        except AioRpcError as error:
-            if service_error(error).reason != _OVERLOADED:
-                raise
-            message = "the query service has no room"
-            raise Fault(Reason.ERROR_REASON_OVERLOADED, message, retry_after_s=_RETRY_AFTER_S) from error
-
-    return call

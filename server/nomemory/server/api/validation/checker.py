@@ -14,7 +14,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.server.api.identity.namespace import own_part
 from nomemory.server.faults import Violation, invalid
-from nomemory.server.message import EVERYTHING, ID_MAX_CHARS, Filter, Role
+from nomemory.server.message import ID_MAX_CHARS, Role
+from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.wire import MICROS, ROLES
 from nomemory.v1 import message_pb2

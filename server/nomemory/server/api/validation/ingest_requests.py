@@ -10,9 +10,10 @@ from typing import Final
 
 from nomemory.server.api.validation.checker import Checker, checking
 from nomemory.server.faults import Reason, Violation
-from nomemory.server.message import EVERYTHING, ID_MAX_CHARS, Filter, Message, Role
+from nomemory.server.message import ID_MAX_CHARS, Message, Role
+from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.store.protocol import OnConflict
+from nomemory.server.store.results import OnConflict
 from nomemory.v1 import ingest_service_pb2 as pb
 from nomemory.v1 import message_pb2
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from nomemory.server.api.validation.checker import Checker, Mask, checking
 from nomemory.server.faults import Fault, bad_field
-from nomemory.server.message import EVERYTHING, Filter
+from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.cursor import Listing
 from nomemory.server.search.grammar.grammar import Limits, parse

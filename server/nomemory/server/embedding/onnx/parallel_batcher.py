@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from nomemory.server.embedding.vector import batches
+from nomemory.server.embedding.text_batches import batches
 
 _Input = TypeVar("_Input")
 _Output = TypeVar("_Output")

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import orjson
 
+from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.change_feed import Touched
-from nomemory.server.store.position import FeedPosition, bucket_of
+from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.sqlite_users import users_condition
 
 PENDING, APPLIED, PARKED = range(3)

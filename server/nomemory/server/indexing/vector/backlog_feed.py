@@ -14,8 +14,9 @@ from nomemory.server.indexing.vector.desired_points import DesiredPoints, usable
 from nomemory.server.indexing.vector.expected_points import ExpectedPoints
 from nomemory.server.message import LoggedMessage
 from nomemory.server.search.semantic.index_progress import DeadLetter, IndexProgress, UserCheckpoint
+from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.change_feed import ChangeFeed, Touched
-from nomemory.server.store.position import FeedPosition, bucket_of
+from nomemory.server.store.feed_position import FeedPosition
 
 _MAX_CHANGES: Final = 256
 """Changes that are read at once where every message is work."""

@@ -11,7 +11,8 @@ from contextlib import closing
 from pathlib import Path
 
 from nomemory.server.indexing.vector.backlog import Backlog
-from nomemory.server.store.position import BUCKETS, FeedPosition, bucket_of
+from nomemory.server.store.buckets import BUCKETS, bucket_of
+from nomemory.server.store.feed_position import FeedPosition
 
 
 def split_backlogs_into_buckets(vectors: Path) -> None:

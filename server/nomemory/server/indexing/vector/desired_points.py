@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalise
 from nomemory.server.indexing.vector.backlog import Pending
-from nomemory.server.message import Message, marks_of
+from nomemory.server.message import Message
+from nomemory.server.metadata_marks import marks_of
 from nomemory.server.search.semantic.protocol import VectorPoint
 
 

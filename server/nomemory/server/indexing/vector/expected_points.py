@@ -10,7 +10,7 @@ from nomemory.server import wire
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.indexing.vector.desired_points import usable_caller_vector
 from nomemory.server.store.change_feed import ChangeFeed, StoredVersion, Touched
-from nomemory.server.store.position import FeedPosition
+from nomemory.server.store.feed_position import FeedPosition
 
 _MAX_USERS: Final = 256
 _MAX_DECODED: Final = 200

@@ -31,7 +31,7 @@ from nomemory.server.search.semantic.hot_users import HotUsers
 from nomemory.server.search.semantic.index_progress import IndexerStatus
 from nomemory.server.search.semantic.protocol import VectorIndex
 from nomemory.server.store.change_feed import ChangeFeed
-from nomemory.server.store.position import FeedPosition
+from nomemory.server.store.feed_position import FeedPosition
 
 if TYPE_CHECKING:
     from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex

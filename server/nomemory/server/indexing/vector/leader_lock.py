@@ -13,7 +13,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from nomemory.server.search.semantic.index_progress import DeadLetter, IndexCheckpoint, IndexProgress
-from nomemory.server.store.position import BUCKETS, FeedPosition
+from nomemory.server.store.buckets import BUCKETS
+from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.postgres.connections import ERRORS, Database, faults
 from nomemory.server.store.postgres.rows import numbered
 

@@ -10,7 +10,7 @@ from nomemory.server.indexing.vector.collection_cleanup import CollectionCleanup
 from nomemory.server.indexing.vector.indexed_spaces import IndexedSpace, IndexedSpaces
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.search.semantic.active_index import ActiveSpace
-from nomemory.server.store.position import FeedPosition
+from nomemory.server.store.feed_position import FeedPosition
 
 _log = get_logger("vectors")
 

@@ -15,8 +15,9 @@ from nomemory.server.indexing.vector.leader_lock import (
 )
 from nomemory.server.search.semantic.hot_users import HotUsers
 from nomemory.server.search.semantic.index_progress import IndexerStatus
+from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.conditions import Value
-from nomemory.server.store.position import FeedPosition, bucket_of
+from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.postgres.connections import ERRORS, Database, faults
 from nomemory.server.store.postgres.rows import numbered, users_clause
 

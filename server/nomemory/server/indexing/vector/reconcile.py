@@ -12,7 +12,7 @@ from typing import Final, Protocol, TypeVar
 from nomemory.server.indexing.vector.expected_points import Differences, ExpectedPoints, Orphan
 from nomemory.server.search.semantic.protocol import StoredPoints, VectorIndex
 from nomemory.server.store.change_feed import Touched
-from nomemory.server.store.position import FeedPosition
+from nomemory.server.store.feed_position import FeedPosition
 
 _T = TypeVar("_T")
 _SAMPLE_EVERY: Final = 8

@@ -2,45 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
-
-class Kind(StrEnum):
-    """The type of a metric in Prometheus."""
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Family:
-    """A metric with all of its labels.
-
-    Attributes:
-        name: its name in Prometheus, without `_bucket`, `_sum` and `_count`.
-        meaning: what it counts or measures.
-        advice: what to do about a bad value.
-        labels: the names of its labels. Their values come from the contract, or name parts of the server; nothing
-            that a caller sends is ever one.
-        bounds: the upper bounds of a histogram's buckets, in rising order.
-    """
-
-    name: str
-    meaning: str
-    advice: str
-    labels: tuple[str, ...] = ()
-    bounds: tuple[float, ...] = ()
-
-    @property
-    def kind(self) -> Kind:
-        """The type. The names of counters, and of no other metrics, end with `_total`."""
-        if self.bounds:
-            return Kind.HISTOGRAM
-        return Kind.COUNTER if self.name.endswith("_total") else Kind.GAUGE
-
+from nomemory.server.runtime.metrics.family import Family
 
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _ROUNDS: Final = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)

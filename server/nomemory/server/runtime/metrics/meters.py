@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from nomemory.server.runtime.metrics.catalog import Family
+from nomemory.server.runtime.metrics.family import Family
 from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
 from nomemory.server.runtime.metrics.samples import Distribution, Labels, Samples
 

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Self
 
-from nomemory.server.runtime.metrics.catalog import Family
+from nomemory.server.runtime.metrics.family import Family
 
 Labels = tuple[str, ...]
 """The values of a family's labels, in their order."""

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
-from nomemory.server.runtime.metrics.catalog import CATALOG, Family
+from nomemory.server.runtime.metrics.catalog import CATALOG
+from nomemory.server.runtime.metrics.family import Family
 from nomemory.server.runtime.metrics.samples import Distribution, Labels, Samples, Value
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

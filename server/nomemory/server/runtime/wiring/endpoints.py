@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from nomemory.server.api.identity.factory import checks_credentials, refuse_half_configuration
 from nomemory.server.api.identity.tls import tls_files
-from nomemory.server.runtime.listen_address import (
-    Addresses,
-    ListenAddress,
-    Protection,
-    http_address,
-    parse_listen_address,
-    refuse_exposure,
-)
+from nomemory.server.runtime.exposure import Protection, refuse_exposure
+from nomemory.server.runtime.listen_address import Addresses, ListenAddress, http_address, parse_listen_address
 from nomemory.server.runtime.settings import Settings
 
 

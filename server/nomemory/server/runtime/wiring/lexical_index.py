@@ -16,7 +16,7 @@ from nomemory.server.runtime.wiring.log_store import LogStore
 from nomemory.server.search.lexical.postgres.inline_progress import InlineLexicalProgress
 from nomemory.server.search.lexical.protocol import LexicalIndex, LexicalProgress
 from nomemory.server.search.lexical.tantivy.reader import open_or_discard
-from nomemory.server.store.checksums import LogDamage
+from nomemory.server.store.damage import LogDamage
 
 
 @dataclass(frozen=True, slots=True)

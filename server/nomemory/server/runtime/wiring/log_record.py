@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.runtime.wiring.log_store import LogStore
-from nomemory.server.store.consistency import write_record
+from nomemory.server.store.log_record import write_record
 from nomemory.server.store.position import LogPosition
 
 _log = get_logger("server")

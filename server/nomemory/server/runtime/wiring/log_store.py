@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AsyncExitStack, closing
-from functools import partial
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Protocol
 
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import need_extra
+from nomemory.server.runtime.wiring.sqlite_store import SqliteStore
 from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.store.change_feed import ChangeFeed
-from nomemory.server.store.checksums import LogDamage
+from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.expiry_sweeper import ExpiredMessages
 from nomemory.server.store.position import LogPosition
 from nomemory.server.store.protocol import ErasableLog, LogReader, LogWriter
-from nomemory.server.store.retention import ExpiredMessages, Lifetimes
-from nomemory.server.store.sqlite.erasure import SqliteLogErasure
-from nomemory.server.store.sqlite.feed import SqliteChangeFeed
 from nomemory.server.store.sqlite.inspection import LogInspector
-from nomemory.server.store.sqlite.reader import SqliteLogReader
-from nomemory.server.store.sqlite.schema import begin_epoch, open_for_writing, position_at
-from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
 if TYPE_CHECKING:
     from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
@@ -87,65 +82,6 @@ class LogStore(Protocol):
 
     def inspector(self, damage: LogDamage) -> LogInspector | None:
         """Return what looks for damage, where anything of ours does."""
-
-
-class SqliteStore:
-    """Implements `LogStore`.
-
-    Args:
-        settings: the configuration.
-        directory: whose log it is.
-    """
-
-    def __init__(self, settings: Settings, directory: DataDirectory) -> None:
-        self._settings = settings
-        self._path = directory.log
-        self._lifetimes = Lifetimes.of_days(settings.retention.days)
-
-    def position(self) -> LogPosition | None:
-        """Return which log the file holds, and how far; None if there is none."""
-        return position_at(self._path)
-
-    def begin_epoch(self) -> LogPosition:
-        """Give the log a new epoch."""
-        with closing(open_for_writing(self._path)) as connection:
-            return begin_epoch(connection)
-
-    def writing(self, announce: Callable[[], None], stack: AsyncExitStack) -> tuple[SqliteLogWriter, SqliteLogErasure]:
-        """Open the log for writing, creating it if need be."""
-        writer = SqliteLogWriter(
-            self._path,
-            queue_max=self._settings.log.queue_max,
-            queue_max_bytes=self._settings.log.queue_max_bytes,
-            announce=announce,
-            lifetimes=self._lifetimes,
-        )
-        erasable = SqliteLogErasure(writer, self._path, self._settings.erasure.vacuum_max_bytes)
-        stack.callback(erasable.close)  # after every connection to the file
-        stack.enter_context(closing(writer))
-        return writer, erasable
-
-    def reading(self, damage: LogDamage | None, stack: AsyncExitStack, threads: ReadThreads | None = None) -> LogReader:
-        """Open the log for reading."""
-        log = SqliteLogReader(self._path, self._lifetimes, damage, threads)
-        stack.push_async_callback(log.close)
-        return log
-
-    def words(self, _damage: LogDamage, _stack: AsyncExitStack) -> None:
-        """Return nothing: an index in the data directory follows the log."""
-
-    def feed(self, damage: LogDamage | None = None) -> Callable[[], ChangeFeed]:
-        """Return how to open the feed."""
-        return (
-            partial(SqliteChangeFeed, self._path) if damage is None else partial(SqliteChangeFeed, self._path, damage)
-        )
-
-    def shared_index(self, collection: str) -> None:
-        """Return nothing: one server has the log, and fills its index."""
-
-    def inspector(self, damage: LogDamage) -> LogInspector:
-        """Return what checks all messages and the file."""
-        return LogInspector(self._path, damage, self._settings.check.interval_s, self._settings.check.pause_s)
 
 
 def log_store(settings: Settings, directory: DataDirectory) -> LogStore:

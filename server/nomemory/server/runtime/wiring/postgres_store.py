@@ -16,16 +16,18 @@ from nomemory.server.search.lexical.postgres.reader import PostgresLexicalIndex
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
 from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.store.change_feed import ChangeFeed
-from nomemory.server.store.checksums import LogDamage
-from nomemory.server.store.consistency import read_record
+from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.errors import LogUnusableError
+from nomemory.server.store.log_record import read_record
 from nomemory.server.store.position import LogPosition
 from nomemory.server.store.postgres.connections import Database
-from nomemory.server.store.postgres.erasure import PostgresLogErasure, follower_name, join_followers
+from nomemory.server.store.postgres.erasure import PostgresLogErasure
 from nomemory.server.store.postgres.feed import DatabaseAwayError, PostgresChangeFeed, wait_for
+from nomemory.server.store.postgres.followers import follower_name, join_followers
 from nomemory.server.store.postgres.reader import PostgresLogReader
 from nomemory.server.store.postgres.schema import begin_epoch, bring_forward
 from nomemory.server.store.postgres.writer import PostgresLogWriter
-from nomemory.server.store.protocol import LogReader, LogUnusableError
+from nomemory.server.store.protocol import LogReader
 from nomemory.server.store.retention import Lifetimes
 
 _log = structlog.get_logger("log")

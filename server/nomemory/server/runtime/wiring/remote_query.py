@@ -8,7 +8,7 @@ import grpc
 
 from nomemory.recall.tools.query_stub import QueryStub
 from nomemory.server.api.services.recall_agent import Metadata
-from nomemory.server.api.services.recall_stubs import RemoteQuery
+from nomemory.server.api.services.remote_query import RemoteQuery
 from nomemory.server.runtime.listen_address import parse_listen_address
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.recall_planner import RecallSettingsError

@@ -11,6 +11,7 @@ from nomemory.server.api.service import Service
 from nomemory.server.api.services.ingest_service import IngestService
 from nomemory.server.api.services.query_service import QueryService
 from nomemory.server.api.services.recall_stubs import InProcessQuery
+from nomemory.server.api.write_tokens import WriteTokens
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.metrics import catalog
 from nomemory.server.runtime.metrics.meters import Meters
@@ -18,7 +19,6 @@ from nomemory.server.runtime.metrics.samples import Samples
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.token_cipher import WriteTokens
 from nomemory.server.runtime.token_keys import FileTokenCipher
 from nomemory.server.runtime.tracing.traced import traced_log, traced_search, traced_words
 from nomemory.server.runtime.wiring.recall_planner import RecallSettingsError

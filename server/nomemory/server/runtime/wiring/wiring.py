@@ -30,10 +30,10 @@ from nomemory.server.runtime.wiring.server_parts import ServerParts
 from nomemory.server.runtime.wiring.vector_spaces import VectorSpaces
 from nomemory.server.search.lexical.tantivy.schema import discard_foreign_words
 from nomemory.server.search.semantic.active_index import ActiveSpace
-from nomemory.server.store.checksums import LogDamage
+from nomemory.server.store.damage import LogDamage
 from nomemory.server.store.erasure import Erasure, Indexes
-from nomemory.server.store.position import FeedPosition
-from nomemory.server.store.retention import ExpirySweeper
+from nomemory.server.store.expiry_sweeper import ExpirySweeper
+from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.write_queue import MeteredLog
 
 _READ_THREADS: Final = 1

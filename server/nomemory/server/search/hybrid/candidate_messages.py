@@ -18,7 +18,8 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from nomemory.server.message import Filter, LoggedMessage, Role
+from nomemory.server.message import LoggedMessage, Role
+from nomemory.server.message_filter import Filter
 from nomemory.server.search.hybrid.message_features import Features, beginning_of, content_of, features_of
 from nomemory.server.search.speakers import foremost
 from nomemory.text.analysis import streams

@@ -10,7 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
+from nomemory.server.message import LoggedMessage
+from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.search.hybrid.candidate_messages import KeptTimelines, Key, Timeline, timeline
 from nomemory.server.search.hybrid.message_features import KeptFeatures
@@ -20,7 +21,8 @@ from nomemory.server.search.hybrid.term_scores import Found, found_in, rarity, r
 from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.search.semantic.protocol import VectorHit
 from nomemory.server.search.speakers import Speakers
-from nomemory.server.store.protocol import LogCounts, LogReader, Position
+from nomemory.server.store.protocol import LogReader
+from nomemory.server.store.results import LogCounts, Position
 
 _COMMON: Final = 4096
 """A term in more of a user's messages than this distinguishes nothing, and is left out."""

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from sys import intern
 from typing import Final, NamedTuple
 
-from nomemory.server.message import Entry, LoggedMessage
+from nomemory.server.message import LoggedMessage
+from nomemory.server.metadata_marks import Entry
 from nomemory.text.asking import ends_asking, only_asks
 from nomemory.text.attachments import without_attachments
 from nomemory.text.names import beginning

@@ -13,7 +13,8 @@ import numpy as np
 from nomemory.server.embedding.local_model import PACKAGE_MODEL
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.message import Filter, LoggedMessage, Role
+from nomemory.server.message import LoggedMessage, Role
+from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.search.hybrid.candidate_messages import Flags, Floats, Ints, Timeline

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from nomemory.server.message import Filter, LoggedMessage
+from nomemory.server.message import LoggedMessage
+from nomemory.server.message_filter import Filter
 from nomemory.server.search.grammar.tree import Query
 from nomemory.server.search.lexical.window import RankingWindow
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nomemory.server.search.semantic.collection import Collection
-from nomemory.server.store.position import Checkpoint, FeedPosition, LogPosition
+from nomemory.server.store.feed_position import FeedPosition
+from nomemory.server.store.position import Checkpoint, LogPosition
 
 
 class _State(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from nomemory.server.message import Filter, marks_of
+from nomemory.server.message_filter import Filter
+from nomemory.server.metadata_marks import marks_of
 from nomemory.server.search.semantic.points import CONVERSATION, METADATA, ROLE, TIME, USER
 
 

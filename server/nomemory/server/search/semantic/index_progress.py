@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nomemory.server.store.position import FeedPosition
+from nomemory.server.store.feed_position import FeedPosition
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.message import Filter
+from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.search.semantic.protocol import VectorHit, VectorSearch
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
-from nomemory.server.message import Filter
+from nomemory.server.message_filter import Filter
 from nomemory.server.search.semantic.protocol import VectorHit
 
 GROWTH: Final = 4

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.message import Filter, Role
+from nomemory.server.message import Role
+from nomemory.server.message_filter import Filter
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from nomemory.server.message import LoggedMessage
+from nomemory.server.store.buckets import BUCKETS, EACH, IN_ALL, bucket_of
 from nomemory.server.store.change_feed import Change, GoneVersion, StoredVersion, Taken, Touched
-from nomemory.server.store.checksums import LogDamage
 from nomemory.server.store.conditions import Value
-from nomemory.server.store.position import BUCKETS, EACH, IN_ALL, FeedPosition, LogIdentity, LogPosition, bucket_of
+from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.feed_position import FeedPosition
+from nomemory.server.store.position import LogIdentity, LogPosition
 from nomemory.server.store.postgres.connections import ERRORS, Database
 from nomemory.server.store.postgres.rows import COLUMNS, numbered
 

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from nomemory.server.message import Filter, LoggedMessage
-from nomemory.server.store.checksums import LogDamage
+from nomemory.server.message import LoggedMessage
+from nomemory.server.message_filter import Filter
+from nomemory.server.store.buckets import BUCKETS, bucket_of
 from nomemory.server.store.conditions import Clause, Expiry, joined, unbounded
-from nomemory.server.store.position import BUCKETS, FeedPosition, LogIdentity, bucket_of
+from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.feed_position import FeedPosition
+from nomemory.server.store.position import LogIdentity
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.rows import (
     COLUMNS,
@@ -18,7 +21,7 @@ from nomemory.server.store.postgres.rows import (
     of_user,
     users_clause,
 )
-from nomemory.server.store.protocol import (
+from nomemory.server.store.results import (
     Around,
     ConversationSummary,
     FirstPage,

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from nomemory.server.message import RETRACTION, LoggedMessage
-from nomemory.server.store.checksums import LogDamage, Row
+from nomemory.server.message import LoggedMessage
+from nomemory.server.metadata_marks import RETRACTION
+from nomemory.server.store.buckets import bucket_of
+from nomemory.server.store.checksums import Row
 from nomemory.server.store.conditions import Clause, Dialect, Expiry, Value, joined
-from nomemory.server.store.position import bucket_of
+from nomemory.server.store.damage import LogDamage
 from nomemory.server.store.postgres.connections import Pool, faults
-from nomemory.server.store.protocol import FirstPage
+from nomemory.server.store.results import FirstPage
 from nomemory.server.store.tables import Table
 
 _STATEMENTS_KEPT: Final = 512

@@ -28,8 +28,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+from nomemory.server.store.errors import LogUnusableError, LogVersionError
 from nomemory.server.store.postgres.connections import ERRORS, LONG_S, Database
-from nomemory.server.store.protocol import LogUnusableError, LogVersionError
 
 if TYPE_CHECKING:
     from nomemory.server.store.postgres.connections import Connection

@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from nomemory.server.message import Filter, Message
-from nomemory.server.store.commit import NUMBER_BYTES, BucketState, CommitPlan, Key, StoredRequest, Version
+from nomemory.server.message import Message
+from nomemory.server.message_filter import Filter
+from nomemory.server.store.buckets import bucket_of
+from nomemory.server.store.commit import NUMBER_BYTES, CommitPlan, Key
 from nomemory.server.store.conditions import Clause, Expiry, joined
-from nomemory.server.store.position import bucket_of
+from nomemory.server.store.expiry_sweeper import Swept
 from nomemory.server.store.postgres import statements
 from nomemory.server.store.postgres.connections import NumbersBehindError
 from nomemory.server.store.postgres.rows import POSTGRES, in_buckets, numbered, of_user
-from nomemory.server.store.protocol import Deleted, Erased
-from nomemory.server.store.retention import Lifetimes, Swept
+from nomemory.server.store.results import Deleted, Erased
+from nomemory.server.store.retention import Lifetimes
 from nomemory.server.store.tables import MESSAGES
+from nomemory.server.store.versions import BucketState, StoredRequest, Version
 from nomemory.server.store.write_queue import AnyPlannedJob, keys_of, requests_of
 
 if TYPE_CHECKING:

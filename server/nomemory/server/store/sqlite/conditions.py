@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from nomemory.server import wire
-from nomemory.server.message import RETRACTION, Entry, stored_mark
+from nomemory.server.metadata_marks import RETRACTION, Entry, stored_mark
 from nomemory.server.store.commit import entries_of
 from nomemory.server.store.conditions import Clause, Dialect
 

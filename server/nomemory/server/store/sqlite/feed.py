@@ -9,8 +9,9 @@ import orjson
 
 from nomemory.server.message import LoggedMessage
 from nomemory.server.store.change_feed import Change, GoneVersion, StoredVersion, Taken, Touched
-from nomemory.server.store.checksums import LogDamage
-from nomemory.server.store.position import FeedPosition, LogPosition
+from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.feed_position import FeedPosition
+from nomemory.server.store.position import LogPosition
 from nomemory.server.store.sqlite.rows import SqliteRows
 from nomemory.server.store.sqlite.schema import position
 

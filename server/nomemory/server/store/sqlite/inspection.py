@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from nomemory.server.runtime.structured_logs import get_logger
-from nomemory.server.store.checksums import DamagedMessage, LogDamage, checksum
+from nomemory.server.store.checksums import checksum
+from nomemory.server.store.damage import DamagedMessage, LogDamage
 from nomemory.server.store.sqlite.schema import locked, open_for_reading
 
 _log = get_logger("log")

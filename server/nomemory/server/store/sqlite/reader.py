@@ -14,12 +14,14 @@ from typing import Final, TypeVar
 
 import orjson
 
-from nomemory.server.message import Filter, LoggedMessage
+from nomemory.server.message import LoggedMessage
+from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.read_threads import ReadThreads
-from nomemory.server.store.checksums import LogDamage
 from nomemory.server.store.conditions import Clause, Expiry, Value, joined, unbounded
-from nomemory.server.store.position import FeedPosition, LogIdentity
-from nomemory.server.store.protocol import (
+from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.feed_position import FeedPosition
+from nomemory.server.store.position import LogIdentity
+from nomemory.server.store.results import (
     Around,
     ConversationSummary,
     FirstPage,

@@ -12,8 +12,9 @@ import orjson
 
 from nomemory.server.message import LoggedMessage
 from nomemory.server.store.change_feed import Touched
-from nomemory.server.store.checksums import LogDamage, Row
+from nomemory.server.store.checksums import Row
 from nomemory.server.store.conditions import Clause, Expiry
+from nomemory.server.store.damage import LogDamage
 from nomemory.server.store.sqlite.schema import latest_sequence, open_for_reading
 
 _CHECKED = "wire, seq, crc"

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Final
 
 from nomemory.server.store.checksums import checksum
-from nomemory.server.store.commit import BucketState
+from nomemory.server.store.errors import LogUnusableError, LogVersionError
 from nomemory.server.store.position import LogIdentity, LogPosition
-from nomemory.server.store.protocol import LogMigratedError, LogUnusableError, LogVersionError
+from nomemory.server.store.protocol import LogMigratedError
 from nomemory.server.store.sqlite.conditions import METADATA_TABLE, fill_entries
 from nomemory.server.store.tables import Row, Table
+from nomemory.server.store.versions import BucketState
 
 SCHEMA_VERSION = 3
 

@@ -11,14 +11,16 @@ import orjson
 from google.protobuf.message import DecodeError
 
 from nomemory.server import wire
-from nomemory.server.message import Filter
-from nomemory.server.store.commit import BucketState, CommitPlan, Key, StoredRequest, Version, entries_of
+from nomemory.server.message_filter import Filter
+from nomemory.server.store.commit import CommitPlan, Key, entries_of
 from nomemory.server.store.conditions import Clause, Expiry, joined
-from nomemory.server.store.protocol import Deleted, Erased
-from nomemory.server.store.retention import Lifetimes, Swept
+from nomemory.server.store.expiry_sweeper import Swept
+from nomemory.server.store.results import Deleted, Erased
+from nomemory.server.store.retention import Lifetimes
 from nomemory.server.store.sqlite.conditions import SQLITE
 from nomemory.server.store.sqlite.schema import LAST_ID, insert_rows, put_meta
 from nomemory.server.store.tables import MESSAGES, USERS
+from nomemory.server.store.versions import BucketState, StoredRequest, Version
 from nomemory.server.store.write_queue import AnyPlannedJob, keys_of, requests_of
 
 _KNOWN = "SELECT first_id, size FROM requests WHERE user_id=? AND digest=?"

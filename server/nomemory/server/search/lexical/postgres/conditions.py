@@ -6,7 +6,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from nomemory.server.message import EVERYTHING, Filter, Role
+from nomemory.server.message import Role
+from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.search.grammar.tree import AllOf, AnyOf, Leaf, Node, SpeakerBoost, requires_leaf
 from nomemory.server.search.lexical.postgres.token_columns import TermPredicate, boost_predicates, leaf_predicate
 from nomemory.server.store.conditions import Clause

@@ -11,7 +11,7 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from nomemory.server.faults import index_unavailable
-from nomemory.server.message import Filter
+from nomemory.server.message_filter import Filter
 from nomemory.server.search.grammar.tree import Query
 from nomemory.server.search.lexical.idf import query_weights
 from nomemory.server.search.lexical.postgres.conditions import Statement
@@ -23,8 +23,8 @@ from nomemory.server.search.lexical.postgres.term_counts import (
 )
 from nomemory.server.search.lexical.protocol import FrozenRanking, LexicalHit, LexicalSearch, Posting
 from nomemory.server.search.lexical.window import WINDOW, RankingWindow, count_window_terms, exceeds_window
-from nomemory.server.store.checksums import LogDamage
-from nomemory.server.store.position import bucket_of
+from nomemory.server.store.buckets import bucket_of
+from nomemory.server.store.damage import LogDamage
 from nomemory.server.store.postgres.connections import ERRORS, RETRY_AFTER_S, Pool
 from nomemory.server.store.retention import Lifetimes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from nomemory.server.message import Filter
+from nomemory.server.message_filter import Filter
 from nomemory.server.search.grammar.tree import requires_leaf
 from nomemory.server.search.lexical.idf import estimated_share, estimated_shares
 from nomemory.server.search.lexical.message_class import CLASSES, class_weight

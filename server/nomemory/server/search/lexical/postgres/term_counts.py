@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from nomemory.server.message import EVERYTHING, Filter, Role
+from nomemory.server.message import Role
+from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.search.grammar.tree import Leaf, Query, SpeakerBoost, Stream
 from nomemory.server.search.lexical.postgres.conditions import Conditions, Statement, Values, all_hold
 from nomemory.server.search.lexical.postgres.token_columns import TermPredicate, boost_predicates, leaf_predicate
-from nomemory.server.store.position import bucket_of
+from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.postgres.rows import users_clause
 
 SAMPLED_FROM: Final = 8192

@@ -8,7 +8,9 @@ from typing import Final
 import tantivy
 from tantivy import Occur
 
-from nomemory.server.message import Filter, Role, marks_of
+from nomemory.server.message import Role
+from nomemory.server.message_filter import Filter
+from nomemory.server.metadata_marks import marks_of
 from nomemory.server.search.grammar.tree import AllOf, AnyOf, Leaf, Node, Query, SpeakerBoost, Stream
 from nomemory.server.search.lexical.tantivy.schema import METADATA, build_schema
 from nomemory.server.search.lexical.window import RankingWindow, window_terms

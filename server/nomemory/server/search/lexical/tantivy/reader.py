@@ -12,7 +12,7 @@ import tantivy
 from cachetools import LRUCache
 
 from nomemory.server.faults import index_unavailable
-from nomemory.server.message import Filter
+from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.search.grammar.tree import Leaf, Query, SpeakerBoost

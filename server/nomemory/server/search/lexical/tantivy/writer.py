@@ -8,7 +8,8 @@ from typing import Self
 
 import tantivy
 
-from nomemory.server.message import Message, marks_of
+from nomemory.server.message import Message
+from nomemory.server.metadata_marks import marks_of
 from nomemory.server.search.lexical.message_class import message_class
 from nomemory.server.search.lexical.tantivy.schema import (
     CHECKPOINT,

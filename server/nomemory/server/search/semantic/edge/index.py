@@ -12,7 +12,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import index_unavailable
-from nomemory.server.message import Filter
+from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.active_faults import VECTOR_ENGINE
 from nomemory.server.runtime.processes.spawn import Launch
 from nomemory.server.runtime.processes.watchdog import WatchPolicy

@@ -12,7 +12,7 @@ from qdrant_client import AsyncQdrantClient, models
 
 from nomemory.server.embedding.vector import NUMBER, Vector, numbers_of
 from nomemory.server.faults import Fault
-from nomemory.server.message import Filter
+from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.search.semantic.filter_conditions import Condition, Match, conditions
 from nomemory.server.search.semantic.message_hits import GROWTH, first_window, rank_messages

@@ -1,0 +1,70 @@
+"""Add up the batches of an import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from nomemory.server.api.validation.ingest_requests import (
+    Batch,
+    RefusedMessage,
+)
+from nomemory.server.faults import Reason, Violation
+from nomemory.server.store.commit import CONFLICT
+from nomemory.server.store.results import Outcome, Written
+from nomemory.v1 import ingest_service_pb2 as pb
+
+
+@dataclass(slots=True)
+class ImportTally:
+    """Adds up the batches of an import.
+
+    Attributes:
+        rejections_max: how many rejections the response lists at most. It lists the first ones.
+        response: the totals so far, without a write token.
+        sequence: the latest sequence of the log among the batches.
+    """
+
+    rejections_max: int
+    response: pb.ImportMessagesResponse = field(default_factory=pb.ImportMessagesResponse)
+    sequence: int = 0
+    _batches: int = 0
+    _messages: int = 0
+
+    def add(self, batch: Batch, written: Written, *, size: int) -> None:
+        """Add a stored batch. `size` is the number of messages that it came with, refused ones too."""
+        counts = {outcome: written.outcomes.count(outcome) for outcome in Outcome}
+        self.response.created += counts[Outcome.CREATED]
+        self.response.unchanged += counts[Outcome.UNCHANGED]
+        self.response.replaced += counts[Outcome.REPLACED]
+        self.response.rejected += counts[Outcome.CONFLICT] + len(batch.refused)
+        self._list_rejections([*batch.refused, *_conflicting(batch, written)])
+        self.sequence = max(self.sequence, written.sequence)
+        self._batches += 1
+        self._messages += size
+
+    def so_far(self) -> dict[str, str]:
+        """Return what was done, for the fault that ends an import. `batch` is the position of the failed batch."""
+        totals = self.response
+        done = {"created": totals.created, "unchanged": totals.unchanged, "replaced": totals.replaced}
+        counts = {"batch": self._batches, **done, "rejected": totals.rejected}
+        return {name: str(count) for name, count in counts.items()}
+
+    def _list_rejections(self, refused: Iterable[RefusedMessage]) -> None:
+        room = self.rejections_max - len(self.response.rejections)
+        for message in sorted(refused, key=lambda one: one.position)[:room]:
+            self.response.rejections.add(
+                index=self._messages + message.position,
+                message_id=message.message_id,
+                reason=Reason.Name(message.reason),
+                violations=[f"{violation.field}: {violation.description}" for violation in message.violations],
+            )
+
+
+def _conflicting(batch: Batch, written: Written) -> list[RefusedMessage]:
+    reason, violations = Reason.ERROR_REASON_MESSAGE_CONFLICT, (Violation("message_id", CONFLICT),)
+    return [
+        RefusedMessage(position, message_id, reason, violations)
+        for position, message_id, outcome in zip(batch.positions, written.message_ids, written.outcomes, strict=True)
+        if outcome is Outcome.CONFLICT
+    ]
