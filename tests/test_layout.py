@@ -44,10 +44,10 @@ LADDER = {
 }
 """What each part may import beside itself."""
 
-BELOW_THE_AGENT = ("embedding", "hybrid", "lexical", "log", "reads", "vector")
+BELOW_THE_AGENT = ("embedding", "indexing", "search", "store")
 """The server's packages that know no rule of the agent."""
 
-KNOWS_THE_AGENT = ("composition.", "rpc.decode_recall", "rpc.recall_")
+KNOWS_THE_AGENT = ("runtime.wiring.", "api.validation.recall_requests", "api.services.")
 """The server's modules that serve recalls."""
 
 
@@ -85,13 +85,13 @@ def test_no_files_import_each_other_in_a_circle() -> None:
 
 def test_an_engines_own_types_stay_in_its_files() -> None:
     homes = {
-        "tantivy": "lexical/tantivy",
-        "qdrant_edge": "vector/edge",
-        "qdrant_client": "vector/qdrant",
+        "tantivy": "search/lexical/tantivy",
+        "qdrant_edge": "search/semantic/edge",
+        "qdrant_client": "search/semantic/qdrant",
         "sqlite3": "",
         "openai": "embedding",
-        "opentelemetry.sdk": "tracing",
-        "opentelemetry.exporter": "tracing",
+        "opentelemetry.sdk": "runtime/tracing",
+        "opentelemetry.exporter": "runtime/tracing",
     }
     for engine, home in homes.items():
         for file in (ROOT / "server/nomemory/server").rglob("*.py"):
@@ -104,20 +104,28 @@ def test_an_engines_own_types_stay_in_its_files() -> None:
                 assert file.parent.as_posix().endswith(f"server/{home}"), f"{file} imports {engine}"
 
 
-def test_only_composition_and_maintenance_know_the_engines_of_the_log_and_of_the_lexical_index() -> None:
+def test_only_wiring_and_indexing_know_the_engines_of_the_log_and_of_the_lexical_index() -> None:
     server = ROOT / "server/nomemory/server"
     engines = ("nomemory.server.store.sqlite.", "nomemory.server.search.lexical.tantivy.")
     knowing = {
         file.relative_to(server).as_posix()
         for file in server.rglob("*.py")
-        if file.parent.relative_to(server).as_posix() not in {"log/sqlite", "lexical", "lexical/tantivy", "maintenance"}
+        if file.parent.relative_to(server).as_posix() not in {"store/sqlite", "search/lexical/tantivy"}
         and any(engine in file.read_text("utf-8") for engine in engines)
     }
     assert knowing == {
-        "composition/lexical_index.py",
-        "composition/log_store.py",
-        "composition/vector_check.py",
-        "data_directory.py",
+        "indexing/lexical/indexer.py",
+        "indexing/lexical/messages.py",
+        "runtime/data_directory.py",
+        "runtime/wiring/lexical_index.py",
+        "runtime/wiring/log_store.py",
+        "runtime/wiring/sqlite_store.py",
+        "runtime/wiring/vector_check.py",
+        "runtime/wiring/wiring.py",
+        "store/backup.py",
+        "store/consistency.py",
+        "store/migration.py",
+        "store/repair.py",
     }
 
 

@@ -46,7 +46,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "nomemory.health" -}}
 {{- if .Values.tls.existingSecret -}}
 exec:
-  command: [python, -m, nomemory.server.healthcheck]
+  command: [python, -m, nomemory.server.runtime.healthcheck]
 {{- else -}}
 grpc: {port: 7700}
 {{- end }}
