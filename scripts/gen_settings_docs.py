@@ -16,8 +16,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
 HEAD = """# Settings
 
-What an operator may want to change, by what it is good for: each an environment variable, with its default. Limits that
-nobody has reason to change are no variables: they stand beside these in `server/nomemory/server/settings`.
+What an operator can change. Each setting is an environment variable, given here with its default.
 `scripts/gen_settings_docs.py` makes this page.
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Final
 
 import child_process
 
-_WITH_LIMITS: Final = str(Path(__file__).parents[1] / "with_limits.py")
+_NOMEMORY: Final = str(Path(sys.executable).with_name("nomemory"))
 _EXIT_MAX_S: Final = 20.0
 _PROC: Final = Path("/proc")
 _ELSEWHERE: Final = tuple(
@@ -57,7 +58,7 @@ def temporary_server(overrides: Mapping[str, str | None]) -> Iterator[TemporaryS
         own = {"NOMEMORY_DATA": data, "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DRAIN_S": "0"}
         wanted = {**_inherited(), **own, "NOMEMORY_LOG_LEVEL": "warning", **overrides}
         environment = {name: value for name, value in wanted.items() if value is not None}
-        with child_process.start(_WITH_LIMITS, "serve", environment=environment) as process:
+        with child_process.start(_NOMEMORY, "serve", environment=environment) as process:
             try:
                 target = ready_address(process)
                 http = ready_address(process) if wanted.get("NOMEMORY_HTTP") else ""

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 WRITER = "writer"
 ROLES = {
-    "vector worker": "vector.edge.worker",
-    "lexical indexer": "tantivy.indexer_worker",
+    "vector worker": "semantic.edge.worker",
+    "lexical indexer": "indexing.lexical.worker",
     "embedder worker": "embedding.local_worker",
 }
 """What stands in the command of each."""

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from identity.issuer import token
 from mcp.client import Client
-from server.fleet import WITH_LIMITS
 
 from served import Server
 
@@ -41,7 +40,7 @@ Connect = Callable[[str, str | None], AbstractAsyncContextManager[Client]]
 @contextmanager
 def command(environment: Mapping[str, str], *arguments: str) -> Iterator[str]:
     """Run `nomemory mcp` and return the address that it prints."""
-    process = subprocess.Popen([*WITH_LIMITS, "mcp", *arguments], env=environment, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([NOMEMORY, "mcp", *arguments], env=environment, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout
         yield process.stdout.readline().split()[-1]

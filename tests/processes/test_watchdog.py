@@ -12,7 +12,6 @@ from processes.workers import BEGIN, worker
 from nomemory.server.runtime.active_faults import MEMORY_EXCEEDED, NOT_ANSWERING
 from nomemory.server.runtime.processes.ipc_connection import PipeConnection
 from nomemory.server.runtime.processes.watchdog import Watchdog, WatchPolicy
-from nomemory.server.runtime.settings.serving import ProcessSettings
 
 IDLE = BEGIN + "time.sleep(100)"
 BUSY = BEGIN + "end = time.monotonic() + 3\nwhile time.monotonic() < end: pass\npipe.receive(wait=True)"
@@ -31,9 +30,8 @@ async def watched(program: str, policy: WatchPolicy) -> AsyncIterator[tuple[asyn
             watching.cancel()
 
 
-def policy(**changed: float) -> WatchPolicy:
-    usual = {"heartbeat_s": 0.1, "patience_s": 1.0, "busy_patience_s": 100.0, "memory_bytes": 0}
-    return WatchPolicy(ProcessSettings().model_copy(update=usual | changed))
+def policy(idle_timeout_s: float = 1.0, busy_timeout_s: float = 100.0, memory_max_bytes: int = 0) -> WatchPolicy:
+    return WatchPolicy(memory_max_bytes, heartbeat_s=0.1, idle_timeout_s=idle_timeout_s, busy_timeout_s=busy_timeout_s)
 
 
 async def test_one_that_does_nothing_and_answers_nothing_is_killed() -> None:
@@ -45,7 +43,7 @@ async def test_one_that_does_nothing_and_answers_nothing_is_killed() -> None:
 
 
 async def test_one_that_works_may_be_silent_for_longer_and_is_well_when_it_answers() -> None:
-    with_faults = policy(patience_s=0.5)
+    with_faults = policy(idle_timeout_s=0.5)
     async with watched(BUSY, with_faults) as (watching, pipe):
         await asyncio.wait_for(asyncio.shield(pipe.beat()), 60)
         await asyncio.sleep(0.5)
@@ -55,20 +53,20 @@ async def test_one_that_works_may_be_silent_for_longer_and_is_well_when_it_answe
 
 
 async def test_one_that_works_but_is_silent_for_too_long_is_killed() -> None:
-    async with watched(BUSY, policy(busy_patience_s=0.5)) as (watching, pipe):
+    async with watched(BUSY, policy(busy_timeout_s=0.5)) as (watching, pipe):
         await asyncio.wait_for(watching, 60)
         await asyncio.wait_for(pipe.wait_closed(), 60)
 
 
 async def test_one_that_answers_is_left_alone() -> None:
-    async with watched(ANSWERING, policy(patience_s=0.3)) as (watching, pipe):
+    async with watched(ANSWERING, policy(idle_timeout_s=0.3)) as (watching, pipe):
         await asyncio.sleep(1.5)
         assert pipe.is_open
         assert not watching.done()
 
 
 async def test_one_that_takes_too_much_memory_is_ended() -> None:
-    with_faults = policy(memory_bytes=200 << 20)
+    with_faults = policy(memory_max_bytes=200 << 20)
     async with watched(GREEDY, with_faults) as (watching, pipe):
         await asyncio.wait_for(pipe.wait_closed(), 60)
         await asyncio.wait_for(watching, 60)
@@ -77,7 +75,7 @@ async def test_one_that_takes_too_much_memory_is_ended() -> None:
 
 async def test_where_the_system_does_not_refuse_memory_the_watchdog_kills(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Watchdog, "_limit_memory", lambda _self: None)
-    with_faults = policy(memory_bytes=200 << 20)
+    with_faults = policy(memory_max_bytes=200 << 20)
     async with watched(GREEDY, with_faults) as (watching, pipe):
         await asyncio.wait_for(pipe.wait_closed(), 60)
         await asyncio.wait_for(watching, 60)

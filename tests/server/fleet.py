@@ -17,13 +17,13 @@ import grpc
 
 from talk import address_in
 
-WITH_LIMITS = [sys.executable, "-P", str(Path(__file__).parents[2] / "scripts" / "with_limits.py")]
-"""`nomemory`, with limits by the environment that are fixed for others."""
+NOMEMORY = str(Path(sys.executable).with_name("nomemory"))
+"""The command line program of this environment."""
 
 
 def command(*arguments: str) -> list[str]:
     """Return the command line of a server."""
-    return [*WITH_LIMITS, "serve", *arguments]
+    return [NOMEMORY, "serve", *arguments]
 
 
 def environment(data: Path, **more: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from talk import ids, said
 
-WORKERS = ("indexer_worker", "vector.edge.worker", "embedding.local_worker")
+WORKERS = ("indexing.lexical.worker", "semantic.edge.worker", "embedding.local_worker")
 LOCAL_MODEL = {"NOMEMORY_EMBEDDER": "auto", "NOMEMORY_EMBEDDING_DIMENSION": "0"}
 
 

@@ -209,7 +209,7 @@ def test_the_url_of_the_database_is_on_no_command_line(postgres_url: str, tmp_pa
         ingest.WriteMessages(
             i.WriteMessagesRequest(messages=[said("u", "m", "x", embedding=VECTOR)]), timeout=_PATIENCE_S
         )
-        assert until(lambda: bool(running.children("vector.edge.worker")))
+        assert until(lambda: bool(running.children("semantic.edge.worker")))
         shown = subprocess.run(["ps", "-ww", "-eo", "args"], check=True, capture_output=True, text=True).stdout  # noqa: S607
         assert postgres_url not in shown  # it may hold a password
 

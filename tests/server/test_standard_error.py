@@ -118,7 +118,7 @@ def test_the_last_words_of_a_worker_are_in_the_log(tmp_path: Path) -> None:
         token = IngestServiceStub(channel).WriteMessages(written, timeout=30).write_token
         search = q.LexicalSearchRequest(user_id="u", query_text="zebra", at_least=token)
         assert QueryServiceStub(channel).LexicalSearch(search, timeout=30).items
-        (indexer,) = running.children("indexer_worker")
+        (indexer,) = running.children("indexing.lexical.worker")
         os.kill(indexer, signal.SIGABRT)
         assert until(lambda: "Fatal Python error: Aborted" in running.log.read_text())
-        assert until(lambda: running.children("indexer_worker") not in ([], [indexer]))
+        assert until(lambda: running.children("indexing.lexical.worker") not in ([], [indexer]))

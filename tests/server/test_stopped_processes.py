@@ -18,13 +18,13 @@ from talk import said
 
 QUICK = {
     "NOMEMORY_PROCESS_HEARTBEAT_S": "0.1",
-    "NOMEMORY_PROCESS_PATIENCE_S": "1.5",
+    "NOMEMORY_PROCESS_IDLE_TIMEOUT_S": "1.5",
     "NOMEMORY_EMBEDDER": "auto",
     "NOMEMORY_EMBEDDING_DIMENSION": "0",
 }
 PARTS = {
-    "lexical-indexer": "indexer_worker",
-    "vector-engine": "vector.edge.worker",
+    "lexical-indexer": "indexing.lexical.worker",
+    "vector-engine": "semantic.edge.worker",
     "document-embedder": "embedding.local_worker [0-9]+ 10",
     "query-embedder": "embedding.local_worker [0-9]+ 0",
 }

@@ -22,7 +22,7 @@ async def test_a_lexical_indexer_that_takes_its_time_does_not_hold_up_the_event_
 
     def noted_start(launch: Launch) -> tuple[subprocess.Popen[bytes], socket.socket]:
         process, pipe = start(launch)
-        if launch.module.endswith("indexer_worker"):
+        if launch.module.endswith("indexing.lexical.worker"):
             indexers.append(process)
         return process, pipe
 

@@ -330,7 +330,7 @@ async def test_whoever_is_queried_overtakes_the_others(tmp_path: Path) -> None:
             embedder.gate.set()
             latest = await w.reader.sequence()
             await w.until_applied("ann", latest)
-            assert embedder.texts.index("waited for") <= 32 * documents_at_once(0)  # one call was on its way
+            assert embedder.texts.index("waited for") <= 32 * documents_at_once()  # one call was on its way
             await w.settled()
         assert len(embedder.texts) == 201
 

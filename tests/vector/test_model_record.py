@@ -36,13 +36,13 @@ def kept(tmp_path: Path, former: Settings) -> ModelRecord:
 
 
 def test_everything_that_the_model_was_made_from_comes_back_but_the_keys(tmp_path: Path) -> None:
-    former = settings(HERE, "small", embedding_part_chars=500, embedding_former_api_key="older-secret")
+    former = settings(HERE, "small", embedding_batch_max=50, embedding_former_api_key="older-secret")
     found = kept(tmp_path, former)
     written = (tmp_path / "model.json").read_text()
     assert not any(secret in written for secret in ("secret", "password", "key=k"))
-    again = found.restored(settings(HERE, "large", hybrid_timeline_max=7))
-    assert (again.embedder.kind, again.embedder.model, again.embedder.part_chars) == ("openai", "small", 500)
-    assert again.hybrid.timeline_max == 7, "what is not the model's is as it is now"
+    again = found.restored(settings(HERE, "large", hybrid_cache_bytes=7_000_000))
+    assert (again.embedder.kind, again.embedder.model, again.embedder.batch_max) == ("openai", "small", 50)
+    assert again.hybrid.cache_bytes == 7_000_000, "what is not the model's is as it is now"
     assert again.openai.base_url == HERE, "the same endpoint, with what it needs"
 
 

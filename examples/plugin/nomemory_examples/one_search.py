@@ -11,7 +11,7 @@ class OneSearch:
     name = "one-search"
 
     def __init__(self, settings: Settings) -> None:
-        self._top_k = settings.recall.result_items
+        self._top_k = settings.recall.evidence_messages
 
     async def plan(self, situation: Situation) -> Plan:
         """Decide what to do next."""

@@ -118,7 +118,7 @@ def local_embedder(settings: Settings, policy: WatchPolicy | None = None) -> Loc
     model = local_model(settings)
     if settings.embedder.dimension not in (0, model.dimension):
         raise EmbedderSettingsError(f"the local embedder's vectors have {model.dimension} numbers: unset the dimension")
-    at_once = documents_at_once(settings.embedder.documents_at_once)
+    at_once = documents_at_once()
     return LocalEmbedder(settings.embedder.timeout_s, model, settings.embedder.threads, policy, at_once)
 
 

@@ -53,13 +53,13 @@ def _home() -> Path:
         return _NO_HOME
 
 
-def documents_at_once(setting: int) -> int:
+def documents_at_once() -> int:
     """Return how many batches of documents are computed at the same time.
 
-    Unless it is set, that is half of the cores, and at least two where there are two: they have the lowest priority.
+    That is half of the cores, and at least two where there are two: they have the lowest priority.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return setting or min(cores, max(_AT_ONCE_MIN, min(_AT_ONCE_MAX, cores // 2)))
+    return min(cores, max(_AT_ONCE_MIN, min(_AT_ONCE_MAX, cores // 2)))
 
 
 class LocalEmbedder:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from nomemory.server.faults import Fault
 from nomemory.server.indexing.vector.collection_cleanup import CollectionCleanup
@@ -24,6 +25,10 @@ from nomemory.server.search.semantic.protocol import NoRoomError
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.protocol import ErasableLog
 from nomemory.server.store.results import Removals
+
+_REMOVALS_AT_ONCE: Final = 100_000
+"""Removed messages that have it begin at once."""
+
 
 _LOOKS = 40
 """How often is looked, within the time in which all has to be done, whether there is something to do."""
@@ -100,7 +105,7 @@ class Erasure:
     async def run(self) -> None:
         """Erase what there is, again and again, until it is cancelled. Whatever it raises, it can be run again."""
         while True:
-            removals = await self._log.removals(self._settings.erasure.at_removals)
+            removals = await self._log.removals(_REMOVALS_AT_ONCE)
             if removals is None:
                 self._waiting_since = None
             elif self._is_due(removals):

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from nomemory.server.api.admission.expensive_reads import is_expensive
 from nomemory.server.api.call import CallContext
@@ -49,6 +49,9 @@ from nomemory.server.search.semantic.vector_space import VectorSpace
 from nomemory.server.search.time_listing import TimeListing, UserListing, read_neighborhood
 from nomemory.server.store.protocol import LogReader
 from nomemory.v1 import query_service_pb2 as pb
+
+_WAIT_POLL_S: Final = 0.005
+"""How often a waiting read looks whether its index is there."""
 
 _ANSWERING_S = 0.05
 """Seconds of a deadline that are reserved for answering when a read waits for its index."""
@@ -258,5 +261,5 @@ class QueryService:
         """Wait until an index has what a token asks for."""
         sequence = self.tokens.read(request.at_least)
         if sequence:
-            timeout_s, poll_s = context.remaining_s() - _ANSWERING_S, self.settings.timing.wait_poll_s
+            timeout_s, poll_s = context.remaining_s() - _ANSWERING_S, _WAIT_POLL_S
             await wait_until(lambda: reached(sequence), name=name, timeout_s=timeout_s, poll_s=poll_s)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from nomemory.server.embedding.local import documents_at_once
 from nomemory.server.embedding.protocol import Embedder, is_about_texts
@@ -20,7 +20,7 @@ from nomemory.server.indexing.vector.document_vectors import DocumentVectors
 from nomemory.server.indexing.vector.embed_and_upsert import BatchIndexer
 from nomemory.server.indexing.vector.indexing_leader import IndexingLeader
 from nomemory.server.indexing.vector.maintenance import IndexMaintenance
-from nomemory.server.indexing.vector.text_parts import split_text
+from nomemory.server.indexing.vector.text_parts import PART_CHARS, PARTS_MAX, split_text
 from nomemory.server.runtime.active_faults import StandingFaults
 from nomemory.server.runtime.backoff import Backoff
 from nomemory.server.runtime.processes.supervisor import JobFault
@@ -35,6 +35,9 @@ from nomemory.server.store.feed_position import FeedPosition
 
 if TYPE_CHECKING:
     from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
+
+_HOT_USER_S: Final = 60.0
+"""How long after a semantic query a user's backlog goes first."""
 
 _log = get_logger("vectors")
 
@@ -98,12 +101,12 @@ class VectorIndexer:
         self._embedder = embedder
         self._settings = settings
         self._progress = BacklogReader(collection.backlog)
-        self._hot = HotUsers(settings.vector.hot_user_s)
-        at_once = documents_at_once(settings.embedder.documents_at_once)
+        self._hot = HotUsers(_HOT_USER_S)
+        at_once = documents_at_once()
         call_max = {"openai": settings.embedder.batch_max, "local": _LOCAL_TEXTS * at_once}.get(embedder.kind, 1)
         batch_points = _BATCH_POINTS if settings.vector.qdrant_url is None else _SENT_POINTS
         self._max_taken = max(batch_points, call_max)
-        self._vectors = DocumentVectors(embedder, call_max, call_max + settings.embedder.parts_max)
+        self._vectors = DocumentVectors(embedder, call_max, call_max + PARTS_MAX)
         self._batches = BatchIndexer(
             index, self._vectors, call_max, batch_points, self._is_interrupted, self._may_write
         )
@@ -199,13 +202,11 @@ class VectorIndexer:
                 await self._in_store_thread(self._feed.close)
 
     def _open_backlog_feed(self) -> BacklogFeed:
-        settings = self._settings.embedder
-        split = partial(split_text, max_chars=settings.part_chars, max_parts=settings.parts_max)
         return BacklogFeed(
             self._open_feed(),
             self._backlog,
             self._embedder.dimension,
-            None if self._embedder.kind == "none" else split,
+            None if self._embedder.kind == "none" else split_text,
             is_shared=self._shared is not None,
         )
 
@@ -246,7 +247,7 @@ class VectorIndexer:
         return self._shared is None or (leader is not None and leader.may_write and leader.terms == self._term)
 
     def _maintenance(self) -> IndexMaintenance:
-        expected = self._feed.expected_points(self._settings.embedder.part_chars)
+        expected = self._feed.expected_points(PART_CHARS)
         return IndexMaintenance(
             self._index, self._feed, self._in_store_thread, self._progress, expected, self._faults, self._fed.set
         )

@@ -28,14 +28,32 @@ class WatchPolicy:
     """How processes are watched.
 
     Attributes:
-        processes: the interval of heartbeats, how long a process may miss them, and the memory limit.
+        memory_max_bytes: the memory limit of a process; 0: none.
         faults: gets the faults of the processes.
         registry: lists the processes.
+        heartbeat_s: the interval of heartbeats.
+        idle_timeout_s: how long a process may miss heartbeats and do nothing before it is killed and replaced.
+        busy_timeout_s: the same for a process that works.
     """
 
-    processes: ProcessSettings = field(default_factory=ProcessSettings)
+    memory_max_bytes: int = 4 << 30
     faults: StandingFaults = field(default_factory=StandingFaults)
     registry: ProcessRegistry = field(default_factory=ProcessRegistry)
+    heartbeat_s: float = 1.0
+    idle_timeout_s: float = 5.0
+    busy_timeout_s: float = 60.0
+
+
+def watch_policy(settings: ProcessSettings, faults: StandingFaults, registry: ProcessRegistry) -> WatchPolicy:
+    """Return the policy of the settings."""
+    return WatchPolicy(
+        settings.memory_bytes,
+        faults,
+        registry,
+        settings.heartbeat_s,
+        settings.idle_timeout_s,
+        settings.busy_timeout_s,
+    )
 
 
 class Watchdog:
@@ -59,7 +77,7 @@ class Watchdog:
         self._process_id = process_id
         self._pipe = pipe
         self._kill = kill
-        self._processes = policy.processes
+        self._policy = policy
         self._faults = policy.faults
         self._registry = policy.registry
         self._silent_s = self._idle_s = 0.0
@@ -78,9 +96,9 @@ class Watchdog:
         self._limit_memory()
         beat = self._pipe.beat()
         while self._pipe.is_open:
-            done, _ = await asyncio.wait([beat], timeout=self._processes.heartbeat_s)
+            done, _ = await asyncio.wait([beat], timeout=self._policy.heartbeat_s)
             if done:
-                await asyncio.sleep(self._processes.heartbeat_s)
+                await asyncio.sleep(self._policy.heartbeat_s)
             stats = await asyncio.to_thread(process_stats, self._process_id)
             if not self._pipe.is_open or not self._is_healthy(stats, beat):
                 return
@@ -89,7 +107,7 @@ class Watchdog:
 
     def _is_healthy(self, stats: ProcessStats | None, beat: asyncio.Future[Reply | None]) -> bool:
         """Return whether the process may go on; otherwise it has been killed."""
-        limit = self._processes.memory_bytes
+        limit = self._policy.memory_max_bytes
         if stats is not None and 0 < limit < stats.private_bytes:
             return self._end(MEMORY_EXCEEDED, f"it took {stats.private_bytes >> 20} MiB of at most {limit >> 20}")
         if beat.done():
@@ -102,13 +120,13 @@ class Watchdog:
 
     def _may_stay_silent(self, *, is_working: bool) -> bool:
         # Intervals are counted, not the clock: a stalled server must not kill healthy workers.
-        processes = self._processes
-        self._silent_s += processes.heartbeat_s
-        self._idle_s = 0.0 if is_working else self._idle_s + processes.heartbeat_s
-        is_stuck = self._pipe.is_ready and self._silent_s >= processes.busy_patience_s
-        if self._idle_s >= processes.patience_s or is_stuck:
+        policy = self._policy
+        self._silent_s += policy.heartbeat_s
+        self._idle_s = 0.0 if is_working else self._idle_s + policy.heartbeat_s
+        is_stuck = self._pipe.is_ready and self._silent_s >= policy.busy_timeout_s
+        if self._idle_s >= policy.idle_timeout_s or is_stuck:
             return self._end(NOT_ANSWERING, "it answers no heartbeat")
-        if self._idle_s >= _MISSED_BEATS_MAX * processes.heartbeat_s:
+        if self._idle_s >= _MISSED_BEATS_MAX * policy.heartbeat_s:
             self._faults.stand(self._part, NOT_ANSWERING, "it answers no heartbeat", ago_s=self._silent_s)
         return True
 
@@ -120,7 +138,7 @@ class Watchdog:
 
     def _limit_memory(self) -> None:
         """Have the system refuse memory beyond the limit, where it can: that is sooner than the next interval."""
-        limit = self._processes.memory_bytes
+        limit = self._policy.memory_max_bytes
         if limit and hasattr(resource, "prlimit"):
             with suppress(OSError, ValueError):  # it may be gone already
                 resource.prlimit(self._process_id, resource.RLIMIT_DATA, (limit, limit))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Final, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 from pydantic import AfterValidator, AliasGenerator, BaseModel, ConfigDict, SecretStr
 from pydantic_core import PydanticCustomError
@@ -12,10 +12,6 @@ PREFIX = "NOMEMORY_"
 """What the variables of the environment begin with."""
 
 _Value = TypeVar("_Value")
-_FIXED: Final = "fixed"
-
-Fixed = Annotated[_Value, _FIXED]
-"""A limit that no operator would change: the environment does not set it. Code that starts a server can."""
 
 
 def _check_filled(value: _Value) -> _Value:
@@ -47,13 +43,6 @@ class SettingsGroup(BaseModel):
     heading: ClassVar[str]
 
     @classmethod
-    def names(cls) -> dict[str, str]:
-        """Return what names each field, those that are fixed, too."""
-        return {name: str(field.validation_alias) for name, field in cls.model_fields.items()}
-
-    @classmethod
     def variables(cls) -> dict[str, str]:
         """Return the variable of each field that the environment sets."""
-        return {
-            name: variable for name, variable in cls.names().items() if _FIXED not in cls.model_fields[name].metadata
-        }
+        return {name: str(field.validation_alias) for name, field in cls.model_fields.items()}

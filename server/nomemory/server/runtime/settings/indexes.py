@@ -7,21 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
-from nomemory.server.runtime.settings.group import Filled, Fixed, SettingsGroup, variables
-
-
-class LexicalSettings(SettingsGroup):
-    """How the lexical index is written."""
-
-    model_config = variables("lexical_")
-    heading: ClassVar[str] = "The lexical index"
-
-    batch_max: Fixed[int] = 4000
-    """Most changes in one commit of the lexical index."""
-    batch_bytes: Fixed[int] = 4_000_000
-    """Size of messages that is enough for one commit."""
-    heap_bytes: Fixed[int] = 64_000_000
-    """Memory of the lexical index's writer."""
+from nomemory.server.runtime.settings.group import Filled, SettingsGroup, variables
 
 
 class VectorSettings(SettingsGroup):
@@ -53,13 +39,8 @@ class VectorSettings(SettingsGroup):
         description="Copies of each shard on a Qdrant cluster. It counts when a collection is made.",
         validation_alias="NOMEMORY_QDRANT_REPLICAS",
     )
-    flush_s: Fixed[float] = 5.0
-    """How often the embedded vector index is flushed to disk."""
+    flush_s: float = Field(5.0, gt=0, description="How often the embedded vector index is flushed to disk.")
     timeout_s: float = Field(30.0, gt=0, description="How long the vector engine may take to answer.")
-    probe_s: Fixed[float] = 5.0
-    """How often a Qdrant server is asked whether it is there, and how long it may take to say so."""
-    hot_user_s: Fixed[float] = Field(60.0, validation_alias="NOMEMORY_HOT_USER_S")
-    """How long after a semantic query a user's backlog goes first."""
 
 
 class EmbedderSettings(SettingsGroup):
@@ -101,25 +82,20 @@ class EmbedderSettings(SettingsGroup):
         "`nomemory` in the user's cache. Where it cannot be written, the model is made again at every start.",
     )
     threads: int = Field(1, ge=1, le=64, description="Threads of `local` for a query, and for a batch of messages.")
-    documents_at_once: Fixed[int] = 0
-    """Batches of messages that `local` computes at the same time, at a low priority. 0: half as many as there are
-    cores, but two where there are two, and at most four."""
     timeout_s: float = Field(30.0, gt=0, description="How long the embedder may take for one call.")
     batch_max: int = Field(64, ge=1, description="Most texts in one call of `openai`.")
-    part_chars: Fixed[int] = 800
-    """Length of the parts in which a long message is embedded."""
-    parts_max: Fixed[int] = 16
-    """Most parts of a message; what is beyond is not embedded."""
-    cache_max: Fixed[int] = 2048
-    """Query vectors that are kept for reuse."""
     former_api_key: SecretStr | None = Field(
         None,
         description="After a change of the model: key of the former one's endpoint, until the new one serves. Unset: "
         "the same key, if it is the same endpoint; else none.",
     )
-    former_patience_s: Fixed[float] = 60.0
-    """How long queries may fail with the former model until searches by meaning go on with the new one before
-    its index has everything."""
+    cache_max: int = Field(2048, ge=0, description="Query vectors that are cached. 0: none.")
+    former_patience_s: float = Field(
+        60.0,
+        gt=0,
+        description="After a change of the model: how long queries may fail with the former one before searches use "
+        "the new one, whose index is not complete yet.",
+    )
 
 
 class OpenAISettings(SettingsGroup):
@@ -146,14 +122,11 @@ class HybridSettings(SettingsGroup):
     model_config = variables("hybrid_")
     heading: ClassVar[str] = "The hybrid search"
 
-    candidates_max: Fixed[int] = 256
-    """Most messages that words propose for the ranking, that meaning does, and of many messages both."""
-    timeline_max: Fixed[int] = 1000
-    """A user with no more messages than this is ranked over all of them."""
     cache_bytes: int = Field(
         64_000_000,
         ge=0,
         description="About how many bytes of memory the server spends on what it has read of ranked messages.",
     )
-    without: Fixed[str] = ""
-    """Steps of the ranking that are left out, parted by spaces, to measure what they are worth."""
+    without: str = Field(
+        "", description="Steps of the ranking that are left out, parted by spaces, to measure what they are worth."
+    )

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field, SecretStr
 
-from nomemory.server.runtime.settings.group import Fixed, SettingsGroup, variables
+from nomemory.server.runtime.settings.group import SettingsGroup, variables
 
 
 class MetricsSettings(SettingsGroup):
@@ -66,14 +66,12 @@ class TracingSettings(SettingsGroup):
         "collector then reads those.",
     )
     service: str = Field("nomemory", description="What this server is called in traces.")
-    queue_max: Fixed[int] = 4096
-    """Most spans that a process keeps until they are sent; further ones are dropped."""
-    batch_max: Fixed[int] = 512
-    """Most spans that a process sends at once."""
-    flush_s: Fixed[float] = 1.0
-    """How long a span waits for others before it is sent."""
-    timeout_s: Fixed[float] = 3.0
-    """How long the collector may take for a batch."""
+    queue_max: int = Field(
+        4096, ge=1, description="Most spans that a process keeps until they are sent; further ones are dropped."
+    )
+    batch_max: int = Field(512, ge=1, description="Most spans that a process sends at once.")
+    flush_s: float = Field(1.0, gt=0, description="How long a span waits for others before it is sent.")
+    timeout_s: float = Field(3.0, gt=0, description="How long the collector may take for a batch.")
 
     @property
     def is_on(self) -> bool:

@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from nomemory.server.runtime.settings.group import Fixed, SettingsGroup, variables
+from nomemory.server.runtime.settings.group import SettingsGroup, variables
 
 
 class ServerSettings(SettingsGroup):
@@ -87,12 +87,11 @@ class ProcessSettings(SettingsGroup):
     model_config = variables("process_")
     heading: ClassVar[str] = "Watching processes"
 
-    heartbeat_s: Fixed[float] = 1.0
-    """How often each process is asked for a heartbeat."""
-    patience_s: Fixed[float] = 5.0
-    """How long a process may answer none and do nothing before it is killed and replaced."""
-    busy_patience_s: Fixed[float] = 60.0
-    """The same, for a process that works but answers none."""
+    heartbeat_s: float = Field(1.0, gt=0, description="How often each worker process is asked for a heartbeat.")
+    idle_timeout_s: float = Field(
+        5.0, gt=0, description="How long a process may miss heartbeats and do nothing before it is killed and replaced."
+    )
+    busy_timeout_s: float = Field(60.0, gt=0, description="The same for a process that works.")
     memory_bytes: int = Field(
         4 << 30,
         ge=0,
@@ -124,7 +123,4 @@ class TimingSettings(SettingsGroup):
 
     deadline_default_s: float = Field(30.0, gt=0, description="Deadline where a client sets none.")
     drain_s: float = Field(5.0, ge=0, description="How long calls in flight may finish after SIGTERM.")
-    cursor_lifetime_s: Fixed[float] = 86_400.0
-    """How long a cursor can be used."""
-    wait_poll_s: Fixed[float] = 0.005
-    """How often a waiting read looks whether its index is there."""
+    cursor_lifetime_s: float = Field(86_400.0, gt=0, description="How long a cursor can be used.")

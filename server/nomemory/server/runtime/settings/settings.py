@@ -35,10 +35,8 @@ class Settings(BaseModel):
     reads: AdmissionSettings
     log: storage.LogSettings
     postgres: storage.PostgresSettings
-    check: storage.CheckSettings
     retention: storage.RetentionSettings
     erasure: storage.ErasureSettings
-    lexical: indexes.LexicalSettings
     vector: indexes.VectorSettings
     embedder: indexes.EmbedderSettings
     openai: indexes.OpenAISettings
@@ -69,7 +67,7 @@ class Settings(BaseModel):
         values = {
             variable: getattr(getattr(self, name), field)
             for name, group in groups().items()
-            for field, variable in group.names().items()
+            for field, variable in group.variables().items()
         }
         return self._of(values | {_variable(name): value for name, value in changes.items()})
 

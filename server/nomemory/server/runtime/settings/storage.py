@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from nomemory.server.runtime.settings.group import Fixed, SettingsGroup, variables
+from nomemory.server.runtime.settings.group import SettingsGroup, variables
 
 
 class LogSettings(SettingsGroup):
@@ -15,10 +15,14 @@ class LogSettings(SettingsGroup):
     model_config = variables("write_")
     heading: ClassVar[str] = "The message log"
 
-    queue_max: Fixed[int] = 256
-    """Most batches that wait for the log's writer."""
-    queue_max_bytes: Fixed[int] = 64_000_000
-    """Most bytes of messages in those batches."""
+    queue_max: int = Field(256, ge=1, description="Most batches that wait for the log's writer.")
+    queue_max_bytes: int = Field(64_000_000, ge=1, description="Most bytes of messages in those batches.")
+    check_pause_s: float = Field(
+        0.05,
+        ge=0,
+        description="Seconds of rest after each 256 messages that the check for damage reads.",
+        validation_alias="NOMEMORY_LOG_CHECK_PAUSE_S",
+    )
 
 
 class PostgresSettings(SettingsGroup):
@@ -35,29 +39,13 @@ class PostgresSettings(SettingsGroup):
         description="Connections that the server's first process writes through. Each has its share of the users. With "
         "more of them, writes of several servers wait less for each other; with fewer, more writes share a commit.",
     )
-    connect_timeout_s: Fixed[float] = 5.0
-    """Seconds that a connection may take, and a wait for one."""
+    connect_timeout_s: float = Field(5.0, gt=0, description="Seconds that a connection may take, and a wait for one.")
     statement_timeout_s: float = Field(
         30.0, ge=0.1, description="Seconds after which a statement is given up, whatever the deadline of its call."
     )
     lease_s: float = Field(
         6.0, ge=0.3, description="Seconds that the server which fills a shared Qdrant may be silent or gone."
     )
-    watch_s: Fixed[float] = 2.0
-    """Seconds between two looks whether the database answers, and that an answer may take. While there is none,
-    the server's health is NOT_SERVING."""
-
-
-class CheckSettings(SettingsGroup):
-    """The check of the log for damage."""
-
-    model_config = variables("log_check_")
-    heading: ClassVar[str] = "The check of the message log"
-
-    interval_s: Fixed[float] = 86_400.0
-    """Seconds between two looks at the whole log for damage; the first is at the start."""
-    pause_s: Fixed[float] = 0.05
-    """Seconds of rest after each 256 messages that are looked at."""
 
 
 class RetentionSettings(SettingsGroup):
@@ -73,10 +61,8 @@ class RetentionSettings(SettingsGroup):
         description="Greatest age of a message in days, counted from its `ts`: what is older is gone from every read "
         "and deleted soon after. 0: messages stay until their own `expire_ts`.",
     )
-    sweep_s: Fixed[float] = 5.0
-    """Seconds between two looks for messages that have expired."""
-    sweep_batch_max: Fixed[int] = 500
-    """Most expired messages that one commit deletes."""
+    sweep_s: float = Field(5.0, gt=0, description="Seconds between two looks for messages that have expired.")
+    sweep_batch_max: int = Field(500, ge=1, description="Most expired messages that one commit deletes.")
 
 
 class ErasureSettings(SettingsGroup):
@@ -91,14 +77,14 @@ class ErasureSettings(SettingsGroup):
         description="Seconds after which the bytes of a deleted, replaced or expired message are gone from every file. "
         "The work begins after half of it.",
     )
-    retry_s: Fixed[float] = 60.0
-    """Most seconds after which the erasure of vectors is tried again that could not be done."""
-    at_removals: Fixed[int] = 100_000
-    """Removed messages that have it begin at once."""
-    batch_max: Fixed[int] = 500
-    """Most messages in a piece of it: between two pieces others go on."""
-    pages_max: Fixed[int] = 1000
-    """Most pages of the log, of 4 KB, in a piece of it."""
-    vacuum_max_bytes: Fixed[int] = 64_000_000
-    """A log up to this size is rewritten as a whole: some tenths of a second in which writes wait. A larger one
-    is cleaned in pieces."""
+    vacuum_max_bytes: int = Field(
+        64_000_000,
+        ge=0,
+        description="A log up to this size is rewritten as a whole: some tenths of a second in which writes wait. A "
+        "larger one is cleaned in pieces.",
+    )
+    retry_s: float = Field(60.0, gt=0, description="Longest time until a failed erasure of vectors is retried.")
+    batch_max: int = Field(500, ge=1, description="Maximum messages that an index erases between two other jobs.")
+    pages_max: int = Field(
+        1000, ge=1, description="Maximum pages of the log's file, of 4 KB, cleaned between two writes."
+    )

@@ -15,7 +15,7 @@ from nomemory.server.indexing.vector.model_record import ModelRecord, read_model
 from nomemory.server.runtime.active_faults import StandingFaults
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.metrics.meters import Meters
-from nomemory.server.runtime.processes.watchdog import WatchPolicy
+from nomemory.server.runtime.processes.watchdog import watch_policy
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import CannotStartError
 from nomemory.server.runtime.tracing.traced import traced_embedder
@@ -97,7 +97,7 @@ def _restore(settings: Settings, record: ModelRecord, faults: StandingFaults, me
         watched.append(WatchedEmbedder(traced_embedder(model, settings)))
         return watched[0]
 
-    policy = WatchPolicy(settings.processes, faults, meters.processes)
+    policy = watch_policy(settings.processes, faults, meters.processes)
     embedder = choose_embedder(restored, policy, watch, meters)
     return FormerModel(restored, embedder, watched[0])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import Final
 
 from nomemory.server.indexing.lexical.messages import Follow
 from nomemory.server.indexing.lexical.process import LexicalIndexerProcess
@@ -17,6 +18,15 @@ from nomemory.server.search.lexical.postgres.inline_progress import InlineLexica
 from nomemory.server.search.lexical.protocol import LexicalIndex, LexicalProgress
 from nomemory.server.search.lexical.tantivy.reader import open_or_discard
 from nomemory.server.store.damage import LogDamage
+
+_COMMIT_BYTES: Final = 4_000_000
+"""Size of messages that is enough for one commit."""
+
+_COMMIT_CHANGES_MAX: Final = 4000
+"""Most changes in one commit of the lexical index."""
+
+_HEAP_BYTES: Final = 64_000_000
+"""Memory of the lexical index's writer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +84,9 @@ def open_tantivy_index(
     work = Follow(
         store.feed(),
         directory.lexical,
-        heap_bytes=settings.lexical.heap_bytes,
-        batch_max=settings.lexical.batch_max,
-        batch_bytes=settings.lexical.batch_bytes,
+        heap_bytes=_HEAP_BYTES,
+        batch_max=_COMMIT_CHANGES_MAX,
+        batch_bytes=_COMMIT_BYTES,
         wipe_max=settings.erasure.batch_max,
     )
     return LexicalParts(index, LexicalIndexerProcess(work, committed, policy))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from nomemory.server.faults import Fault
 from nomemory.server.runtime.active_faults import MESSAGE_LOG, UNREACHABLE, StandingFaults
@@ -14,6 +14,9 @@ from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.log_store import log_store
 from nomemory.server.store.protocol import LogReader
+
+_INTERVAL_S: Final = 2.0
+"""Seconds between two checks, and the time limit of each."""
 
 
 class SetServingStatus(Protocol):
@@ -41,7 +44,7 @@ def log_health_check(
     if settings.server.log is None:
         return None
     log = log_store(settings, directory).reading(None, stack)
-    return partial(check_log, log, faults, settings.postgres.watch_s)
+    return partial(check_log, log, faults, _INTERVAL_S)
 
 
 async def check_log(log: LogReader, faults: StandingFaults, interval_s: float, set_status: SetServingStatus) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Final
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.sufficiency import EnoughRule
@@ -16,6 +17,34 @@ from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.recall_planner import answers_with_model, choose_planner
 from nomemory.server.search.semantic.active_index import ActiveSpace
+
+_ANCHORS: Final = 3
+"""Anchors whose neighbours are taken."""
+
+_NEIGHBORS_AFTER: Final = 0
+"""Messages taken after an anchor."""
+
+_NEIGHBORS_BEFORE: Final = 8
+"""Messages taken before an anchor."""
+
+_EVIDENCE_CHARS: Final = 16_000
+"""Longest content of an evidence message; more is cut."""
+
+_RESULT_CHARS: Final = 12_000
+"""Most characters that one call may show to a planner."""
+
+_RESULT_ITEMS: Final = 50
+"""Most messages that one call of a tool may bring."""
+
+
+_SUFFICIENCY_LEXICAL: Final = 0.75
+"""The same where words alone tell: meaning cannot be searched, or not by the local embedder."""
+
+_SUFFICIENCY_UNNAMED: Final = 0.22
+"""The same where a user talks with an assistant."""
+
+_SUFFICIENCY_NAMED: Final = 0.45
+"""The same where people with names speak, and the question names none of them."""
 
 _HERE = Path(skill_loader.__file__)
 _SHIPPED_SKILLS = (_HERE.parents[2] / "skills", _HERE.parents[4] / "skills")
@@ -45,7 +74,7 @@ def recall_service(
     """
     answered_by = choose_planner(settings, stack)
     recall = settings.recall
-    points = (recall.sufficiency, recall.sufficiency_named, recall.sufficiency_unnamed, recall.sufficiency_words_only)
+    points = (recall.sufficiency, _SUFFICIENCY_NAMED, _SUFFICIENCY_UNNAMED, _SUFFICIENCY_LEXICAL)
     host = RecallHost(stub, metadata, answered_by, EnoughRule(*points, recall.quoted))
     return RecallService(host.ask, skill_library(settings), host_budget(settings), settings, spaces, meters or Meters())
 
@@ -71,10 +100,10 @@ def host_budget(settings: Settings) -> Budget:
         model_s=settings.recall.model_timeout_s,
         read_messages=settings.recall.read_messages if answers_with_model(settings) else 0,
         read_tokens=settings.recall.read_tokens,
-        result_items=settings.recall.result_items,
-        result_chars=settings.recall.result_chars,
-        evidence_chars=settings.recall.evidence_chars,
-        neighbors_before=settings.recall.neighbors_before,
-        neighbors_after=settings.recall.neighbors_after,
-        anchors=settings.recall.anchors,
+        result_items=_RESULT_ITEMS,
+        result_chars=_RESULT_CHARS,
+        evidence_chars=_EVIDENCE_CHARS,
+        neighbors_before=_NEIGHBORS_BEFORE,
+        neighbors_after=_NEIGHBORS_AFTER,
+        anchors=_ANCHORS,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import Final
 
 from nomemory.server.api.admission.read_admission import ReadAdmission
 from nomemory.server.api.identity.factory import checks_credentials
@@ -38,6 +39,12 @@ from nomemory.server.search.semantic.active_index import ActiveSpace
 from nomemory.server.search.speakers import Speakers
 from nomemory.server.search.time_listing import TimeListing, UserListing
 from nomemory.server.store.protocol import LogReader
+
+_TIMELINE_MAX: Final = 1000
+"""A user with no more messages than this is ranked over all of them."""
+
+_CANDIDATES_MAX: Final = 256
+"""Most messages that words propose for the ranking, that meaning does, and of many messages both."""
 
 
 async def make_services(
@@ -113,8 +120,8 @@ def _hybrid_search(
         lexical,
         threads,
         speakers,
-        candidates_max=settings.hybrid.candidates_max,
-        timeline_max=settings.hybrid.timeline_max,
+        candidates_max=_CANDIDATES_MAX,
+        timeline_max=_TIMELINE_MAX,
         cache_bytes=settings.hybrid.cache_bytes,
     )
     return HybridMessages(
@@ -124,7 +131,7 @@ def _hybrid_search(
         log,
         pools,
         weights=Weights().without(settings.hybrid.without.split()),
-        candidates_max=settings.hybrid.candidates_max,
+        candidates_max=_CANDIDATES_MAX,
         reply_max_bytes=settings.limits.reply_max_bytes,
     )
 

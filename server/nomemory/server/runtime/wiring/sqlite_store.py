@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AsyncExitStack, closing
 from functools import partial
+from typing import Final
 
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.read_threads import ReadThreads
@@ -20,6 +21,9 @@ from nomemory.server.store.sqlite.inspection import LogInspector
 from nomemory.server.store.sqlite.reader import SqliteLogReader
 from nomemory.server.store.sqlite.schema import begin_epoch, open_for_writing, position_at
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
+
+_CHECK_INTERVAL_S: Final = 86_400.0
+"""Seconds between two looks at the whole log for damage; the first is at the start."""
 
 
 class SqliteStore:
@@ -78,4 +82,4 @@ class SqliteStore:
 
     def inspector(self, damage: LogDamage) -> LogInspector:
         """Return what checks all messages and the file."""
-        return LogInspector(self._path, damage, self._settings.check.interval_s, self._settings.check.pause_s)
+        return LogInspector(self._path, damage, _CHECK_INTERVAL_S, self._settings.log.check_pause_s)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.indexing.vector.indexed_spaces import IndexedSpace
@@ -15,7 +16,7 @@ from nomemory.server.runtime.active_faults import QDRANT, VECTOR_ENGINE, VECTOR_
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
 from nomemory.server.runtime.processes.supervisor import Supervisor
-from nomemory.server.runtime.processes.watchdog import WatchPolicy
+from nomemory.server.runtime.processes.watchdog import watch_policy
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.tracing.traced import traced_vectors
 from nomemory.server.runtime.wiring.commit_signal import CommitSignal
@@ -28,6 +29,9 @@ from nomemory.server.search.semantic.limited_search import LimitedVectorSearch
 from nomemory.server.search.semantic.protocol import VectorIndex
 from nomemory.server.search.semantic.qdrant.reachability import Reachability
 from nomemory.server.search.semantic.vector_space import VectorSpace, query_limit
+
+_PROBE_INTERVAL_S: Final = 5.0
+"""How often a Qdrant server is asked whether it is there, and how long it may take to say so."""
 
 VECTOR_JOB = "vector-indexer"
 """The name of an indexer's job in its supervisor."""
@@ -71,7 +75,7 @@ class VectorSpaces:
         index = self._index(settings, embedder, faults, stack)
         indexer = self._indexer(settings, embedder, faults, index, stack)
         if settings.vector.qdrant_url is not None:
-            supervisor.run_within(stack, "vector-probe", Reachability(index, settings.vector.probe_s, faults).run)
+            supervisor.run_within(stack, "vector-probe", Reachability(index, _PROBE_INTERVAL_S, faults).run)
         supervisor.run_within(stack, VECTOR_JOB, indexer.run, indexer.stop)
         return IndexedSpace(
             _space(settings, embedder, index, indexer),
@@ -87,7 +91,7 @@ class VectorSpaces:
     def _index(
         self, settings: Settings, embedder: Embedder, faults: StandingFaults, stack: AsyncExitStack
     ) -> VectorIndex:
-        policy = WatchPolicy(settings.processes, faults, self.processes)
+        policy = watch_policy(settings.processes, faults, self.processes)
         index = choose_vector_index(settings, self.directory.vectors, embedder, policy, log_id=self.log_id)
         stack.push_async_callback(index.close)
         return index

@@ -16,7 +16,7 @@ from nomemory.server.runtime.metrics import catalog
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.metrics.samples import Samples
 from nomemory.server.runtime.processes.supervisor import Supervisor
-from nomemory.server.runtime.processes.watchdog import WatchPolicy
+from nomemory.server.runtime.processes.watchdog import watch_policy
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.tracing.traced import traced_changes, traced_embedder
@@ -57,7 +57,7 @@ async def build_parts(
         CannotStartError: the settings or the data do not allow it.
     """
     store, damage, committed = log_store(settings, directory), LogDamage(), CommitSignal()
-    supervisor, policy = Supervisor(), WatchPolicy(settings.processes, faults, meters.processes)
+    supervisor, policy = Supervisor(), watch_policy(settings.processes, faults, meters.processes)
 
     embedder = choose_embedder(settings, policy, partial(traced_embedder, settings=settings), meters)
 

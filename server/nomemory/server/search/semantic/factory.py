@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Final
 
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.runtime.processes.watchdog import WatchPolicy
@@ -15,6 +16,9 @@ from nomemory.server.search.semantic.collection_state import has_points
 from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.protocol import VectorIndex
 from nomemory.server.search.semantic.qdrant.sharding import QdrantSharding
+
+_PROBE_TIMEOUT_S: Final = 5.0
+"""How often a Qdrant server is asked whether it is there, and how long it may take to say so."""
 
 _log = get_logger("vectors")
 
@@ -68,7 +72,7 @@ def _on_server(url: str, settings: Settings, collection: Collection, dimension: 
         dimension,
         QdrantSharding.of(settings),
         timeout_s=vector.timeout_s,
-        probe_s=vector.probe_s,
+        probe_s=_PROBE_TIMEOUT_S,
         is_new=settings.server.log is None and not has_points(collection.backlog),
         log_id=log_id,
     )

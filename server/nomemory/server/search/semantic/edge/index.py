@@ -63,7 +63,7 @@ class EdgeIndex:
         self._dimension = dimension
         self._min_free_bytes = min_free_bytes
         policy = policy or WatchPolicy()
-        arguments = (directory, dimension, policy.processes.memory_bytes)
+        arguments = (directory, dimension, policy.memory_max_bytes)
         launch = Launch("nomemory.server.search.semantic.edge.worker", tuple(map(str, arguments)))
         self._worker = Worker(launch, timeout_s, VECTOR_ENGINE, policy)
 
