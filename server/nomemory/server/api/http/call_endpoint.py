@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.message_factory import GetMessageClass
 from google.rpc import status_pb2
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.datastructures import Headers
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -29,6 +30,15 @@ from nomemory.server.api.http.stream_reply import EVENTS, LINES, StreamReply
 from nomemory.server.api.limits import Reserve
 from nomemory.server.api.pipeline import Read, ReadNext
 from nomemory.server.faults import Fault, Reason
+
+
+class SegmentConvertor(StringConvertor):
+    """Matches a segment of a path, also an empty one: an id that is missing is a violation, not an unknown path."""
+
+    regex = "[^/]*"
+
+
+register_url_convertor("segment", SegmentConvertor())
 
 
 class StatusError(Exception):
@@ -66,9 +76,14 @@ def call_routes(size_limits: Mapping[HttpRule, int], calls: Calls) -> list[Route
     threads = ConversionThreads()
     literal_first = sorted(size_limits, key=lambda rule: len(rule.path_fields))
     return [
-        Route(rule.template, CallEndpoint(rule, calls, threads, size_limits[rule]), methods=[rule.verb])
+        Route(_starlette_path(rule), CallEndpoint(rule, calls, threads, size_limits[rule]), methods=[rule.verb])
         for rule in literal_first
     ]
+
+
+def _starlette_path(rule: HttpRule) -> str:
+    """Return the path of a rule as Starlette writes it: `/v1/users/{user_id:segment}/messages`."""
+    return rule.template.replace("}", ":segment}")
 
 
 class CallEndpoint:
