@@ -80,13 +80,10 @@ class MatchingRows:
         conditions = self.conditions
         newest = conditions.in_time(Filter(since_us=window.since_us))
         leaves = window_terms(self._query, self._ranking.weights, window.terms)
-        single = [leaf for leaf in leaves if len(leaf.tokens) == 1]
-        phrases = [leaf for leaf in leaves if len(leaf.tokens) > 1]
-        lookups = [
-            *([conditions.lookup_any(single)] if single else []),
-            *(all_hold([conditions.lookup(leaf), conditions.matches(leaf)]) for leaf in phrases),
-        ]
-        return all_hold([any_holds([*lookups, newest]), conditions.of_user()])
+        if not leaves:
+            return newest
+        terms = all_hold([conditions.lookup_any(leaves), any_holds(map(conditions.matches, leaves))])
+        return all_hold([any_holds([newest, terms]), conditions.of_user()])
 
     def _matches(self) -> str:
         return self.conditions.matches(self._query.root)
