@@ -198,7 +198,7 @@ def test_nothing_is_at_other_paths_and_verbs(web: Web) -> None:
     nowhere = web.client.get("/v2/users/u/messages")
     assert (nowhere.status_code, nowhere.json()["error"]["code"], reason(nowhere)) == (404, "NOT_FOUND", "NO_SUCH_PATH")
     wrong = web.client.put("/v1/users/u/messages")
-    assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD")
+    assert (wrong.status_code, set(wrong.headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
     assert web.client.post("/nomemory.v1.QueryService/ListMessages", json={}).status_code == 404
     assert web.client.post("/grpc.health.v1.Health/Check", json={}).status_code == 404
     assert web.client.get("/v1/users/u/../../openapi.json").status_code in {200, 404}

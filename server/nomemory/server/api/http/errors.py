@@ -31,6 +31,7 @@ _HTTP_STATUSES: Final[Mapping[int, int]] = {
 """The HTTP status of each gRPC code, as `google/rpc/code.proto` has it. Other codes are 500."""
 _TOO_LARGE: Final = Reason.Name(Reason.ERROR_REASON_REQUEST_TOO_LARGE)
 _TOO_LARGE_STATUS: Final = 413
+_MALFORMED: Final = Reason.Name(Reason.ERROR_REASON_MALFORMED_REQUEST)
 _DETAIL_TYPES: Final[tuple[type[ProtoMessage], ...]] = (
     error_details_pb2.ErrorInfo,
     error_details_pb2.BadRequest,
@@ -64,6 +65,8 @@ def error_reply(status: status_pb2.Status, http_status: int | None = None) -> Js
             headers["retry-after"] = str(max(1, math.ceil(seconds)))
         elif isinstance(detail, error_details_pb2.ErrorInfo) and detail.reason == _TOO_LARGE:
             code = _TOO_LARGE_STATUS
+        elif isinstance(detail, error_details_pb2.ErrorInfo) and detail.reason == _MALFORMED:
+            headers["connection"] = "close"  # what follows on it may be a part of this request
     return JsonReply(error_json(status), code, headers)
 
 
