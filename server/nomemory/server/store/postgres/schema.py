@@ -3,8 +3,9 @@
 `sqlite/schema` says what each table is for. Different here: everything that belongs to a user has the user's bucket
 first in its key (`bucket_of`), and `messages` has what search by words needs, in the row of the message itself:
 `keys` has a number for each of its terms, `tokens` its text as it is searched for phrases (`token_columns`).
-`log_state` is one row. `followers` has the servers whose indexes follow the feed, and the sequence up to which each has wiped out what was removed: a removal is forgotten when all have. One that has no index of its own
-is not `is_lasting`: when it has not been `seen` for a day it is gone.
+`log_state` is one row. `followers` has the servers whose indexes follow the feed, and the sequence up to which each has
+wiped out what was removed: a removal is forgotten when all have. One that has no index of its own is not `is_lasting`:
+when it has not been `seen` for a day it is gone.
 
 `buckets` has a row for each bucket, with its latest sequence and the latest id that was made in it. Who writes locks
 the rows of the buckets that the write touches, in ascending order, takes numbers from `log_sequence` only then, and
