@@ -18,7 +18,7 @@ from pathlib import Path
 from usage import show_help
 
 ROOT = Path(__file__).parent.parent
-LOOK = ROOT / "server" / "nomemory" / "server" / "web" / "look"
+THEME = ROOT / "server" / "nomemory" / "server" / "api" / "http" / "static" / "theme"
 """Colours and type, which the site has in common with the server's own pages."""
 FIRST = ["README.md", "README.zh.md", "SECURITY.md"]
 LANDING = {"README.md": "website/landing.md"}
@@ -101,7 +101,7 @@ def main(folder: Path) -> None:
         file = folder / "pages" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
-    for part in (ROOT / "website" / "style.css", LOOK / "tokens.css", LOOK / "mark.svg"):
+    for part in (ROOT / "website" / "style.css", THEME / "tokens.css", THEME / "mark.svg"):
         shutil.copy(part, folder / "pages")
     shutil.copy(ROOT / "website" / "mkdocs.yml", folder)
 
