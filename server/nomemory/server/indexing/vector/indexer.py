@@ -20,7 +20,7 @@ from nomemory.server.indexing.vector.document_vectors import DocumentVectors
 from nomemory.server.indexing.vector.embed_and_upsert import BatchIndexer
 from nomemory.server.indexing.vector.indexing_leader import IndexingLeader
 from nomemory.server.indexing.vector.maintenance import IndexMaintenance
-from nomemory.server.indexing.vector.text_parts import PART_CHARS, PARTS_MAX, split_text
+from nomemory.server.indexing.vector.text_parts import split_text
 from nomemory.server.runtime.active_faults import StandingFaults
 from nomemory.server.runtime.backoff import Backoff
 from nomemory.server.runtime.processes.supervisor import JobFault
@@ -106,7 +106,7 @@ class VectorIndexer:
         call_max = {"openai": settings.embedder.batch_max, "local": _LOCAL_TEXTS * at_once}.get(embedder.kind, 1)
         batch_points = _BATCH_POINTS if settings.vector.qdrant_url is None else _SENT_POINTS
         self._max_taken = max(batch_points, call_max)
-        self._vectors = DocumentVectors(embedder, call_max, call_max + PARTS_MAX)
+        self._vectors = DocumentVectors(embedder, call_max, call_max + settings.embedder.parts_max)
         self._batches = BatchIndexer(
             index, self._vectors, call_max, batch_points, self._is_interrupted, self._may_write
         )
@@ -201,12 +201,16 @@ class VectorIndexer:
             finally:
                 await self._in_store_thread(self._feed.close)
 
+    def _split(self, text: str) -> list[str]:
+        embedder = self._settings.embedder
+        return split_text(text, embedder.part_chars, embedder.parts_max)
+
     def _open_backlog_feed(self) -> BacklogFeed:
         return BacklogFeed(
             self._open_feed(),
             self._backlog,
             self._embedder.dimension,
-            None if self._embedder.kind == "none" else split_text,
+            None if self._embedder.kind == "none" else self._split,
             is_shared=self._shared is not None,
         )
 
@@ -247,7 +251,7 @@ class VectorIndexer:
         return self._shared is None or (leader is not None and leader.may_write and leader.terms == self._term)
 
     def _maintenance(self) -> IndexMaintenance:
-        expected = self._feed.expected_points(PART_CHARS)
+        expected = self._feed.expected_points(self._settings.embedder.part_chars)
         return IndexMaintenance(
             self._index, self._feed, self._in_store_thread, self._progress, expected, self._faults, self._fed.set
         )

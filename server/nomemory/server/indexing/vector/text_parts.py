@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
-
-PART_CHARS: Final = 800
-"""Length of the parts in which a long message is embedded."""
-PARTS_MAX: Final = 16
-"""Maximum parts of a message; the rest is not embedded."""
 
 _SENTENCE_END = re.compile(r"[。！？!?…；;\n]+[”’」』\"')）\]]*|\.[”’\"')\]]*(?=\s)")
 _PHRASE_END = re.compile(r"[，、,：:]|\s+")
 
 
-def split_text(text: str, max_chars: int = PART_CHARS, max_parts: int = PARTS_MAX) -> list[str]:
+def split_text(text: str, max_chars: int, max_parts: int) -> list[str]:
     """Split a text into parts of about equal length, at the ends of sentences where possible.
 
     Every character that is not white space is in one part, in order, unless there are more than `max_parts` parts: the

@@ -44,15 +44,15 @@ class WatchPolicy:
     busy_timeout_s: float = 60.0
 
 
-def watch_policy(settings: ProcessSettings, faults: StandingFaults, registry: ProcessRegistry) -> WatchPolicy:
-    """Return the policy of the settings."""
+def watch_policy(processes: ProcessSettings, faults: StandingFaults, registry: ProcessRegistry) -> WatchPolicy:
+    """Return the policy of the processes."""
     return WatchPolicy(
-        settings.memory_bytes,
+        processes.memory_bytes,
         faults,
         registry,
-        settings.heartbeat_s,
-        settings.idle_timeout_s,
-        settings.busy_timeout_s,
+        processes.heartbeat_s,
+        processes.idle_timeout_s,
+        processes.busy_timeout_s,
     )
 
 

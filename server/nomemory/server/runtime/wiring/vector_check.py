@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, closing
+from functools import partial
 from typing import TypeVar
 
 from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.indexing.vector.backlog import BacklogReader
 from nomemory.server.indexing.vector.expected_points import ExpectedPoints, Orphan
 from nomemory.server.indexing.vector.reconcile import ReconcileReport, Reconciliation
-from nomemory.server.indexing.vector.text_parts import PART_CHARS, split_text
+from nomemory.server.indexing.vector.text_parts import split_text
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.collection import collection_of
@@ -48,8 +49,9 @@ async def check_vector_index(settings: Settings) -> ReconcileReport | None:
         index = choose_vector_index(settings, directory.vectors, embedder, log_id=log.position().identity.log_id)
         stack.push_async_callback(index.close)
         backlog = stack.enter_context(closing(BacklogReader(collection.backlog)))
-        split = None if embedder.kind == "none" else split_text
-        expected = ExpectedPoints(log, backlog.known, embedder.dimension, PART_CHARS, split)
+        max_chars, max_parts = settings.embedder.part_chars, settings.embedder.parts_max
+        split = None if embedder.kind == "none" else partial(split_text, max_chars=max_chars, max_parts=max_parts)
+        expected = ExpectedPoints(log, backlog.known, embedder.dimension, max_chars, split)
         return await Reconciliation(index, expected, _run_here, backlog.fed(), _ignore, _ignore).run()
 
 
