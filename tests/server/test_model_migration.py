@@ -271,7 +271,8 @@ def test_a_while_without_a_model_keeps_the_index(data: Path, endpoint: Models) -
 
 def test_who_goes_back_to_the_former_model_loses_nothing(data: Path, endpoint: Models) -> None:
     endpoint.hold(NEW, after=4)
-    with here(data, endpoint, NEW) as channel:
+    soon = {"NOMEMORY_EMBEDDING_TIMEOUT_S": "2"}  # a held call ends, so the server can stop
+    with here(data, endpoint, NEW, **soon) as channel:
         assert until(lambda: status(channel).coming_vector.pending > 0)
     with here(data, endpoint, FORMER) as channel:
         assert is_exact(nearest(channel, TEXTS[2]), TEXTS[2])
