@@ -1,0 +1,17 @@
+"""Neighbours are the messages of one user, whatever others say at the same time."""
+
+from __future__ import annotations
+
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from served import Server
+from talk import ids, said
+
+
+def test_neighbors_are_messages_of_the_same_user(server: Server, user: str) -> None:
+    names = [user[:-1], user, f"{user}z"]  # the others' ids sort before and after the user's
+    messages = [said(name, f"m{n}", "hello", ts=n) for name in names for n in range(5)]
+    server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
+    found = server.query.GetNeighbors(q.GetNeighborsRequest(user_id=user, message_id="m2", before=20, after=20)).items
+    assert ids(found) == ["m0", "m1", "m2", "m3", "m4"]
+    assert {message.user_id for message in found} == {user}
