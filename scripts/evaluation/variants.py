@@ -15,7 +15,7 @@ from rich.text import Text
 
 from evaluation.asking import HYBRID, Answer
 from evaluation.view import Judged, view_metrics
-from nomemory.server.search.hybrid.ranking import STEPS
+from nomemory.server.search.hybrid.weights import STEPS
 
 QUOTED: Final = "NOMEMORY_RECALL_QUOTED"
 QUOTED_AT: Final = (0.08, 0.1, 0.11, 0.125, 0.15, 0.175)

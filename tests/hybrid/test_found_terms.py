@@ -15,7 +15,7 @@ from nomemory.server.message import LoggedMessage
 from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.search.hybrid import candidate_messages as timelines
 from nomemory.server.search.hybrid.candidate_messages import Timeline, timeline
-from nomemory.server.search.hybrid.term_scores import found_in, read_in
+from nomemory.server.search.hybrid.term_occurrences import found_in, read_in
 from nomemory.server.wire import encode
 from nomemory.text.analysis import streams
 from nomemory.v1 import message_pb2 as m

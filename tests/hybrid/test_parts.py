@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 
 from nomemory.server.message import LoggedMessage, Message, Role
 from nomemory.server.message_filter import Filter
-from nomemory.server.search.hybrid.candidate_messages import KeptTimelines, Key, Timeline, timeline
+from nomemory.server.search.hybrid.candidate_messages import Timeline, timeline
 from nomemory.server.search.hybrid.message_features import KeptFeatures, features_of
-from nomemory.server.search.hybrid.query_analysis import meaning_of, parsed
-from nomemory.server.search.hybrid.ranking import STEPS, Match, Ranking, Weights, in_talk, matched, preferred
+from nomemory.server.search.hybrid.query_analysis import parsed
+from nomemory.server.search.hybrid.ranking import Match, Ranking, in_talk, matched, preferred
 from nomemory.server.search.hybrid.relevance_feedback import leaders, shared
-from nomemory.server.search.hybrid.term_scores import Found, word_scores
+from nomemory.server.search.hybrid.semantic_scores import meaning_of
+from nomemory.server.search.hybrid.term_occurrences import Found
+from nomemory.server.search.hybrid.term_scores import word_scores
+from nomemory.server.search.hybrid.timeline_cache import KeptTimelines, Key
+from nomemory.server.search.hybrid.weights import STEPS, Weights
 from nomemory.server.search.semantic.protocol import VectorHit
 from nomemory.server.wire import encode
 from nomemory.text.question_reading import QuestionReading

@@ -9,9 +9,10 @@ import click
 
 from nomemory.cli.configuration import configured
 from nomemory.cli.connection import Target, target_option
-from nomemory.cli.doctor.data import check_data, check_postgres, check_vectors, treat
+from nomemory.cli.doctor.data import check_data, check_postgres, treat
 from nomemory.cli.doctor.installation import check_embedder, check_sqlite, check_storage
 from nomemory.cli.doctor.server import check_server
+from nomemory.cli.doctor.vectors import check_vectors
 from nomemory.cli.options import output_option
 from nomemory.cli.output import Check, Diagnosis, Output
 from nomemory.server.runtime.data_directory import DataDirectory

@@ -1,14 +1,10 @@
-"""Checks of what a server keeps: the log against itself, and the index of words against the log.
-
-Checks of the vectors on disk against the log.
-"""
+"""Check what a server keeps: the message log by itself, and the lexical index against it."""
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -16,13 +12,11 @@ from typing import Final
 import click
 
 from nomemory.cli.output import Check
-from nomemory.server.faults import Fault
-from nomemory.server.runtime.data_directory import DataDirectory, DataDirectoryBusyError, DataDirectoryUnusableError
+from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.secure_files import readable_by_others
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import CannotStartError
 from nomemory.server.runtime.wiring.log_store import log_store
-from nomemory.server.runtime.wiring.vector_check import check_vector_index
 from nomemory.server.search.lexical.protocol import IndexUnusableError
 from nomemory.server.search.lexical.tantivy.log_comparison import compare_with_log
 from nomemory.server.search.lexical.tantivy.schema import lexical_checkpoint
@@ -38,33 +32,6 @@ _RESTORE = "Restore a backup: nomemory restore BACKUP --replace."
 _REPAIR = "Stop the server and run: nomemory doctor --repair."
 _NAMED_MAX = 10
 _IN_POSTGRES: Final = "the message log is in PostgreSQL (NOMEMORY_LOG), and --repair and --delete-damaged mend a file"
-_ON_DISK = "Vectors on disk"
-_MENDED = "The server mends it when it starts. Until then its status names the index."
-
-
-def check_vectors(settings: Settings) -> Iterator[Check]:
-    """Compare the vector index with the log, if there is one. A running server has the files for itself, and looks."""
-    directory = DataDirectory(settings.server.data)
-    if not directory.log.exists():
-        return
-    with suppress(DataDirectoryBusyError, DataDirectoryUnusableError), directory.taken():
-        yield _compared(settings)
-
-
-def _compared(settings: Settings) -> Check:
-    try:
-        found = asyncio.run(check_vector_index(settings))
-    except (Fault, CannotStartError) as error:
-        return Check(_ON_DISK, "warn", f"cannot be read: {error}", _MENDED)
-    if found is None:
-        return Check(_ON_DISK, "skip", "no index of this embedder yet")
-    if found.is_consistent:
-        return Check(_ON_DISK, "ok", f"{found.points:,} vectors of {found.messages:,} messages agree with the log")
-    finding = (
-        f"{found.mismatched:,} of {found.messages:,} messages have other vectors than they should; "
-        f"{found.orphans:,} that are gone have some"
-    )
-    return Check(_ON_DISK, "fail", finding, _MENDED)
 
 
 def check_data(directory: DataDirectory) -> Iterator[Check]:

@@ -3,8 +3,6 @@
 Every reply that lists messages has them in field 1. The log keeps each message as the bytes of a ChatMessage. So a
 reply is the framed messages, followed by its other fields. Nothing is decoded and encoded again, which would be most
 of the cost of a page. A message is built anew only if a mask leaves out some of its fields.
-
-Highlights in a reply: their size, and their making.
 """
 
 from __future__ import annotations
@@ -17,7 +15,8 @@ from google.protobuf.message import Message as ProtoMessage
 
 from nomemory.server.api.validation.checker import Mask
 from nomemory.server.message import LoggedMessage
-from nomemory.server.search.hybrid.related_messages import HybridHit, Relation
+from nomemory.server.search.hybrid.hit import HybridHit
+from nomemory.server.search.hybrid.related_messages import Relation
 from nomemory.server.search.ranked import Ranked
 from nomemory.server.store.results import ConversationSummary
 from nomemory.v1 import message_pb2

@@ -1,26 +1,16 @@
-"""Search by meaning.
-
-Messages with scores, out of the hits of an index.
-
-Lets a read wait until its index has applied a write.
-"""
+"""Semantic search: the messages nearest to a text or a vector."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.faults import Fault, Reason
 from nomemory.server.message_filter import Filter
 from nomemory.server.search.ranked import Ranked
 from nomemory.server.search.reply_budget import fitting
 from nomemory.server.search.semantic.vector_space import VectorSpace
 from nomemory.server.search.speakers import Speakers
 from nomemory.server.store.protocol import LogReader
-from nomemory.spans.span import span
 from nomemory.text.names import without_speakers
 
 _MARGIN = 8
@@ -28,28 +18,6 @@ _MARGIN = 8
 
 
 _GROWTH = 4
-_Hit = TypeVar("_Hit")
-
-
-async def best(
-    wanted: int,
-    fetch: Callable[[int], Awaitable[Sequence[_Hit]]],
-    resolve: Callable[[Sequence[_Hit]], Awaitable[list[Ranked]]],
-) -> list[Ranked]:
-    """Return the wanted number of messages, or all if there are fewer, best first.
-
-    Args:
-        wanted: how many.
-        fetch: gives the best hits, at least as many as it is asked for; fewer only if there are no more.
-        resolve: gives the messages of those hits that still have one.
-    """
-    limit = wanted + _MARGIN
-    while True:
-        hits = await fetch(limit)
-        ranked = sorted(await resolve(hits), key=Ranked.order, reverse=True)
-        if len(ranked) >= wanted or len(hits) < limit:
-            return ranked[:wanted]
-        limit *= _GROWTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +85,3 @@ class NearestMessages:
             if len(ranked) >= query.top_k or len(above) < limit:
                 return sorted(ranked, key=Ranked.order, reverse=True)[: query.top_k]
             limit *= _GROWTH
-
-
-async def wait_until(reached: Callable[[], Awaitable[bool]], *, name: str, timeout_s: float, poll_s: float) -> None:
-    """Wait for an index. It is polled, so any process may write it.
-
-    Raises:
-        Fault: INDEX_BEHIND if it does not get there in time.
-    """
-    if await reached():
-        return
-    give_up = asyncio.get_running_loop().time() + timeout_s
-    with span(f"wait for the {name}"):
-        while not await reached():
-            if asyncio.get_running_loop().time() >= give_up:
-                raise Fault(Reason.ERROR_REASON_INDEX_BEHIND, f"the {name} has not applied this write yet")
-            await asyncio.sleep(poll_s)

@@ -1,23 +1,16 @@
-"""Listing by time, newest first or oldest first, and all of it in batches that an import takes.
-
-The messages around an anchor.
-
-Listing the users who have messages, by their ids.
-"""
+"""List messages by time, newest or oldest first, in pages or in the batches of an export."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from itertools import zip_longest
 
-from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import LoggedMessage
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
-from nomemory.server.search.cursor import Cursors, Listing, Place, UserPlace
+from nomemory.server.search.cursor import Cursors, Listing, Place
 from nomemory.server.search.reply_budget import Beside, fitting, fitting_wires, nothing_beside
 from nomemory.server.store.protocol import LogReader
-from nomemory.server.store.results import Position, Surroundings, UserCount
+from nomemory.server.store.results import Position
 from nomemory.server.wire import place_of
 
 
@@ -120,74 +113,3 @@ class TimeListing:
             return None, await self._log.user_sequence(listing.user_id)
         place = self._cursors.resume(listing, cursor, Place)
         return Position(place.ts_us, place.message_id), place.pinned
-
-
-@dataclass(frozen=True, slots=True)
-class Neighborhood:
-    """The anchor and what stands around it, oldest first, as the bytes of ChatMessages."""
-
-    wires: list[bytes]
-    anchor_index: int
-    truncated_before: bool
-    truncated_after: bool
-
-
-async def read_neighborhood(
-    log: LogReader, user_id: str, message_id: str, *, before: int, after: int, budget_bytes: int
-) -> Neighborhood:
-    """Read the neighbours of a message. What does not fit is left out from the far ends.
-
-    Raises:
-        Fault: MESSAGE_NOT_FOUND.
-    """
-    around = await log.surroundings(user_id, message_id, before, after)
-    if around is None:
-        raise Fault(Reason.ERROR_REASON_MESSAGE_NOT_FOUND, "no such message for this user")
-    older, newer = _fitting(around, budget_bytes)
-    return Neighborhood(
-        [*around.before[len(around.before) - older :], around.anchor, *around.after[:newer]],
-        older,
-        truncated_before=older < len(around.before),
-        truncated_after=newer < len(around.after),
-    )
-
-
-def _fitting(around: Surroundings, budget_bytes: int) -> tuple[int, int]:
-    """Count how many on each side fit, from the anchor outward, one of each side in turn."""
-    wires = [*around.before, around.anchor, *around.after]
-    if fitting_wires(wires, budget_bytes) == len(wires):
-        return len(around.before), len(around.after)
-    pairs = zip_longest(reversed(around.before), around.after)
-    outward = [(is_newer, wire) for pair in pairs for is_newer, wire in enumerate(pair) if wire is not None]
-    fits = fitting_wires([around.anchor, *(wire for _, wire in outward)], budget_bytes) - 1
-    newer = sum(is_newer for is_newer, _ in outward[:fits])
-    return fits - newer, newer
-
-
-@dataclass(frozen=True, slots=True)
-class UserPage:
-    """A page, by id. `next_cursor` is empty on the last one."""
-
-    users: Sequence[UserCount]
-    next_cursor: str
-
-
-class UserListing:
-    """Reads pages of users off the log, as it is at each page."""
-
-    def __init__(self, log: LogReader, cursors: Cursors) -> None:
-        self._log = log
-        self._cursors = cursors
-
-    async def page(self, listing: Listing, page_size: int, cursor: str) -> UserPage:
-        """Read one page. In place of a user the listing names what the users' ids begin with.
-
-        Raises:
-            Fault: one of the CURSOR_… reasons.
-        """
-        after = self._cursors.resume(listing, cursor, UserPlace).user_id if cursor else ""
-        found = await self._log.users(after=after, limit=page_size + 1, prefix=listing.user_id)
-        users = found[:page_size]
-        if len(users) == len(found):
-            return UserPage(users, "")
-        return UserPage(users, self._cursors.issue(listing, UserPlace(users[-1].user_id)))

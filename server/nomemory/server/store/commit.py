@@ -1,6 +1,6 @@
-"""What one commit of a log changes. Batches are planned one after another, in memory, before any of it is written.
+"""Plan what one commit of the log changes.
 
-Messages that come without ids get some here.
+Batches are planned one after another, in memory, before anything is written. Messages without ids get generated ones.
 """
 
 from __future__ import annotations

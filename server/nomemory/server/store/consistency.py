@@ -1,9 +1,7 @@
-"""Finds out whether the log has lost changes that something beside it has seen, and takes an operator's yes to that.
+"""Detect that the log has lost changes which something beside it has seen, and accept the loss for the operator.
 
 The record (`log.json`) says which log a data directory has, and how far it was when a server last looked. It stands
-beside the log, so that a log that is gone, or older than it was, is noticed. The indexes are witnesses, too.
-
-Repairs of a data directory that no server uses. Only what is derived is mended; messages are deleted on a yes.
+beside the log, so that a log that is gone, or older than it was, is noticed. The indexes are evidence, too.
 """
 
 from __future__ import annotations

@@ -40,13 +40,16 @@ from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.conversation_listing import ConversationListing
 from nomemory.server.search.hybrid.search import HybridMessages
+from nomemory.server.search.index_wait import wait_until
 from nomemory.server.search.lexical_listing import LexicalListing, RankedPage
-from nomemory.server.search.nearest_messages import NearestMessages, wait_until
+from nomemory.server.search.nearest_messages import NearestMessages
+from nomemory.server.search.neighborhood import read_neighborhood
 from nomemory.server.search.ranked import Ranked
 from nomemory.server.search.reply_budget import fitting
 from nomemory.server.search.semantic.active_index import ActiveSpace
 from nomemory.server.search.semantic.vector_space import VectorSpace
-from nomemory.server.search.time_listing import TimeListing, UserListing, read_neighborhood
+from nomemory.server.search.time_listing import TimeListing
+from nomemory.server.search.user_listing import UserListing
 from nomemory.server.store.protocol import LogReader
 from nomemory.v1 import query_service_pb2 as pb
 

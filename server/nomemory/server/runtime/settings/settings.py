@@ -1,4 +1,4 @@
-"""What an operator would change, each a variable of the environment, and the limits beside it that are fixed.
+"""Every setting that an operator can change: an environment variable each.
 
 `docs/settings.md` is generated from this package.
 """

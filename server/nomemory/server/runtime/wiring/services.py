@@ -30,14 +30,15 @@ from nomemory.server.runtime.wiring.server_parts import ServerParts
 from nomemory.server.search.conversation_listing import ConversationListing
 from nomemory.server.search.cursor import Cursors
 from nomemory.server.search.hybrid.candidate_pool import CandidatePools
-from nomemory.server.search.hybrid.ranking import Weights
 from nomemory.server.search.hybrid.search import HybridMessages
+from nomemory.server.search.hybrid.weights import Weights
 from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.search.lexical_listing import LexicalListing
 from nomemory.server.search.nearest_messages import NearestMessages
 from nomemory.server.search.semantic.active_index import ActiveSpace
 from nomemory.server.search.speakers import Speakers
-from nomemory.server.search.time_listing import TimeListing, UserListing
+from nomemory.server.search.time_listing import TimeListing
+from nomemory.server.search.user_listing import UserListing
 from nomemory.server.store.protocol import LogReader
 
 _TIMELINE_MAX: Final = 1000

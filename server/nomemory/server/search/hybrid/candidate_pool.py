@@ -13,11 +13,13 @@ import numpy as np
 from nomemory.server.message import LoggedMessage
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.read_threads import ReadThreads
-from nomemory.server.search.hybrid.candidate_messages import KeptTimelines, Key, Timeline, timeline
+from nomemory.server.search.hybrid.candidate_messages import Timeline, timeline
 from nomemory.server.search.hybrid.message_features import KeptFeatures
 from nomemory.server.search.hybrid.query_analysis import ParsedQuestion
 from nomemory.server.search.hybrid.ranking import CHAIN
-from nomemory.server.search.hybrid.term_scores import Found, found_in, rarity, read_in
+from nomemory.server.search.hybrid.term_occurrences import Found, found_in, read_in
+from nomemory.server.search.hybrid.term_scores import rarity
+from nomemory.server.search.hybrid.timeline_cache import KeptTimelines, Key
 from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.search.semantic.protocol import VectorHit
 from nomemory.server.search.speakers import Speakers

@@ -1,7 +1,4 @@
-"""Which of the found messages speak of the same thing: near in meaning, against what was found in all.
-
-What a hybrid search has found.
-"""
+"""Find pairs of found messages about the same matter: close in meaning, compared with all that was found."""
 
 from __future__ import annotations
 
@@ -105,16 +102,3 @@ def _weight(terms: frozenset[str], weights: Mapping[str, float]) -> float:
 
 def _numbers(vector: Vector) -> Floats:
     return np.frombuffer(vector, dtype=NUMBER).astype(np.float64)
-
-
-@dataclass(frozen=True, slots=True)
-class HybridHit:
-    """A message, its score, and the components of the score."""
-
-    message: LoggedMessage
-    score: float
-    semantic_score: float
-    lexical_score: float
-    coverage: float
-    deviations: float
-    components: Mapping[str, float]

@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 
 from nomemory.server.search.hybrid.candidate_messages import Floats, Timeline
-from nomemory.server.search.hybrid.term_scores import Found, rarity
+from nomemory.server.search.hybrid.term_occurrences import Found
+from nomemory.server.search.hybrid.term_scores import rarity
 
 RARE: Final = 64
 """A term in more of a user's messages than this does not relate them."""

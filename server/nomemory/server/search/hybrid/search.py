@@ -19,22 +19,24 @@ from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.search.hybrid.candidate_messages import Flags, Floats, Ints, Timeline
 from nomemory.server.search.hybrid.candidate_pool import CandidatePool, CandidatePools
-from nomemory.server.search.hybrid.query_analysis import Meaning, ParsedQuestion, ParsedSentence, meaning_of, parsed
+from nomemory.server.search.hybrid.hit import HybridHit
+from nomemory.server.search.hybrid.query_analysis import ParsedQuestion, ParsedSentence, parsed
 from nomemory.server.search.hybrid.ranking import (
     CHAIN,
     Match,
     Ranking,
-    Weights,
     corrected,
     in_talk,
     matched,
     places_of,
     preferred,
 )
-from nomemory.server.search.hybrid.related_messages import LOOKED_AT, HybridHit, Related, Relation, relations
+from nomemory.server.search.hybrid.related_messages import LOOKED_AT, Related, Relation, relations
 from nomemory.server.search.hybrid.relevance_feedback import RARE, Leader, leaders, shared
+from nomemory.server.search.hybrid.semantic_scores import Meaning, meaning_of
 from nomemory.server.search.hybrid.sufficiency import Candidates, sufficiency, told_apart
 from nomemory.server.search.hybrid.term_scores import WordScores, word_scores
+from nomemory.server.search.hybrid.weights import Weights
 from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.search.reply_budget import fitting, nothing_beside
 from nomemory.server.search.semantic.protocol import VectorHit

@@ -18,8 +18,6 @@ followed. `index_buckets` says of each bucket of them how far it is filled, and 
 messages can never be taken.
 
 Texts have the collation "C": they are ordered by their bytes, as in every other part.
-
-Brings a database forward, and refuses one that cannot hold the log.
 """
 
 from __future__ import annotations
