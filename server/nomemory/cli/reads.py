@@ -58,12 +58,15 @@ def search(*, query: str, user: str, narrowing: Narrowing, paging: Paging, outpu
 
         nomemory search '"不吃辣" AND 火锅' --user ann
     """
-    found, cursor, behind = 0, "", False
+    found, cursor, behind, truncated = 0, "", False, False
     for page in paging.follow(partial(client.lexical_search, user, query, snippet_chars=0, **narrowing)):
         output.show(page)
         found, cursor, behind = found + len(page.items), page.next_cursor, behind or page.index_behind
+        truncated = truncated or page.truncated
     if cursor:
         output.more(cursor)
+    if truncated:
+        output.notice("More messages match than are ranked; narrow the query to rank the others.")
     _tell_what_is_missing(output, found=bool(found), behind=behind, by=" by their words")
 
 

@@ -27,7 +27,7 @@ from nomemory.server.store.protocol import ErasableLog
 from nomemory.server.store.results import Removals
 
 _REMOVALS_AT_ONCE: Final = 100_000
-"""Removed messages that have it begin at once."""
+"""Number of removed messages at which the erasure begins at once."""
 
 
 _LOOKS = 40

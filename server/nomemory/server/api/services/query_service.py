@@ -54,7 +54,7 @@ from nomemory.server.store.protocol import LogReader
 from nomemory.v1 import query_service_pb2 as pb
 
 _WAIT_POLL_S: Final = 0.005
-"""How often a waiting read looks whether its index is there."""
+"""Interval at which a waiting read polls its index, in seconds."""
 
 _ANSWERING_S = 0.05
 """Seconds of a deadline that are reserved for answering when a read waits for its index."""

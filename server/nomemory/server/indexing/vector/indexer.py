@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
 
 _HOT_USER_S: Final = 60.0
-"""How long after a semantic query a user's backlog goes first."""
+"""How long a user's backlog is indexed first after a semantic query of that user, in seconds."""
 
 _log = get_logger("vectors")
 

@@ -31,7 +31,9 @@ class IdentitySettings(SettingsGroup):
     jwt_namespace: str = Field(
         "", description="Namespace of the users whom tokens name (docs/authentication.md). Empty: none."
     )
-    jwt_leeway_s: float = Field(30.0, ge=0, description="How far the clocks of issuer and server may differ.")
+    jwt_leeway_s: float = Field(
+        30.0, ge=0, description="Tolerated clock difference between issuer and server, in seconds."
+    )
     tls_cert: Filled[Path] | None = Field(None, description="The server's certificate chain (PEM). Unset: no TLS.")
     tls_key: Filled[Path] | None = Field(None, description="Its private key (PEM, without a passphrase).")
     tls_client_ca: Filled[Path] | None = Field(

@@ -39,7 +39,9 @@ class VectorSettings(SettingsGroup):
         description="Copies of each shard on a Qdrant cluster. It counts when a collection is made.",
         validation_alias="NOMEMORY_QDRANT_REPLICAS",
     )
-    flush_s: float = Field(5.0, gt=0, description="How often the embedded vector index is flushed to disk.")
+    flush_s: float = Field(
+        5.0, gt=0, description="Interval at which the embedded vector index is flushed to disk, in seconds."
+    )
     timeout_s: float = Field(30.0, gt=0, description="How long the vector engine may take to answer.")
 
 
@@ -129,6 +131,4 @@ class HybridSettings(SettingsGroup):
         ge=0,
         description="About how many bytes of memory the server spends on what it has read of ranked messages.",
     )
-    without: str = Field(
-        "", description="Steps of the ranking that are left out, parted by spaces, to measure what they are worth."
-    )
+    without: str = Field("", description="Ranking steps to leave out, separated by spaces, to measure their effect.")

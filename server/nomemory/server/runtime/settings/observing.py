@@ -66,12 +66,10 @@ class TracingSettings(SettingsGroup):
         "collector then reads those.",
     )
     service: str = Field("nomemory", description="What this server is called in traces.")
-    queue_max: int = Field(
-        4096, ge=1, description="Most spans that a process keeps until they are sent; further ones are dropped."
-    )
-    batch_max: int = Field(512, ge=1, description="Most spans that a process sends at once.")
-    flush_s: float = Field(1.0, gt=0, description="How long a span waits for others before it is sent.")
-    timeout_s: float = Field(3.0, gt=0, description="How long the collector may take for a batch.")
+    queue_max: int = Field(4096, ge=1, description="Maximum spans that wait to be sent; further ones are dropped.")
+    batch_max: int = Field(512, ge=1, description="Maximum spans in one export.")
+    flush_s: float = Field(1.0, gt=0, description="Interval of exports, in seconds.")
+    timeout_s: float = Field(3.0, gt=0, description="Time limit of an export, in seconds.")
 
     @property
     def is_on(self) -> bool:

@@ -27,10 +27,10 @@ class RecallSettings(SettingsGroup):
     model_timeout_s: float = Field(20.0, gt=0, description="How long the chat model may take for one answer.")
     read_messages: int = Field(40, ge=1, le=50, description="Most messages of the ranking that the chat model reads.")
     read_tokens: int = Field(4_000, ge=400, description="Most tokens that these may take, as estimated.")
-    iterations: int = Field(3, ge=1, description="Most rounds of searching in a recall.")
-    tool_calls: int = Field(12, ge=1, description="Most calls of tools in a recall.")
+    iterations: int = Field(3, ge=1, description="Maximum rounds of searching in a recall.")
+    tool_calls: int = Field(12, ge=1, description="Maximum tool calls in a recall.")
     evidence_messages: int = Field(
-        6, ge=1, description="Messages in a recall's evidence where the request does not say how many."
+        6, ge=1, description="Messages in a recall's evidence, unless the request says how many."
     )
     deadline_s: float = Field(10.0, gt=0, description="How long the searching of a recall may take.")
     sufficiency: float = Field(

@@ -87,7 +87,7 @@ class ProcessSettings(SettingsGroup):
     model_config = variables("process_")
     heading: ClassVar[str] = "Watching processes"
 
-    heartbeat_s: float = Field(1.0, gt=0, description="How often each worker process is asked for a heartbeat.")
+    heartbeat_s: float = Field(1.0, gt=0, description="Interval of heartbeats of the worker processes, in seconds.")
     idle_timeout_s: float = Field(
         5.0, gt=0, description="How long a process may miss heartbeats and do nothing before it is killed and replaced."
     )
@@ -123,4 +123,4 @@ class TimingSettings(SettingsGroup):
 
     deadline_default_s: float = Field(30.0, gt=0, description="Deadline where a client sets none.")
     drain_s: float = Field(5.0, ge=0, description="How long calls in flight may finish after SIGTERM.")
-    cursor_lifetime_s: float = Field(86_400.0, gt=0, description="How long a cursor can be used.")
+    cursor_lifetime_s: float = Field(86_400.0, gt=0, description="Lifetime of a cursor, in seconds.")

@@ -15,8 +15,10 @@ class LogSettings(SettingsGroup):
     model_config = variables("write_")
     heading: ClassVar[str] = "The message log"
 
-    queue_max: int = Field(256, ge=1, description="Most batches that wait for the log's writer.")
-    queue_max_bytes: int = Field(64_000_000, ge=1, description="Most bytes of messages in those batches.")
+    queue_max: int = Field(
+        256, ge=1, description="Maximum batches that wait for the log's writer; further ones are refused."
+    )
+    queue_max_bytes: int = Field(64_000_000, ge=1, description="Maximum bytes of messages in those batches.")
     check_pause_s: float = Field(
         0.05,
         ge=0,
@@ -39,7 +41,9 @@ class PostgresSettings(SettingsGroup):
         description="Connections that the server's first process writes through. Each has its share of the users. With "
         "more of them, writes of several servers wait less for each other; with fewer, more writes share a commit.",
     )
-    connect_timeout_s: float = Field(5.0, gt=0, description="Seconds that a connection may take, and a wait for one.")
+    connect_timeout_s: float = Field(
+        5.0, gt=0, description="Time limit for opening a connection, and for waiting for one, in seconds."
+    )
     statement_timeout_s: float = Field(
         30.0, ge=0.1, description="Seconds after which a statement is given up, whatever the deadline of its call."
     )
@@ -61,8 +65,8 @@ class RetentionSettings(SettingsGroup):
         description="Greatest age of a message in days, counted from its `ts`: what is older is gone from every read "
         "and deleted soon after. 0: messages stay until their own `expire_ts`.",
     )
-    sweep_s: float = Field(5.0, gt=0, description="Seconds between two looks for messages that have expired.")
-    sweep_batch_max: int = Field(500, ge=1, description="Most expired messages that one commit deletes.")
+    sweep_s: float = Field(5.0, gt=0, description="Interval at which expired messages are deleted, in seconds.")
+    sweep_batch_max: int = Field(500, ge=1, description="Maximum expired messages that one commit deletes.")
 
 
 class ErasureSettings(SettingsGroup):
@@ -80,7 +84,7 @@ class ErasureSettings(SettingsGroup):
     vacuum_max_bytes: int = Field(
         64_000_000,
         ge=0,
-        description="A log up to this size is rewritten as a whole: some tenths of a second in which writes wait. A "
+        description="A log up to this size is rewritten as a whole: writes wait for some tenths of a second. A "
         "larger one is cleaned in pieces.",
     )
     retry_s: float = Field(60.0, gt=0, description="Longest time until a failed erasure of vectors is retried.")

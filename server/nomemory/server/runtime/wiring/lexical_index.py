@@ -20,13 +20,13 @@ from nomemory.server.search.lexical.tantivy.reader import open_or_discard
 from nomemory.server.store.damage import LogDamage
 
 _COMMIT_BYTES: Final = 4_000_000
-"""Size of messages that is enough for one commit."""
+"""Size of messages at which a commit is made, in bytes."""
 
 _COMMIT_CHANGES_MAX: Final = 4000
-"""Most changes in one commit of the lexical index."""
+"""Maximum changes in one commit of the lexical index."""
 
 _HEAP_BYTES: Final = 64_000_000
-"""Memory of the lexical index's writer."""
+"""Memory of Tantivy's writer, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)

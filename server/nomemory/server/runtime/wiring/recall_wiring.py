@@ -19,32 +19,32 @@ from nomemory.server.runtime.wiring.recall_planner import answers_with_model, ch
 from nomemory.server.search.semantic.active_index import ActiveSpace
 
 _ANCHORS: Final = 3
-"""Anchors whose neighbours are taken."""
+"""Anchors whose neighbours a recall reads."""
 
 _NEIGHBORS_AFTER: Final = 0
-"""Messages taken after an anchor."""
+"""Messages read after an anchor."""
 
 _NEIGHBORS_BEFORE: Final = 8
-"""Messages taken before an anchor."""
+"""Messages read before an anchor."""
 
 _EVIDENCE_CHARS: Final = 16_000
-"""Longest content of an evidence message; more is cut."""
+"""Maximum characters of an evidence message; the rest is cut."""
 
 _RESULT_CHARS: Final = 12_000
-"""Most characters that one call may show to a planner."""
+"""Maximum characters that one tool call shows to a planner."""
 
 _RESULT_ITEMS: Final = 50
-"""Most messages that one call of a tool may bring."""
+"""Maximum messages of one tool call."""
 
 
 _SUFFICIENCY_LEXICAL: Final = 0.75
-"""The same where words alone tell: meaning cannot be searched, or not by the local embedder."""
+"""Sufficiency from which a verdict is SUPPORTED, without semantic scores of the local embedder."""
 
 _SUFFICIENCY_UNNAMED: Final = 0.22
-"""The same where a user talks with an assistant."""
+"""Sufficiency from which a verdict is SUPPORTED, between a user and an assistant."""
 
 _SUFFICIENCY_NAMED: Final = 0.45
-"""The same where people with names speak, and the question names none of them."""
+"""Sufficiency from which a verdict is SUPPORTED, among named speakers of whom the question names none."""
 
 _HERE = Path(skill_loader.__file__)
 _SHIPPED_SKILLS = (_HERE.parents[2] / "skills", _HERE.parents[4] / "skills")

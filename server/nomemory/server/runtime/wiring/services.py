@@ -20,6 +20,7 @@ from nomemory.server.runtime.metrics.samples import Samples
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.startup_errors import CannotStartError
 from nomemory.server.runtime.token_keys import FileTokenCipher
 from nomemory.server.runtime.tracing.traced import traced_log, traced_search, traced_words
 from nomemory.server.runtime.wiring.recall_planner import RecallSettingsError
@@ -31,7 +32,7 @@ from nomemory.server.search.conversation_listing import ConversationListing
 from nomemory.server.search.cursor import Cursors
 from nomemory.server.search.hybrid.candidate_pool import CandidatePools
 from nomemory.server.search.hybrid.search import HybridMessages
-from nomemory.server.search.hybrid.weights import Weights
+from nomemory.server.search.hybrid.weights import STEPS, Weights
 from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.search.lexical_listing import LexicalListing
 from nomemory.server.search.nearest_messages import NearestMessages
@@ -45,7 +46,7 @@ _TIMELINE_MAX: Final = 1000
 """A user with no more messages than this is ranked over all of them."""
 
 _CANDIDATES_MAX: Final = 256
-"""Most messages that words propose for the ranking, that meaning does, and of many messages both."""
+"""Maximum candidates from the lexical index, from the vector index, and, for a large user, from both together."""
 
 
 async def make_services(
@@ -131,10 +132,19 @@ def _hybrid_search(
         lexical,
         log,
         pools,
-        weights=Weights().without(settings.hybrid.without.split()),
+        weights=_weights(settings),
         candidates_max=_CANDIDATES_MAX,
         reply_max_bytes=settings.limits.reply_max_bytes,
     )
+
+
+def _weights(settings: Settings) -> Weights:
+    omitted = settings.hybrid.without.split()
+    if unknown := sorted(set(omitted) - set(STEPS)):
+        raise CannotStartError(
+            f"NOMEMORY_HYBRID_WITHOUT: there is no step {', '.join(unknown)}; the steps are {', '.join(STEPS)}"
+        )
+    return Weights().without(omitted)
 
 
 def _sample_reads(admission: ReadAdmission, spaces: ActiveSpace, samples: Samples) -> None:

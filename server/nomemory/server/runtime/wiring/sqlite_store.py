@@ -23,7 +23,7 @@ from nomemory.server.store.sqlite.schema import begin_epoch, open_for_writing, p
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
 _CHECK_INTERVAL_S: Final = 86_400.0
-"""Seconds between two looks at the whole log for damage; the first is at the start."""
+"""Interval of the check of the whole log for damage, in seconds. The first check runs at the start."""
 
 
 class SqliteStore:

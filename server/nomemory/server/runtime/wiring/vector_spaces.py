@@ -31,7 +31,7 @@ from nomemory.server.search.semantic.qdrant.reachability import Reachability
 from nomemory.server.search.semantic.vector_space import VectorSpace, query_limit
 
 _PROBE_INTERVAL_S: Final = 5.0
-"""How often a Qdrant server is asked whether it is there, and how long it may take to say so."""
+"""Interval of the health probe of a Qdrant server, in seconds."""
 
 VECTOR_JOB = "vector-indexer"
 """The name of an indexer's job in its supervisor."""

@@ -18,7 +18,7 @@ from nomemory.server.search.semantic.protocol import VectorIndex
 from nomemory.server.search.semantic.qdrant.sharding import QdrantSharding
 
 _PROBE_TIMEOUT_S: Final = 5.0
-"""How often a Qdrant server is asked whether it is there, and how long it may take to say so."""
+"""Time limit of a health probe of a Qdrant server, in seconds."""
 
 _log = get_logger("vectors")
 

@@ -1,0 +1,146 @@
+"""Settings change what they are about: each is tried with a value that is not its default."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
+from typing import Any
+
+import grpc
+import jwt
+import pytest
+from identity.issuer import AUDIENCE, ISSUER, SECRET, claims
+
+from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.server.api.identity.factory import choose_authenticator
+from nomemory.server.api.services.recall_agent import RecallHost
+from nomemory.server.faults import Fault
+from nomemory.server.runtime.active_faults import StandingFaults
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
+from nomemory.server.runtime.processes.watchdog import watch_policy
+from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
+from nomemory.server.runtime.settings import Settings
+from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.wiring import postgres_store, recall_wiring, services
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from served import Server
+from talk import refusal, said
+
+Start = Callable[[Settings], AbstractContextManager[Server]]
+
+
+async def test_a_token_that_has_just_expired_is_valid_within_the_leeway() -> None:
+    token = jwt.encode(claims("ann", exp=int(time.time()) - 60), SECRET, "HS256")
+    metadata = (("authorization", f"Bearer {token}"),)
+
+    def settings(leeway_s: float) -> Settings:
+        return Settings.from_environment(
+            jwt_secret=SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE, jwt_scopes="query", jwt_leeway_s=leeway_s
+        )
+
+    assert (await choose_authenticator(settings(600.0)).caller(metadata, dict)).user_id == "ann"
+    with pytest.raises(Fault):
+        await choose_authenticator(settings(0.0)).caller(metadata, dict)
+
+
+def test_a_write_is_refused_if_the_queue_holds_too_many_bytes(start: Start, own_settings: Settings) -> None:
+    write = i.WriteMessagesRequest(messages=[said("u", "", "x" * 1000)])
+    with (
+        start(own_settings.with_changes(write_queue_max_bytes=2000)) as server,
+        closing(sqlite3.connect(own_settings.server.data / "log.db", isolation_level=None)) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")  # the writer waits, and so do the writes behind it
+        writes = [server.ingest.WriteMessages.future(write) for _ in range(10)]
+        reasons = [refusal(error).reason for sent in writes if isinstance(error := refused_soon(sent), grpc.RpcError)]
+        other.execute("ROLLBACK")
+    assert reasons
+    assert set(reasons) == {"OVERLOADED"}
+
+
+def refused_soon(sent: Any) -> BaseException | None:  # noqa: ANN401 - grpc's own future
+    """Return the error of a call that ends within half a second; None if it does not end."""
+    try:
+        error: BaseException | None = sent.exception(timeout=0.5)
+    except grpc.FutureTimeoutError:
+        return None
+    return error
+
+
+def test_a_step_of_the_ranking_can_be_left_out(start: Start, own_settings: Settings) -> None:
+    def components(settings: Settings) -> set[str]:
+        with start(settings) as server:
+            written = server.ingest.WriteMessages(
+                i.WriteMessagesRequest(messages=[said("u", "m", "the ferry leaves at nine", ts=1)], replace=True)
+            )
+            asked = q.HybridSearchRequest(
+                user_id="u", query_text="When does the ferry leave?", explain=True, at_least=written.write_token
+            )
+            (item,) = server.query.HybridSearch(asked).items
+            return {component.name for component in item.explanation.components}
+
+    assert "speaker" in components(own_settings)
+    assert "speaker" not in components(own_settings.with_changes(hybrid_without="around speaker"))
+    with (
+        pytest.raises(CannotStartError, match="there is no step words; the steps are meaning,"),
+        start(own_settings.with_changes(hybrid_without="words")),
+    ):
+        pass
+
+
+def test_so_many_expensive_reads_work_at_a_time(
+    start: Start, own_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[int] = []
+
+    class Recorded(RoundRobinLimit):
+        def __init__(self, slots: int) -> None:
+            limits.append(slots)
+            super().__init__(slots)
+
+    monkeypatch.setattr(services, "RoundRobinLimit", Recorded)
+    with start(own_settings.with_changes(expensive_read_concurrency=7)):
+        assert limits == [7]
+
+
+def test_a_recall_has_the_budget_and_the_threshold_of_the_settings(
+    start: Start, own_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules: list[EnoughRule] = []
+
+    class Recorded(RecallHost):
+        def __init__(self, *parts: Any) -> None:  # noqa: ANN401 - those of the host
+            rules.append(parts[-1])
+            super().__init__(*parts)
+
+    monkeypatch.setattr(recall_wiring, "RecallHost", Recorded)
+    settings = own_settings.with_changes(
+        recall_tool_calls=5, recall_evidence_messages=3, recall_quoted=0.3, recall_sufficiency=0.9
+    )
+    budget = recall_wiring.host_budget(settings)
+    assert (budget.tool_calls, budget.evidence_messages) == (5, 3)
+    with start(settings):
+        assert [(rule.quoted, rule.told_apart) for rule in rules] == [(0.3, 0.9)]
+
+
+def test_workers_are_watched_as_the_settings_say() -> None:
+    settings = Settings.from_environment(
+        process_heartbeat_s=0.5, process_idle_timeout_s=7.0, process_busy_timeout_s=90.0, process_memory_bytes=1 << 30
+    )
+    policy = watch_policy(settings.processes, StandingFaults(), ProcessRegistry())
+    assert (policy.heartbeat_s, policy.idle_timeout_s, policy.busy_timeout_s) == (0.5, 7.0, 90.0)
+    assert policy.memory_max_bytes == 1 << 30
+
+
+def test_connections_to_postgresql_have_the_limits_of_the_settings(
+    own_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: dict[str, object] = {}
+    monkeypatch.setattr(postgres_store, "Database", lambda _url, **given: limits.update(given))
+    changed = {"pool_max": 3, "connect_timeout_s": 1.5, "statement_timeout_s": 9.0}
+    settings = own_settings.with_changes(**{f"postgres_{name}": value for name, value in changed.items()})
+    postgres_store.PostgresStore(settings, DataDirectory.of(settings), "postgresql://nowhere/x")
+    assert limits == changed
