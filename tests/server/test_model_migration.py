@@ -193,7 +193,7 @@ def test_where_the_former_model_is_gone_the_new_one_answers_with_what_it_has(dat
         gone = f"http://127.0.0.1:{held.getsockname()[1]}/v1"
     remember(data, endpoint.url, gone)
     endpoint.hold(NEW, after=4)
-    patient = run(data, endpoint, NEW, NOMEMORY_EMBEDDING_FORMER_PATIENCE_S="0.5")
+    patient = run(data, endpoint, NEW, NOMEMORY_EMBEDDING_PREVIOUS_TIMEOUT_S="0.5")
     with patient as server, grpc.insecure_channel(server.target) as channel:
         assert until(lambda: answers_with(channel, NEW))
         found = nearest(channel, "words")

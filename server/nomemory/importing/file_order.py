@@ -34,7 +34,7 @@ _Moment = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Latest:
-    """The id of the message that came last at a moment, and how many came there."""
+    """The latest message id at one timestamp, and the number of messages there."""
 
     message_id: str = ""
     count: int = 0

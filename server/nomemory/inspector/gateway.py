@@ -97,7 +97,7 @@ def _refused(message: str) -> Fault:
 
 
 class GuardMiddleware:
-    """Refuses requests that the guard does not let in.
+    """Refuses requests that the guard rejects.
 
     Args:
         app: the application.

@@ -1,4 +1,4 @@
-"""gRPC's own services, health and reflection, which everybody may call.
+"""The health and reflection services of gRPC, which need no authentication.
 
 Their callers are not authenticated. So only a few of their requests are read at the same time, and for a short time.
 """

@@ -100,12 +100,12 @@ class BacklogFeed:
         self._is_leading = True
 
     def stop_leading(self) -> None:
-        """Stop to fill a shared index."""
+        """Stop filling a shared index."""
         self._is_leading = False
         self.backlog.start_over()
 
     def progress(self, hot_users: Sequence[str]) -> IndexProgress:
-        """Return how far the index is."""
+        """Return the checkpoint, and the users and dead letters beside it."""
         checkpoint, fed = self.backlog.checkpoint(), self.backlog.fed()
         further = [
             UserCheckpoint(bucket_of(user), user, fed.of_user(user))

@@ -132,7 +132,7 @@ class PostgresLeaderLock:
                 await self._connection.execute(numbered(_SET_HOLDER), self._name, self._collection)
 
     async def checkpoint(self) -> IndexCheckpoint:
-        """Return how far the index is."""
+        """Return the checkpoint of the index and its dead letters."""
         with faults("read"):
             rows = await self._connection.fetch(numbered(_SELECT_DEAD_LETTERS), self._collection)
             dead_letters = [DeadLetter(*row) for row in rows]

@@ -94,7 +94,7 @@ class EmbedderSettings(SettingsGroup):
     part_chars: int = Field(800, ge=1, description="Length of the parts in which a long message is embedded.")
     parts_max: int = Field(16, ge=1, description="Maximum parts of a message; the rest of it is not embedded.")
     cache_max: int = Field(2048, ge=0, description="Query vectors that are cached. 0: none.")
-    former_patience_s: float = Field(
+    previous_timeout_s: float = Field(
         60.0,
         gt=0,
         description="After a change of the model: how long queries may fail with the former one before searches use "

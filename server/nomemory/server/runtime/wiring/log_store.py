@@ -72,7 +72,7 @@ class LogStore(Protocol):
         """Open the index by words that is part of the log; the stack closes it. None: one beside the log follows it."""
 
     def feed(self, damage: LogDamage | None = None) -> Callable[[], ChangeFeed]:
-        """Return how to open the feed. Without `damage` that can be sent to a worker process."""
+        """Return a function that opens the feed. Without `damage` it can be pickled for a worker process."""
 
     def shared_index(self, collection: str) -> PostgresSharedIndex | None:
         """Return what is known of an index that several servers fill, by its name on the engine's server.

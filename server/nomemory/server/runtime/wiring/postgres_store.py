@@ -107,7 +107,7 @@ class PostgresStore:
         return PostgresLexicalIndex(pool, self._lifetimes, damage)
 
     def feed(self, damage: LogDamage | None = None) -> Callable[[], ChangeFeed]:
-        """Return how to open the feed."""
+        """Return a function that opens the feed."""
         feed = partial(PostgresChangeFeed, self._database)
         return feed if damage is None else partial(feed, damage)
 

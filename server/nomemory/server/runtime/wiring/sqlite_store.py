@@ -72,7 +72,7 @@ class SqliteStore:
         """Return nothing: an index in the data directory follows the log."""
 
     def feed(self, damage: LogDamage | None = None) -> Callable[[], ChangeFeed]:
-        """Return how to open the feed."""
+        """Return a function that opens the feed."""
         return (
             partial(SqliteChangeFeed, self._path) if damage is None else partial(SqliteChangeFeed, self._path, damage)
         )

@@ -89,7 +89,7 @@ async def build_parts(
             serving,
             cleanup,
             _reached(store),
-            settings.embedder.former_patience_s,
+            settings.embedder.previous_timeout_s,
             settings.timing.deadline_default_s,
         )
         supervisor.run_within(stack, "model-migration", migration.run)

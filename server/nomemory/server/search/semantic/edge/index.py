@@ -164,7 +164,7 @@ class EdgeIndex:
         clear_attempts(self._directory)
 
     async def _compact(self) -> None:
-        """Copy page by page, with pauses as long as the work, for other calls."""
+        """Copy page by page. Pause after each page as long as it took, so that other calls run."""
         has_more = True
         while has_more:
             started = time.monotonic()
