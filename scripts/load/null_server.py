@@ -25,7 +25,7 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.api.grpc.adapter import MethodAdapter, RpcHandler
 from nomemory.server.api.identity.access import Access, RequiredScopes
 from nomemory.server.api.identity.caller import Scope
-from nomemory.server.api.identity.factory import choose_authenticator
+from nomemory.server.api.identity.factory import make_authenticator
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.api.service import ServedMethod
 from nomemory.server.runtime.listen_address import Addresses, parse_listen_address
@@ -102,7 +102,7 @@ async def main() -> None:
     configure_logs(settings.server.log_level)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    access = Access(choose_authenticator(settings))
+    access = Access(make_authenticator(settings))
     async with (
         serving(
             [NullService()], Addresses(parse_listen_address(settings.server.listen)), settings, access

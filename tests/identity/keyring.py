@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nomemory.server.api.identity.api_keys import KeyFile, KeyRecord, new_key, read_keys, write_keys
 from nomemory.server.api.identity.caller import Scope
-from nomemory.server.runtime.secure_files import locked
+from nomemory.server.runtime.secure_files import file_lock
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Keyring:
             expires=expires,
             namespace=namespace,
         )
-        with locked(self.path):
+        with file_lock(self.path):
             write_keys(self.path, KeyFile(keys=(*read_keys(self.path).keys, record)))
         return key.text()
 
     def revoke(self, key: str) -> None:
         """Take a key out."""
         key_id = key.split("_")[1]
-        with locked(self.path):
+        with file_lock(self.path):
             write_keys(self.path, KeyFile(keys=tuple(k for k in read_keys(self.path).keys if k.id != key_id)))

@@ -12,7 +12,7 @@ from identity.calls import Metadata, bearer, listing, refused
 from identity.issuer import token
 from identity.keyring import Keyring
 
-from nomemory.server.api.identity.api_keys import ApiKeys
+from nomemory.server.api.identity.api_keys import ApiKeyAuthenticator
 from nomemory.server.api.identity.credentials import IdentitySettingsError
 from nomemory.server.faults import Fault
 
@@ -90,21 +90,21 @@ def test_the_file_holds_no_key_and_only_its_owner_reads_it(tmp_path: Path) -> No
 def test_no_key_is_accepted_while_the_file_is_malformed(tmp_path: Path, broken: str) -> None:
     keyring = Keyring(tmp_path / "keys.json")
     key = keyring.key("query")
-    keys = ApiKeys(keyring.path)
-    assert keys.caller(key).name == "service"
+    keys = ApiKeyAuthenticator(keyring.path)
+    assert keys.authenticate(key).name == "service"
     keyring.path.write_text(broken)
     with pytest.raises(Fault, match="at the moment"):
-        keys.caller(key)
+        keys.authenticate(key)
     with pytest.raises(IdentitySettingsError):
-        ApiKeys(keyring.path)
+        ApiKeyAuthenticator(keyring.path)
 
 
 def test_no_key_is_accepted_while_the_file_is_missing(tmp_path: Path) -> None:
     keyring = Keyring(tmp_path / "keys.json")
     key = keyring.key("query")
-    keys = ApiKeys(keyring.path)
+    keys = ApiKeyAuthenticator(keyring.path)
     keyring.path.unlink()
     with pytest.raises(Fault, match="at the moment"):
-        keys.caller(key)
+        keys.authenticate(key)
     with pytest.raises(IdentitySettingsError, match="nomemory keys create"):
-        ApiKeys(keyring.path)
+        ApiKeyAuthenticator(keyring.path)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.identity.credentials import IdentitySettingsError
-from nomemory.server.api.identity.factory import choose_authenticator
+from nomemory.server.api.identity.factory import make_authenticator
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.app import running
 from nomemory.server.runtime.settings import Settings
@@ -80,36 +80,36 @@ def test_a_credential_that_is_set_but_empty_is_refused(settle: Settle, name: str
 def test_an_empty_file_of_keys_is_no_file_of_keys(settle: Settle, tmp_path: Path) -> None:
     (tmp_path / "keys.json").touch()
     with pytest.raises(IdentitySettingsError, match="nomemory keys create"):
-        choose_authenticator(settle(api_keys=str(tmp_path / "keys.json")))
+        make_authenticator(settle(api_keys=str(tmp_path / "keys.json")))
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_settings_are_refused_with_what_to_set(settle: Settle, case: str) -> None:
     changed, sentence = BAD[case]
     with pytest.raises(IdentitySettingsError, match=sentence) as error:
-        choose_authenticator(settle(**changed))
+        make_authenticator(settle(**changed))
     assert SECRET not in str(error.value)
 
 
 async def test_without_credentials_everybody_is_local_and_may_do_everything(settle: Settle) -> None:
-    caller = await choose_authenticator(settle()).caller((("x-user-id", "ann"),), dict)
+    caller = await make_authenticator(settle()).authenticate((("x-user-id", "ann"),), dict)
     assert (caller.name, caller.scopes, caller.user_id) == ("local", frozenset(Scope), None)
 
 
 @pytest.mark.parametrize("name", ["authorization", "x-api-key"])
 async def test_credentials_that_nothing_checks_are_refused(settle: Settle, name: str) -> None:
     with pytest.raises(Fault, match="checks no credentials") as error:
-        await choose_authenticator(settle()).caller(((name, ""),), dict)
+        await make_authenticator(settle()).authenticate(((name, ""),), dict)
     assert error.value.reason == Reason.ERROR_REASON_CREDENTIALS_INVALID
 
 
 async def test_a_kind_of_credential_that_is_not_configured_is_refused(settle: Settle, tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text('{"keys": []}')
-    only_keys = choose_authenticator(settle(api_keys=str(tmp_path / "keys.json")))
-    only_tokens = choose_authenticator(settle(**TOKENS))
+    only_keys = make_authenticator(settle(api_keys=str(tmp_path / "keys.json")))
+    only_tokens = make_authenticator(settle(**TOKENS))
     for authenticator, credential in ((only_keys, "a.b.c"), (only_tokens, "nm_0_0")):
         with pytest.raises(Fault, match="of this kind") as error:
-            await authenticator.caller((("authorization", f"Bearer {credential}"),), dict)
+            await authenticator.authenticate((("authorization", f"Bearer {credential}"),), dict)
         assert error.value.reason == Reason.ERROR_REASON_CREDENTIALS_INVALID
 
 

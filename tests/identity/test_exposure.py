@@ -19,7 +19,7 @@ from identity.calls import bearer, listing
 from identity.keyring import Keyring
 
 from nomemory.server.runtime.app import running
-from nomemory.server.runtime.exposure import Protection, refuse_exposure
+from nomemory.server.runtime.exposure import Protection, check_exposure
 from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressError, parse_listen_address
 from nomemory.server.runtime.settings import Settings
 from served import Server
@@ -37,20 +37,20 @@ NOTHING = Protection(credentials=False, tls=False, plaintext_accepted=False)
 
 @pytest.mark.parametrize("host", LOOPBACK)
 def test_this_machine_needs_no_credentials(host: str) -> None:
-    refuse_exposure(ListenAddress(host, 7700), NOTHING)
+    check_exposure(ListenAddress(host, 7700), NOTHING)
 
 
 def test_a_socket_of_the_file_system_is_its_owners() -> None:
     address = parse_listen_address("unix:/run/nomemory/socket")
     assert str(address) == "unix:/run/nomemory/socket"
-    refuse_exposure(address, NOTHING)
+    check_exposure(address, NOTHING)
 
 
 @pytest.mark.parametrize("host", OPEN)
 def test_an_open_address_needs_protection(host: str) -> None:
     for protection in (NOTHING, Protection(credentials=False, tls=True, plaintext_accepted=True)):
         with pytest.raises(ListenAddressError, match="nobody would be asked") as error:
-            refuse_exposure(ListenAddress(host, 7700), protection)
+            check_exposure(ListenAddress(host, 7700), protection)
         for way_out in ("127.0.0.1:7700", "NOMEMORY_API_KEYS", "NOMEMORY_JWT_JWKS", "NOMEMORY_TLS_CLIENT_CA"):
             assert way_out in str(error.value)
 
@@ -59,11 +59,11 @@ def test_an_open_address_needs_protection(host: str) -> None:
 def test_credentials_do_not_travel_in_the_clear_unless_that_is_said(host: str) -> None:
     address = ListenAddress(host, 7700)
     with pytest.raises(ListenAddressError, match="in the clear") as error:
-        refuse_exposure(address, Protection(credentials=True, tls=False, plaintext_accepted=False))
+        check_exposure(address, Protection(credentials=True, tls=False, plaintext_accepted=False))
     for way_out in ("NOMEMORY_TLS_CERT", "NOMEMORY_INSECURE_PLAINTEXT"):
         assert way_out in str(error.value)
-    refuse_exposure(address, Protection(credentials=True, tls=True, plaintext_accepted=False))
-    refuse_exposure(address, Protection(credentials=True, tls=False, plaintext_accepted=True))
+    check_exposure(address, Protection(credentials=True, tls=True, plaintext_accepted=False))
+    check_exposure(address, Protection(credentials=True, tls=False, plaintext_accepted=True))
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,10 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from nomemory.server.api.identity.caller import Caller
 from nomemory.server.api.identity.credentials import IdentitySettingsError
-from nomemory.server.api.identity.factory import choose_authenticator
-from nomemory.server.api.identity.key_set_url import KeySetUrl, fetch, is_trustworthy
-from nomemory.server.api.identity.key_sets import KeySetFile, TokenKeys, parse_key_set
-from nomemory.server.api.identity.tokens import TokenRules, Tokens
+from nomemory.server.api.identity.factory import make_authenticator
+from nomemory.server.api.identity.key_set_url import KeySetUrl, fetch, is_secure_url
+from nomemory.server.api.identity.key_sets import KeySetFile, KeySource, parse_key_set
+from nomemory.server.api.identity.tokens import TokenAuthenticator, TokenRules
 from nomemory.server.faults import Fault, Reason
 
 ALGORITHMS = frozenset({"RS256", "ES256"})
@@ -64,13 +64,13 @@ def token_of(name: str, algorithm: str = "RS256", headers: dict[str, Any] | None
     return jwt.encode(claims("ann", **changed), key, algorithm, headers={"kid": name} if headers is None else headers)
 
 
-async def good(keys: TokenKeys, token: str) -> Caller:
-    return await Tokens(keys, RULES).caller(token)
+async def good(keys: KeySource, token: str) -> Caller:
+    return await TokenAuthenticator(keys, RULES).authenticate(token)
 
 
-async def refusal(keys: TokenKeys, token: str) -> str:
+async def refusal(keys: KeySource, token: str) -> str:
     with pytest.raises(Fault) as error:
-        await Tokens(keys, RULES).caller(token)
+        await TokenAuthenticator(keys, RULES).authenticate(token)
     assert error.value.reason == Reason.ERROR_REASON_CREDENTIALS_INVALID
     return error.value.message
 
@@ -298,9 +298,9 @@ def replying(body: bytes, status: int = 200, **headers: str) -> Callable[[BaseHT
 async def test_a_key_set_behind_a_url_is_really_fetched(tmp_path: Path) -> None:
     with web(replying(key_set(public_jwk("rsa-1")))) as url:
         settings = small(tmp_path, jwt_jwks=f"{url}/keys", jwt_issuer=ISSUER, jwt_audience=AUDIENCE)
-        authenticator = choose_authenticator(settings)
+        authenticator = make_authenticator(settings)
         metadata = (("authorization", f"Bearer {token_of('rsa-1')}"),)
-        assert (await authenticator.caller(metadata, dict)).user_id == "ann"
+        assert (await authenticator.authenticate(metadata, dict)).user_id == "ann"
 
 
 def test_a_redirect_is_not_followed() -> None:
@@ -330,4 +330,4 @@ def test_a_document_over_the_size_limit_is_refused() -> None:
     ],
 )
 def test_keys_come_from_where_nobody_can_change_them_on_the_way(url: str, *, expected: bool) -> None:
-    assert is_trustworthy(url) is expected
+    assert is_secure_url(url) is expected

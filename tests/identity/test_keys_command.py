@@ -15,7 +15,7 @@ from nomemory.client.aio import AsyncClient
 from nomemory.client.channel import Identity
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
-from nomemory.server.api.identity.api_keys import ApiKeys
+from nomemory.server.api.identity.api_keys import ApiKeyAuthenticator
 from nomemory.server.api.identity.caller import Caller, Scope
 from nomemory.server.api.identity.namespace import Namespace
 
@@ -35,7 +35,7 @@ def keys(tmp_path: Path) -> Keys:
 def test_a_key_that_is_made_is_good_for_its_scopes(keys: Keys, tmp_path: Path) -> None:
     made = keys("create", "--name", "chat", "--scope", "query", "--scope", "act-as")
     assert made.exit_code == 0
-    caller = ApiKeys(tmp_path / "keys.json").caller(made.stdout.strip())
+    caller = ApiKeyAuthenticator(tmp_path / "keys.json").authenticate(made.stdout.strip())
     assert caller == Caller("chat", frozenset({Scope.QUERY, Scope.ACT_AS}))
     assert "not shown again" in made.stderr
 
@@ -49,7 +49,7 @@ def test_keys_are_listed_and_revoked_by_their_ids(keys: Keys, tmp_path: Path) ->
     assert listed.splitlines()[2].rstrip().endswith("never")
     assert keys("revoke", first.split("_")[1]).exit_code == 0
     assert "chat" not in keys("list").stdout
-    assert ApiKeys(tmp_path / "keys.json").caller(second).name == "loader"
+    assert ApiKeyAuthenticator(tmp_path / "keys.json").authenticate(second).name == "loader"
 
 
 def test_what_cannot_be_done_is_said_and_changes_nothing(keys: Keys, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_service_recalls_for_users_of_any_name(guarded: Guarded, name: str) ->
 def test_a_key_can_be_confined_to_a_namespace(keys: Keys, tmp_path: Path) -> None:
     made = keys("create", "--name", "shop", "--scope", "query", "--namespace", "shop.eu")
     keys("create", "--name", "operator", "--scope", "admin")
-    caller = ApiKeys(tmp_path / "keys.json").caller(made.stdout.strip())
+    caller = ApiKeyAuthenticator(tmp_path / "keys.json").authenticate(made.stdout.strip())
     assert caller == Caller("shop", frozenset({Scope.QUERY}), namespace=Namespace("shop.eu"))
     listed = keys("list").stdout.splitlines()[1:]
     assert [line.split()[3] == "shop.eu" for line in listed] == [True, False]

@@ -13,11 +13,11 @@ from identity.contract import METHODS, fields_below, messages_of_contract
 from identity.keyring import Keyring
 from pydantic import ValidationError
 
-from nomemory.server.api.identity.api_keys import ApiKeys, parse_keys
-from nomemory.server.api.identity.certificates import Certificates
+from nomemory.server.api.identity.api_keys import ApiKeyAuthenticator, parse_keys
+from nomemory.server.api.identity.certificates import CertificateAuthenticator
 from nomemory.server.api.identity.credentials import IdentitySettingsError
-from nomemory.server.api.identity.factory import choose_authenticator
-from nomemory.server.api.identity.namespace import ForeignUserError, Namespace, is_namespace, own_part
+from nomemory.server.api.identity.factory import make_authenticator
+from nomemory.server.api.identity.namespace import ForeignUserError, Namespace, is_namespace, without_namespace
 from nomemory.server.api.write_tokens import WriteTokens
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.token_cipher import TokenCipher
@@ -32,18 +32,18 @@ ODD_NAMES = ["", " ", "a/b", "/", "a b", "a\n", "ä", "名", "a" * 65, "..\\b", 
 @given(name=names, user_id=users)
 def test_an_id_comes_back_as_it_was_sent(name: str, user_id: str) -> None:
     namespace = Namespace(name)
-    assert namespace.shown(namespace.stored(user_id)) == user_id
-    assert own_part(namespace.stored(user_id)) == user_id
+    assert namespace.external_id(namespace.stored_id(user_id)) == user_id
+    assert without_namespace(namespace.stored_id(user_id)) == user_id
 
 
 @given(one=names, other=names, user_id=users, spelled=users)
 def test_no_id_of_one_namespace_is_one_of_another(one: str, other: str, user_id: str, spelled: str) -> None:
     if one == other:
         return
-    stored = Namespace(one).stored(user_id)
-    assert stored != Namespace(other).stored(spelled)
+    stored = Namespace(one).stored_id(user_id)
+    assert stored != Namespace(other).stored_id(spelled)
     with pytest.raises(ForeignUserError):
-        Namespace(other).shown(stored)
+        Namespace(other).external_id(stored)
 
 
 @given(name=names, others=st.lists(names, max_size=5), user_id=users)
@@ -52,15 +52,15 @@ def test_what_a_count_takes_in_is_the_namespace_and_nothing_beside_it(
 ) -> None:
     _, (first, end) = users_condition(None, Namespace(name).prefix)
     for each in {name, *others}:
-        stored = Namespace(each).stored(user_id).encode(errors="surrogatepass")
+        stored = Namespace(each).stored_id(user_id).encode(errors="surrogatepass")
         assert (first.encode() <= stored < end.encode()) == (each == name)
 
 
 def test_a_blank_id_names_nobody_and_stays_blank() -> None:
-    assert [Namespace("a").stored(blank) for blank in ("", " ", "\n", "\u3000")] == ["", " ", "\n", "\u3000"]
-    assert Namespace("a").shown("") == ""
+    assert [Namespace("a").stored_id(blank) for blank in ("", " ", "\n", "\u3000")] == ["", " ", "\n", "\u3000"]
+    assert Namespace("a").external_id("") == ""
     with pytest.raises(ForeignUserError):
-        Namespace("a").shown(" ")
+        Namespace("a").external_id(" ")
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
@@ -84,7 +84,7 @@ def test_a_key_of_a_file_has_its_namespace(tmp_path: Path, name: str | None) -> 
     keyring = Keyring(tmp_path / "keys.json")
     key = keyring.key("query", namespace=name)
     assert ("namespace" in keyring.path.read_text()) == (name is not None)
-    assert ApiKeys(keyring.path).caller(key).namespace == (Namespace(name) if name else None)
+    assert ApiKeyAuthenticator(keyring.path).authenticate(key).namespace == (Namespace(name) if name else None)
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
@@ -103,18 +103,18 @@ def test_a_certificates_entry_has_its_namespace(tmp_path: Path) -> None:
     file = tmp_path / "callers.json"
     for namespace, expected in ({}, None), ({"namespace": "acme"}, Namespace("acme")):
         file.write_text(json.dumps({"callers": [entry | namespace]}))
-        assert Certificates(file).caller(frozenset({"cn:chat"})).namespace == expected
+        assert CertificateAuthenticator(file).authenticate(frozenset({"cn:chat"})).namespace == expected
     file.write_text(json.dumps({"callers": [entry | {"namespace": "a/b"}]}))
     with pytest.raises(IdentitySettingsError, match="namespace"):
-        Certificates(file)
+        CertificateAuthenticator(file)
 
 
 def test_a_setting_that_names_no_namespace_stops_the_server(settle: Callable[..., Settings]) -> None:
     tokens = {"jwt_secret": "s" * 32, "jwt_issuer": "i", "jwt_audience": "a"}
-    choose_authenticator(settle(**tokens, jwt_namespace="acme"))
+    make_authenticator(settle(**tokens, jwt_namespace="acme"))
     for odd in ODD_NAMES[1:]:
         with pytest.raises(IdentitySettingsError, match="NOMEMORY_JWT_NAMESPACE"):
-            choose_authenticator(settle(**tokens, jwt_namespace=odd))
+            make_authenticator(settle(**tokens, jwt_namespace=odd))
 
 
 def test_the_length_of_a_write_token_tells_nothing() -> None:

@@ -164,7 +164,7 @@ class Leaking:
 class Acme:
     """Takes everybody as a service of the namespace `acme`."""
 
-    async def caller(self, *_: object) -> Caller:
+    async def authenticate(self, *_: object) -> Caller:
         return Caller("chat", frozenset({Scope.QUERY}), namespace=Namespace("acme"))
 
 

@@ -20,7 +20,7 @@ from identity.issuer import AUDIENCE, ISSUER, SECRET, claims, token
 
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.identity.key_sets import SharedSecret
-from nomemory.server.api.identity.tokens import TokenRules, Tokens
+from nomemory.server.api.identity.tokens import TokenAuthenticator, TokenRules
 from nomemory.server.faults import Fault, Reason
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def test_the_unhurt_maker_of_forgeries_makes_good_tokens_too(guarded: Guarded, u
 @given(st.text(max_size=200) | st.from_regex(r"[\w-]{0,80}\.[\w-]{0,80}\.[\w-]{0,60}"))
 async def test_no_text_is_taken_for_a_token(text: str) -> None:
     with pytest.raises(Fault) as error:
-        await Tokens(SharedSecret(SECRET.encode()), RULES).caller(text)
+        await TokenAuthenticator(SharedSecret(SECRET.encode()), RULES).authenticate(text)
     assert error.value.reason == Reason.ERROR_REASON_CREDENTIALS_INVALID
 
 
@@ -152,29 +152,31 @@ async def test_no_text_is_taken_for_a_token(text: str) -> None:
 async def test_claims_of_any_type_give_no_more_than_reads_of_one_user(odd: dict[str, Any]) -> None:
     asked = plain("ann") | odd
     with contextlib.suppress(Fault):  # any other error would be a fault of the server
-        caller = await Tokens(SharedSecret(SECRET.encode()), RULES).caller(signed({"alg": "HS256"}, asked))
+        caller = await TokenAuthenticator(SharedSecret(SECRET.encode()), RULES).authenticate(
+            signed({"alg": "HS256"}, asked)
+        )
         assert caller.user_id == asked["sub"]
         assert caller.scopes <= {Scope.QUERY, Scope.RECALL}
 
 
 async def test_only_the_pinned_algorithms_are_taken_even_of_the_right_secret() -> None:
     secret = SECRET * 2
-    tokens = Tokens(SharedSecret(secret.encode()), RULES)
-    assert (await tokens.caller(jwt.encode(claims("ann"), secret, "HS256"))).user_id == "ann"
+    tokens = TokenAuthenticator(SharedSecret(secret.encode()), RULES)
+    assert (await tokens.authenticate(jwt.encode(claims("ann"), secret, "HS256"))).user_id == "ann"
     with pytest.raises(Fault, match="not valid"):
-        await tokens.caller(jwt.encode(claims("ann"), secret, "HS512"))
+        await tokens.authenticate(jwt.encode(claims("ann"), secret, "HS512"))
 
 
 async def test_the_user_may_stand_in_another_claim() -> None:
     rules = TokenRules(frozenset({"HS256"}), ISSUER, AUDIENCE, "email", frozenset({Scope.QUERY}), 0.0)
-    tokens = Tokens(SharedSecret(SECRET.encode()), rules)
-    assert (await tokens.caller(token("1234", email="ann@example"))).user_id == "ann@example"
+    tokens = TokenAuthenticator(SharedSecret(SECRET.encode()), rules)
+    assert (await tokens.authenticate(token("1234", email="ann@example"))).user_id == "ann@example"
     with pytest.raises(Fault, match="email"):
-        await tokens.caller(token("1234"))
+        await tokens.authenticate(token("1234"))
 
 
 async def test_default_scopes_are_for_tokens_that_say_nothing_of_scopes() -> None:
     rules = TokenRules(frozenset({"HS256"}), ISSUER, AUDIENCE, "sub", frozenset({Scope.QUERY, Scope.INGEST}), 0.0)
-    tokens = Tokens(SharedSecret(SECRET.encode()), rules)
-    assert (await tokens.caller(token("ann", scope=None))).scopes == {Scope.QUERY}
-    assert (await tokens.caller(token("ann", scope=""))).scopes == frozenset()
+    tokens = TokenAuthenticator(SharedSecret(SECRET.encode()), rules)
+    assert (await tokens.authenticate(token("ann", scope=None))).scopes == {Scope.QUERY}
+    assert (await tokens.authenticate(token("ann", scope=""))).scopes == frozenset()

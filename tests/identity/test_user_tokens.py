@@ -14,7 +14,7 @@ from identity.issuer import token
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.access import Access, RequiredScopes, confine
 from nomemory.server.api.identity.caller import Caller, Scope
-from nomemory.server.api.identity.user_fields import users_in
+from nomemory.server.api.identity.user_fields import user_ids_in
 from nomemory.server.api.service import ServedMethod
 from nomemory.server.faults import Fault
 from nomemory.server.runtime.listen_address import Addresses, ListenAddress
@@ -131,7 +131,7 @@ def confine_own(request: i.WriteMessagesRequest) -> None:
 
 def test_every_user_in_a_request_is_found_however_deep() -> None:
     request = i.WriteMessagesRequest(messages=[said("me", "a", "x"), said("", "b", "x"), said("them", "c", "x")])
-    assert list(users_in(request)) == ["me", "", "them"]
+    assert list(user_ids_in(request)) == ["me", "", "them"]
     with pytest.raises(Fault):
         confine_own(request)
     confine_own(i.WriteMessagesRequest(messages=[said("me", "a", "x")]))
@@ -178,7 +178,7 @@ class Imports:
 class Myself:
     """Takes everybody as the user `me`."""
 
-    async def caller(self, *_: object) -> Caller:
+    async def authenticate(self, *_: object) -> Caller:
         return Caller("user-token", frozenset({Scope.QUERY}), "me")
 
 

@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from server.fleet import connected, until
 
 from nomemory.client.sync import Client
-from nomemory.server.api.services.recall_stubs import InProcessQuery
+from nomemory.server.api.services.recall_stubs import InProcessQueryStub
 from nomemory.server.embedding.local_model import local_is_available
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.settings import Settings
@@ -108,7 +108,7 @@ async def test_what_a_search_of_a_recall_says_of_overload_is_what_its_caller_is_
             raise Fault(Reason.ERROR_REASON_OVERLOADED, "too many reads are waiting", retry_after_s=1.0)
 
     with pytest.raises(Fault, match="too many reads"):
-        await InProcessQuery(Full()).HybridSearch(q.HybridSearchRequest(), timeout=1)  # type: ignore[arg-type]
+        await InProcessQueryStub(Full()).HybridSearch(q.HybridSearchRequest(), timeout=1)  # type: ignore[arg-type]
 
 
 @pytest.mark.skipif(not local_is_available(), reason="the local embedder has no package for this platform")

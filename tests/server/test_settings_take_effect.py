@@ -14,16 +14,16 @@ import pytest
 from identity.issuer import AUDIENCE, ISSUER, SECRET, claims
 
 from nomemory.recall.model.sufficiency import EnoughRule
-from nomemory.server.api.identity.factory import choose_authenticator
-from nomemory.server.api.services.recall_agent import RecallHost
+from nomemory.server.api.identity.factory import make_authenticator
+from nomemory.server.api.services.recall_agent import RecallAgent
 from nomemory.server.faults import Fault
-from nomemory.server.runtime.active_faults import StandingFaults
+from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
 from nomemory.server.runtime.processes.watchdog import watch_policy
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.wiring import postgres_store, recall_wiring, services
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -42,9 +42,9 @@ async def test_a_token_that_has_just_expired_is_valid_within_the_leeway() -> Non
             jwt_secret=SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE, jwt_scopes="query", jwt_leeway_s=leeway_s
         )
 
-    assert (await choose_authenticator(settings(600.0)).caller(metadata, dict)).user_id == "ann"
+    assert (await make_authenticator(settings(600.0)).caller(metadata, dict)).user_id == "ann"
     with pytest.raises(Fault):
-        await choose_authenticator(settings(0.0)).caller(metadata, dict)
+        await make_authenticator(settings(0.0)).caller(metadata, dict)
 
 
 def test_a_write_is_refused_if_the_queue_holds_too_many_bytes(start: Start, own_settings: Settings) -> None:
@@ -85,7 +85,7 @@ def test_a_step_of_the_ranking_can_be_left_out(start: Start, own_settings: Setti
     assert "speaker" in components(own_settings)
     assert "speaker" not in components(own_settings.with_changes(hybrid_without="around speaker"))
     with (
-        pytest.raises(CannotStartError, match="there is no step words; the steps are meaning,"),
+        pytest.raises(StartupError, match="there is no step words; the steps are meaning,"),
         start(own_settings.with_changes(hybrid_without="words")),
     ):
         pass
@@ -111,12 +111,12 @@ def test_a_recall_has_the_budget_and_the_threshold_of_the_settings(
 ) -> None:
     rules: list[EnoughRule] = []
 
-    class Recorded(RecallHost):
+    class Recorded(RecallAgent):
         def __init__(self, *parts: Any) -> None:  # noqa: ANN401 - those of the host
             rules.append(parts[-1])
             super().__init__(*parts)
 
-    monkeypatch.setattr(recall_wiring, "RecallHost", Recorded)
+    monkeypatch.setattr(recall_wiring, "RecallAgent", Recorded)
     settings = own_settings.with_changes(
         recall_tool_calls=5, recall_evidence_messages=3, recall_quoted=0.3, recall_sufficiency=0.9
     )
@@ -130,7 +130,7 @@ def test_workers_are_watched_as_the_settings_say() -> None:
     settings = Settings.from_environment(
         process_heartbeat_s=0.5, process_idle_timeout_s=7.0, process_busy_timeout_s=90.0, process_memory_bytes=1 << 30
     )
-    policy = watch_policy(settings.processes, StandingFaults(), ProcessRegistry())
+    policy = watch_policy(settings.processes, ActiveFaults(), ProcessRegistry())
     assert (policy.heartbeat_s, policy.idle_timeout_s, policy.busy_timeout_s) == (0.5, 7.0, 90.0)
     assert policy.memory_max_bytes == 1 << 30
 

@@ -29,7 +29,7 @@ from nomemory.server.api.http.static_pages import inspector_redirect, inspector_
 from nomemory.server.api.identity.caller import Metadata
 from nomemory.server.api.limits import RequestMemory
 from nomemory.server.api.parsing import MAX_READ_BYTES
-from nomemory.server.api.pipeline import Read, ReadNext
+from nomemory.server.api.pipeline import ReadNextRequest, ReadRequest
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.listen_address import ListenAddress
 from nomemory.server.runtime.metrics.meters import Meters
@@ -139,11 +139,11 @@ class ForwardedCalls:
     timeout_s: float
     memory: RequestMemory
 
-    async def unary(self, incoming: IncomingCall, read: Read) -> bytes:
+    async def unary(self, incoming: IncomingCall, read: ReadRequest) -> bytes:
         """Forward a call with one reply."""
         return b"".join([reply async for reply in self.server_stream(incoming, read)])  # on the wire, a stream of one
 
-    async def server_stream(self, incoming: IncomingCall, read: Read) -> AsyncGenerator[bytes]:
+    async def server_stream(self, incoming: IncomingCall, read: ReadRequest) -> AsyncGenerator[bytes]:
         """Forward a call with many replies."""
         self.guard.authorize(incoming.metadata)
         with self.memory.reservation() as reserve:
@@ -158,7 +158,7 @@ class ForwardedCalls:
             finally:
                 call.cancel()
 
-    async def client_stream(self, incoming: IncomingCall, _read_next: ReadNext) -> NoReturn:
+    async def client_stream(self, incoming: IncomingCall, _read_next: ReadNextRequest) -> NoReturn:
         """Refuse: no method that reads has many requests."""
         raise NotImplementedError(incoming.path)
 

@@ -27,7 +27,7 @@ _CHANGES: Final = frozenset({Outcome.CREATED, Outcome.REPLACED})
 
 
 @dataclass(slots=True)
-class Retrieved:
+class AuditedRecall:
     """What a recall brought; None while it has brought nothing."""
 
     messages: int | None = None
@@ -39,7 +39,7 @@ class Audit:
 
     is_on: bool = True
 
-    def stored(
+    def record_write(
         self, context: CallContext, action: Action, messages: Iterable[Message], outcomes: Iterable[Outcome]
     ) -> None:
         """Note a batch that the log has. Who is named in it counts, also where nothing had to be changed."""
@@ -49,14 +49,14 @@ class Audit:
                 users[message.user_id] += outcome in _CHANGES
             self._write(context, action, users)
 
-    def removed(self, context: CallContext, action: Action, user_id: str, messages: int) -> None:
+    def record_deletion(self, context: CallContext, action: Action, user_id: str, messages: int) -> None:
         """Note a deletion that the log has."""
         self._write(context, action, {user_id: messages})
 
     @contextmanager
-    def recalling(self, context: CallContext) -> Iterator[Retrieved]:
+    def record_recall(self, context: CallContext) -> Iterator[AuditedRecall]:
         """Note a recall when the context is left, however it ends; not that of a user's own token."""
-        retrieved = Retrieved()
+        retrieved = AuditedRecall()
         try:
             yield retrieved
         finally:

@@ -19,7 +19,7 @@ from nomemory.server.api.admission.read_admission import ReadAdmission
 from nomemory.server.api.call import CallContext, IncomingCall
 from nomemory.server.api.call_record import CallRecord
 from nomemory.server.api.identity.access import Access, RequiredScopes, confine
-from nomemory.server.api.identity.user_fields import show_users
+from nomemory.server.api.identity.user_fields import remove_namespace
 from nomemory.server.api.limits import Limits, Reserve
 from nomemory.server.api.service import Method, Reply, Service, methods_of
 from nomemory.server.runtime.metrics.meters import Meters
@@ -28,14 +28,14 @@ from nomemory.spans.span import CallTracer
 _BULK_TIMEOUT_S: Final = 3600.0
 """Timeout of imports and exports whose client sets none."""
 
-Read: TypeAlias = Callable[[Reserve], Awaitable[ProtoMessage]]
+ReadRequest: TypeAlias = Callable[[Reserve], Awaitable[ProtoMessage]]
 """Read and parse the one request of a call.
 
 It calls its argument with the number of bytes, in all or piece by piece, before it parses them. It raises a Fault
 (MALFORMED_REQUEST, REQUEST_TOO_LARGE, …) if there is no request or it is not valid.
 """
-ReadNext: TypeAlias = Callable[[Reserve], Awaitable[ProtoMessage | None]]
-"""Read and parse the next request of a stream of them, as `Read` does; None: there are no more."""
+ReadNextRequest: TypeAlias = Callable[[Reserve], Awaitable[ProtoMessage | None]]
+"""Read and parse the next request of a stream of them, as `ReadRequest` does; None: there are no more."""
 RequestHook: TypeAlias = Callable[[ProtoMessage, CallContext], Awaitable[None]]
 """A function of the program that embeds the server. It runs before the handler, once for each request message, and
 may raise a Fault. User ids in the request are the stored ones."""
@@ -95,7 +95,7 @@ class Pipeline:
         self._hooks = tuple(hooks)
         self._tracer = tracer
 
-    async def unary(self, incoming: IncomingCall, read: Read) -> bytes:
+    async def unary(self, incoming: IncomingCall, read: ReadRequest) -> bytes:
         """Answer a call with one request and one reply; return the encoded reply.
 
         Raises:
@@ -113,7 +113,7 @@ class Pipeline:
                     reply = await handler(request, context)
                 return _encode(reply, context, method)
 
-    async def server_stream(self, incoming: IncomingCall, read: Read) -> AsyncGenerator[bytes]:
+    async def server_stream(self, incoming: IncomingCall, read: ReadRequest) -> AsyncGenerator[bytes]:
         """Answer a call with one request; yield the encoded replies. Close it (`aclosing`) if the client goes away.
 
         The deadline holds while a reply is made, not while the client takes it.
@@ -138,7 +138,7 @@ class Pipeline:
                         yield _encode(reply, context, method)
                         call.timeout.reschedule(context.deadline)
 
-    async def client_stream(self, incoming: IncomingCall, read_next: ReadNext) -> bytes:
+    async def client_stream(self, incoming: IncomingCall, read_next: ReadNextRequest) -> bytes:
         """Answer a call with many requests and one reply; return the encoded reply.
 
         Raises:
@@ -153,7 +153,9 @@ class Pipeline:
                 reply = await handler(self._requests(read_next, context, method), context)
                 return _encode(reply, context, method)
 
-    async def _requests(self, read_next: ReadNext, context: CallContext, method: Method) -> AsyncIterator[ProtoMessage]:
+    async def _requests(
+        self, read_next: ReadNextRequest, context: CallContext, method: Method
+    ) -> AsyncIterator[ProtoMessage]:
         """Yield the requests of a stream. Each is forgotten when the next one is read."""
         while True:
             with self.limits.request_memory.reservation() as reserve:
@@ -213,4 +215,4 @@ def _encode(reply: Reply, context: CallContext, method: Method) -> bytes:
     """Encode a reply, with the user ids that its caller knows."""
     encoded = reply if isinstance(reply, bytes) else reply.SerializeToString()
     namespace = context.namespace
-    return encoded if namespace is None else show_users(encoded, method.reply_type, namespace)
+    return encoded if namespace is None else remove_namespace(encoded, method.reply_type, namespace)

@@ -14,15 +14,15 @@ import uvloop
 
 from nomemory.server.api.host_interceptors import HostInterceptors
 from nomemory.server.api.identity.access import Access
-from nomemory.server.api.identity.factory import choose_authenticator
-from nomemory.server.runtime.active_faults import StandingFaults
+from nomemory.server.api.identity.factory import make_authenticator
+from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.listen_address import Addresses
 from nomemory.server.runtime.logs import configure_logs
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.secure_files import UMASK
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.stderr import only_the_log
+from nomemory.server.runtime.stderr import reserve_stderr_for_logs
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.runtime.tracing.provider import start_tracing
 from nomemory.server.runtime.wiring.endpoints import listen_addresses
@@ -56,11 +56,11 @@ def serve(
         interceptors: functions of the embedding program, which run around the calls.
 
     Raises:
-        CannotStartError: the server cannot start; the text says why and what to do.
+        StartupError: the server cannot start; the text says why and what to do.
         OSError: the system refuses something; it names the file.
     """
     os.umask(UMASK)
-    with only_the_log(settings.server.log_level):
+    with reserve_stderr_for_logs(settings.server.log_level):
         configure_logs(settings.server.log_level)
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         uvloop.run(_serve(settings, ready, interceptors))
@@ -89,12 +89,12 @@ async def running(settings: Settings, interceptors: HostInterceptors = _NO_INTER
         interceptors: functions of the embedding program, which run around the calls.
 
     Raises:
-        CannotStartError: the server cannot start; the text says why and what to do.
+        StartupError: the server cannot start; the text says why and what to do.
         OSError: the system refuses something; it names the file.
     """
     addresses = listen_addresses(settings)
-    access = Access(choose_authenticator(settings))
-    meters, faults = Meters(), StandingFaults()
+    access = Access(make_authenticator(settings))
+    meters, faults = Meters(), ActiveFaults()
     async with AsyncExitStack() as stack:
         tracer = start_tracing(settings, stack)
         if settings.recall.query_target:
@@ -102,8 +102,8 @@ async def running(settings: Settings, interceptors: HostInterceptors = _NO_INTER
             exporter, health_check = ServerMetrics(meters, faults), None
         else:
             directory = DataDirectory.of(settings)
-            stack.enter_context(directory.taken())
-            directory.refuse_full_disk(settings.server.free_bytes_min)
+            stack.enter_context(directory.lock())
+            directory.check_disk_space(settings.server.free_bytes_min)
             refuse_loss(directory, log_store(settings, directory).position)
             parts = await build_parts(settings, directory, faults, meters, stack)
             services, reads = await make_services(settings, directory, parts, meters, stack)

@@ -28,7 +28,7 @@ from nomemory.server.api.http.request_document import decode_request
 from nomemory.server.api.http.request_metadata import incoming_call
 from nomemory.server.api.http.stream_reply import EVENTS, LINES, StreamReply
 from nomemory.server.api.limits import Reserve
-from nomemory.server.api.pipeline import Read, ReadNext
+from nomemory.server.api.pipeline import ReadNextRequest, ReadRequest
 from nomemory.server.faults import Fault, Reason
 
 
@@ -56,13 +56,13 @@ class StatusError(Exception):
 class Calls(Protocol):
     """Answers calls: the pipeline, or a server elsewhere. Every method raises Fault or StatusError."""
 
-    async def unary(self, incoming: IncomingCall, read: Read) -> bytes:
+    async def unary(self, incoming: IncomingCall, read: ReadRequest) -> bytes:
         """Answer a call with one request and one reply."""
 
-    def server_stream(self, incoming: IncomingCall, read: Read) -> AsyncGenerator[bytes]:
+    def server_stream(self, incoming: IncomingCall, read: ReadRequest) -> AsyncGenerator[bytes]:
         """Answer a call with one request and many replies."""
 
-    async def client_stream(self, incoming: IncomingCall, read_next: ReadNext) -> bytes:
+    async def client_stream(self, incoming: IncomingCall, read_next: ReadNextRequest) -> bytes:
         """Answer a call with many requests and one reply."""
 
 
@@ -133,7 +133,7 @@ class CallEndpoint:
             raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "this request has no body")
         body.require(*((JSON_LINES, JSON) if self._rule.method.client_streaming else (JSON,)))
 
-    async def _answer_once(self, incoming: IncomingCall, body: RequestBody, read: Read) -> JsonReply:
+    async def _answer_once(self, incoming: IncomingCall, body: RequestBody, read: ReadRequest) -> JsonReply:
         try:
             async with body.cancels_on_disconnect():
                 if self._rule.method.client_streaming:
@@ -150,7 +150,7 @@ class CallEndpoint:
         self,
         incoming: IncomingCall,
         body: RequestBody,
-        read: Read,
+        read: ReadRequest,
         stream: StreamReply,
     ) -> status_pb2.Status | None:
         """Send the replies of a stream; return the error that ended it, or None."""
@@ -174,7 +174,7 @@ class CallEndpoint:
         raw = await body.read(reserve)
         return await self._threads.run(len(raw), lambda: decode_request(self._rule, path_values, query, raw))
 
-    def _read_next(self, body: RequestBody, read: Read) -> ReadNext:
+    def _read_next(self, body: RequestBody, read: ReadRequest) -> ReadNextRequest:
         """Return a function that reads the next request: a line of the body, or the whole body as the only one."""
         lines = body.lines()
         is_read = False

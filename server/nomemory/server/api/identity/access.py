@@ -14,7 +14,7 @@ from google.protobuf.message import Message as ProtoMessage
 from nomemory.server.api.identity.authenticator import AuthContext, Authenticator
 from nomemory.server.api.identity.caller import Caller, Metadata, Scope
 from nomemory.server.api.identity.user_binding import BoundUser, bind_user, refuse_other_user_id
-from nomemory.server.api.identity.user_fields import store_users, users_in
+from nomemory.server.api.identity.user_fields import add_namespace, user_ids_in
 from nomemory.server.faults import Fault, Reason
 
 
@@ -58,7 +58,7 @@ class Access:
         Raises:
             Fault: CREDENTIALS_MISSING or CREDENTIALS_INVALID.
         """
-        return await self._authenticator.caller(metadata, auth_context)
+        return await self._authenticator.authenticate(metadata, auth_context)
 
     def authorize(self, caller: Caller, required: RequiredScopes, metadata: Metadata) -> BoundUser | None:
         """Authorize a call; return the user to whom it is bound, None for a method that binds none.
@@ -87,10 +87,10 @@ def confine(request: ProtoMessage, caller: Caller, bound: BoundUser | None, requ
     if caller.user_id is not None and not required.is_public:
         _refuse_other_users(caller.user_id, request, is_bound=bound is not None)
     if caller.namespace is not None:
-        store_users(request, caller.namespace)
+        add_namespace(request, caller.namespace)
 
 
 def _refuse_other_users(user_id: str, request: ProtoMessage, *, is_bound: bool) -> None:
-    named = list(users_in(request))
+    named = list(user_ids_in(request))
     if any(name != user_id for name in named) or not (named or is_bound):
         raise Fault(Reason.ERROR_REASON_OTHER_USER, "this token is bound to another user")

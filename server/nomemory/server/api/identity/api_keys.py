@@ -22,7 +22,7 @@ from nomemory.server.api.identity.caller import Caller, Scope
 from nomemory.server.api.identity.credential_file import CallerRecord, CredentialFile, parse_document
 from nomemory.server.api.identity.credentials import KEY_PREFIX, invalid_credentials
 from nomemory.server.api.identity.namespace import namespace_of
-from nomemory.server.runtime.secure_files import put
+from nomemory.server.runtime.secure_files import write_atomically
 
 _FORM: Final = re.compile(r"nm_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
@@ -113,10 +113,10 @@ def read_keys(path: Path) -> KeyFile:
 def write_keys(path: Path, file: KeyFile) -> None:
     """Put a new file in the old one's place in one step. Who may read it stays; at first that is its owner only."""
     content = file.model_dump_json(indent=2, exclude_none=True) + "\n"
-    put(path, content.encode(), like=path.stat() if path.exists() else None)
+    write_atomically(path, content.encode(), like=path.stat() if path.exists() else None)
 
 
-class ApiKeys:
+class ApiKeyAuthenticator:
     """The keys of a file: a key that is taken out is good for no further call.
 
     Args:
@@ -130,7 +130,7 @@ class ApiKeys:
         advice = ". Make a key with: nomemory keys create"
         self._file = CredentialFile(path, lambda raw: parse_keys(raw).by_id(), "API keys", advice)
 
-    def caller(self, text: str) -> Caller:
+    def authenticate(self, text: str) -> Caller:
         """Return the service that holds a key.
 
         Raises:

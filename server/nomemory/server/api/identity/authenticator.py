@@ -6,11 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from nomemory.server.api.identity.api_keys import ApiKeys
+from nomemory.server.api.identity.api_keys import ApiKeyAuthenticator
 from nomemory.server.api.identity.caller import LOCAL, Caller, Metadata
-from nomemory.server.api.identity.certificates import Certificates, peer_names
-from nomemory.server.api.identity.credentials import CARRIERS, SentKey, SentToken, invalid_credentials, sent_credential
-from nomemory.server.api.identity.tokens import Tokens
+from nomemory.server.api.identity.certificates import CertificateAuthenticator, peer_names
+from nomemory.server.api.identity.credentials import (
+    CREDENTIAL_KEYS,
+    SentKey,
+    SentToken,
+    invalid_credentials,
+    sent_credential,
+)
+from nomemory.server.api.identity.tokens import TokenAuthenticator
 from nomemory.server.faults import Fault, Reason
 
 AuthContext = Callable[[], Mapping[str, Iterable[bytes]]]
@@ -20,7 +26,7 @@ AuthContext = Callable[[], Mapping[str, Iterable[bytes]]]
 class Authenticator(Protocol):
     """Finds out who calls."""
 
-    async def caller(self, metadata: Metadata, auth_context: AuthContext) -> Caller:
+    async def authenticate(self, metadata: Metadata, auth_context: AuthContext) -> Caller:
         """Return the caller.
 
         Raises:
@@ -32,11 +38,11 @@ class Authenticator(Protocol):
 class CredentialAuthenticator:
     """Accepts exactly one credential. An attribute is None if the server has no credentials of that kind."""
 
-    api_keys: ApiKeys | None
-    tokens: Tokens | None
-    certificates: Certificates | None
+    api_keys: ApiKeyAuthenticator | None
+    tokens: TokenAuthenticator | None
+    certificates: CertificateAuthenticator | None
 
-    async def caller(self, metadata: Metadata, auth_context: AuthContext) -> Caller:
+    async def authenticate(self, metadata: Metadata, auth_context: AuthContext) -> Caller:
         """Return the holder of the credential.
 
         Raises:
@@ -47,15 +53,15 @@ class CredentialAuthenticator:
         if sent is not None and names is not None:
             raise invalid_credentials("send a credential or a client certificate, not both")
         if self.certificates and names is not None:
-            return self.certificates.caller(names)
+            return self.certificates.authenticate(names)
         return await self._holder(sent)
 
     async def _holder(self, sent: SentKey | SentToken | None) -> Caller:
         match sent:
             case SentKey(text) if self.api_keys:
-                return self.api_keys.caller(text)
+                return self.api_keys.authenticate(text)
             case SentToken(text) if self.tokens:
-                return await self.tokens.caller(text)
+                return await self.tokens.authenticate(text)
             case None:
                 raise Fault(
                     Reason.ERROR_REASON_CREDENTIALS_MISSING,
@@ -67,12 +73,12 @@ class CredentialAuthenticator:
 class LocalAuthenticator:
     """Trusts everybody on this machine."""
 
-    async def caller(self, metadata: Metadata, auth_context: AuthContext) -> Caller:  # noqa: ARG002 - the protocol's signature
+    async def authenticate(self, metadata: Metadata, auth_context: AuthContext) -> Caller:  # noqa: ARG002 - the protocol's signature
         """Return the local caller.
 
         Raises:
             Fault: CREDENTIALS_INVALID, the call brings credentials, which this server cannot check.
         """
-        if any(name in CARRIERS for name, _ in metadata):
+        if any(name in CREDENTIAL_KEYS for name, _ in metadata):
             raise invalid_credentials("this server checks no credentials: send none")
         return LOCAL

@@ -28,7 +28,7 @@ READS = frozenset({Scope.QUERY, Scope.RECALL})
 """The scopes that a user's token can have: reads of that user."""
 
 
-def known_scopes(names: Iterable[str]) -> frozenset[Scope]:
+def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
     """Return the known scopes among names. Other names are ignored."""
     known = frozenset(Scope)
     return frozenset(Scope(name) for name in names if name in known)
@@ -55,9 +55,9 @@ class Caller:
         if self.user_id is not None and not self.scopes <= READS:
             raise ValueError("a user's token can only read")
 
-    def stored(self, user_id: str) -> str:
+    def stored_id(self, user_id: str) -> str:
         """Return the id under which the server stores a user whom this caller names."""
-        return self.namespace.stored(user_id) if self.namespace else user_id
+        return self.namespace.stored_id(user_id) if self.namespace else user_id
 
 
 LOCAL = Caller("local", frozenset(Scope))

@@ -37,7 +37,7 @@ class CertificateFile(BaseModel):
     callers: tuple[CertificateEntry, ...]
 
 
-class Certificates:
+class CertificateAuthenticator:
     """The callers of a file.
 
     Args:
@@ -53,7 +53,7 @@ class Certificates:
             path, lambda raw: parse_document(CertificateFile, raw, what).callers, "client certificates"
         )
 
-    def caller(self, names: frozenset[str]) -> Caller:
+    def authenticate(self, names: frozenset[str]) -> Caller:
         """Return the service whose certificate has these names.
 
         Raises:

@@ -7,17 +7,17 @@ from typing import Final
 
 from nomemory.server.api.identity.caller import Metadata, values_of
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.startup_errors import StartupError
 
 KEY_PREFIX: Final = "nm_"
 """What API keys begin with."""
 AUTHORIZATION: Final = "authorization"
 API_KEY: Final = "x-api-key"
-CARRIERS: Final = frozenset({AUTHORIZATION, API_KEY})
+CREDENTIAL_KEYS: Final = frozenset({AUTHORIZATION, API_KEY})
 """The metadata in which credentials travel."""
 
 
-class IdentitySettingsError(CannotStartError):
+class IdentitySettingsError(StartupError):
     """The settings, or a file that they name, cannot be used; the text says what to do. It quotes no secret."""
 
 

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from nomemory.server.api.identity.api_keys import ApiKeys
+from nomemory.server.api.identity.api_keys import ApiKeyAuthenticator
 from nomemory.server.api.identity.authenticator import Authenticator, CredentialAuthenticator, LocalAuthenticator
-from nomemory.server.api.identity.caller import known_scopes
-from nomemory.server.api.identity.certificates import Certificates
+from nomemory.server.api.identity.caller import parse_scopes
+from nomemory.server.api.identity.certificates import CertificateAuthenticator
 from nomemory.server.api.identity.credentials import IdentitySettingsError
-from nomemory.server.api.identity.key_set_url import KeySetUrl, fetch, is_trustworthy
-from nomemory.server.api.identity.key_sets import KeySetFile, SharedSecret, TokenKeys
+from nomemory.server.api.identity.key_set_url import KeySetUrl, fetch, is_secure_url
+from nomemory.server.api.identity.key_sets import KeySetFile, KeySource, SharedSecret
 from nomemory.server.api.identity.namespace import namespace_of
-from nomemory.server.api.identity.tokens import TokenRules, Tokens
+from nomemory.server.api.identity.tokens import TokenAuthenticator, TokenRules
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.settings.identity import IdentitySettings
 
@@ -36,24 +36,24 @@ def checks_credentials(settings: Settings) -> bool:
     return any((identity.api_keys, identity.jwt_secret, identity.jwt_jwks, identity.tls_identities))
 
 
-def choose_authenticator(settings: Settings) -> Authenticator:
+def make_authenticator(settings: Settings) -> Authenticator:
     """Make the authenticator. Nothing is fetched yet.
 
     Raises:
         IdentitySettingsError: a setting is missing, empty or contradicts another, or a file cannot be used.
     """
-    refuse_half_configuration(settings)
+    check_credential_settings(settings)
     identity = settings.identity
     if not checks_credentials(settings):
         return LocalAuthenticator()
     return CredentialAuthenticator(
-        ApiKeys(identity.api_keys) if identity.api_keys else None,
+        ApiKeyAuthenticator(identity.api_keys) if identity.api_keys else None,
         _tokens(identity),
-        Certificates(identity.tls_identities) if identity.tls_identities else None,
+        CertificateAuthenticator(identity.tls_identities) if identity.tls_identities else None,
     )
 
 
-def _tokens(identity: IdentitySettings) -> Tokens | None:
+def _tokens(identity: IdentitySettings) -> TokenAuthenticator | None:
     if identity.jwt_secret and identity.jwt_jwks:
         raise IdentitySettingsError("set NOMEMORY_JWT_SECRET or NOMEMORY_JWT_JWKS, not both")
     if identity.jwt_secret:
@@ -61,10 +61,10 @@ def _tokens(identity: IdentitySettings) -> Tokens | None:
         secret = identity.jwt_secret.get_secret_value().encode()
         if len(secret) < _SECRET_MIN_BYTES:
             raise IdentitySettingsError(f"NOMEMORY_JWT_SECRET must have at least {_SECRET_MIN_BYTES} bytes")
-        return Tokens(SharedSecret(secret), rules)
+        return TokenAuthenticator(SharedSecret(secret), rules)
     if identity.jwt_jwks:
         rules = _rules(identity, _algorithms(identity, _OF_KEY_SETS, "RS256 ES256"))
-        return Tokens(_key_set(identity.jwt_jwks, rules.algorithms), rules)
+        return TokenAuthenticator(_key_set(identity.jwt_jwks, rules.algorithms), rules)
     return None
 
 
@@ -90,16 +90,16 @@ def _rules(identity: IdentitySettings, algorithms: frozenset[str]) -> TokenRules
         identity.jwt_issuer,
         identity.jwt_audience,
         identity.jwt_user_claim,
-        known_scopes(identity.jwt_default_scopes.split()),
+        parse_scopes(identity.jwt_default_scopes.split()),
         identity.jwt_leeway_s,
         namespace,
     )
 
 
-def _key_set(where: str, algorithms: frozenset[str]) -> TokenKeys:
+def _key_set(where: str, algorithms: frozenset[str]) -> KeySource:
     if "://" not in where:
         return KeySetFile(Path(where), algorithms)
-    if not is_trustworthy(where):
+    if not is_secure_url(where):
         raise IdentitySettingsError("NOMEMORY_JWT_JWKS must be a file or an https URL")
     return KeySetUrl(functools.partial(fetch, where), algorithms)
 
@@ -107,7 +107,7 @@ def _key_set(where: str, algorithms: frozenset[str]) -> TokenKeys:
 _TOKEN_RULES: Final = ("jwt_issuer", "jwt_audience", "jwt_algorithms", "jwt_default_scopes", "jwt_namespace")
 
 
-def refuse_half_configuration(settings: Settings) -> None:
+def check_credential_settings(settings: Settings) -> None:
     """Check that whatever is configured of a kind of credential is the whole of it.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import IO, Final
 from urllib.parse import urlsplit
 
 from nomemory.server.api.identity.credentials import invalid_credentials
-from nomemory.server.api.identity.key_sets import KeysById, VerificationKey, known_key, parse_key_set
+from nomemory.server.api.identity.key_sets import KeysById, VerificationKey, find_key, parse_key_set
 from nomemory.server.runtime.listen_address import is_loopback
 from nomemory.server.runtime.structured_logs import get_logger
 
@@ -65,7 +65,7 @@ class KeySetUrl:
             await asyncio.shield(self._fetching)  # the caller may give up; what is fetched is for the next one too
         if self._age() > _STALE_S:
             raise invalid_credentials("tokens cannot be checked at the moment")
-        return known_key(self._keys, key_id)
+        return find_key(self._keys, key_id)
 
     def _age(self) -> float:
         return self._clock() - self._fetched
@@ -103,7 +103,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 _opener: Final = urllib.request.build_opener(_NoRedirects)
 
 
-def is_trustworthy(url: str) -> bool:
+def is_secure_url(url: str) -> bool:
     """Return whether nobody on the way can change what a URL gives: https, or this machine."""
     parts = urlsplit(url)
     return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))

@@ -16,7 +16,7 @@ VerificationKey = bytes | jwt.PyJWK
 KeysById = Mapping[str, jwt.PyJWK]
 
 
-class TokenKeys(Protocol):
+class KeySource(Protocol):
     """Where the keys come from."""
 
     async def key(self, key_id: str | None) -> VerificationKey:
@@ -54,10 +54,10 @@ class KeySetFile:
 
     async def key(self, key_id: str | None) -> VerificationKey:
         """Return the key of an id."""
-        return known_key(self._file.content(), key_id)
+        return find_key(self._file.content(), key_id)
 
 
-def known_key(keys: KeysById, key_id: str | None) -> jwt.PyJWK:
+def find_key(keys: KeysById, key_id: str | None) -> jwt.PyJWK:
     """Find a key by its id.
 
     Raises:

@@ -43,11 +43,11 @@ class Namespace:
         """What the stored ids of its users begin with."""
         return f"{self.name}/"
 
-    def stored(self, user_id: str) -> str:
+    def stored_id(self, user_id: str) -> str:
         """Return the id under which a user is stored. A blank id names nobody: it stays, and is refused as blank."""
         return self.prefix + user_id if user_id.strip() else user_id
 
-    def shown(self, stored: str) -> str:
+    def external_id(self, stored: str) -> str:
         """Return a stored id as the caller knows it. A field that a mask has emptied stays empty.
 
         Raises:
@@ -74,7 +74,7 @@ def namespace_of(name: str | None) -> Namespace | None:
     return Namespace(name) if name else None
 
 
-def own_part(stored: str) -> str:
+def without_namespace(stored: str) -> str:
     """Return a stored id without its namespace: the part that the limit on ids is about."""
     prefix = _PREFIX.match(stored)
     return stored[prefix.end() :] if prefix else stored

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import jwt
 
-from nomemory.server.api.identity.caller import READS, Caller, Scope, known_scopes
+from nomemory.server.api.identity.caller import READS, Caller, Scope, parse_scopes
 from nomemory.server.api.identity.credentials import invalid_credentials
-from nomemory.server.api.identity.key_sets import TokenKeys
+from nomemory.server.api.identity.key_sets import KeySource
 from nomemory.server.api.identity.namespace import Namespace
 from nomemory.server.api.identity.user_binding import is_valid_user_id
 from nomemory.server.faults import Fault
@@ -42,7 +42,7 @@ class TokenRules:
     namespace: Namespace | None = None
 
 
-class Tokens:
+class TokenAuthenticator:
     """Verifies tokens.
 
     Args:
@@ -50,12 +50,12 @@ class Tokens:
         rules: what a token must be like.
     """
 
-    def __init__(self, keys: TokenKeys, rules: TokenRules) -> None:
+    def __init__(self, keys: KeySource, rules: TokenRules) -> None:
         self._keys = keys
         self._rules = rules
         self._jwt = jwt.PyJWT({"enforce_minimum_key_length": True})
 
-    async def caller(self, token: str) -> Caller:
+    async def authenticate(self, token: str) -> Caller:
         """Return the user whose token it is.
 
         Raises:
@@ -69,7 +69,7 @@ class Tokens:
 
     def _is_usable(self, user_id: str) -> bool:
         namespace = self._rules.namespace
-        return is_valid_user_id(namespace.stored(user_id) if namespace else user_id)
+        return is_valid_user_id(namespace.stored_id(user_id) if namespace else user_id)
 
     async def _claims(self, token: str) -> dict[str, Any]:  # Any: a claim may be any JSON value
         try:
@@ -93,7 +93,7 @@ class Tokens:
         names = granted.split() if isinstance(granted, str) else granted
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise invalid_credentials("the token's scopes cannot be read")
-        return known_scopes(names) & READS
+        return parse_scopes(names) & READS
 
 
 def _refusal(error: Exception) -> Fault:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from nomemory.server.api.identity.caller import LOCAL, Caller, Metadata, Scope, values_of
-from nomemory.server.api.identity.namespace import own_part
+from nomemory.server.api.identity.namespace import without_namespace
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import ID_MAX_CHARS
 
@@ -43,10 +43,10 @@ def bind_user(caller: Caller, metadata: Metadata) -> BoundUser:
     """
     if caller.user_id is not None:
         refuse_other_user_id(caller, metadata)
-        return BoundUser(caller.stored(caller.user_id), "token")
+        return BoundUser(caller.stored_id(caller.user_id), "token")
     if Scope.ACT_AS not in caller.scopes:
         raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, "naming a user needs the scope `act-as`")
-    user_ids = [caller.stored(user_id) for user_id in _user_ids(metadata)]
+    user_ids = [caller.stored_id(user_id) for user_id in _user_ids(metadata)]
     if len(user_ids) != 1 or not is_valid_user_id(user_ids[0]):
         raise Fault(Reason.ERROR_REASON_USER_NOT_BOUND, f"name one user in `{USER_ID}` metadata")
     return BoundUser(user_ids[0], "x-user-id" if caller is LOCAL else "act-as")
@@ -67,7 +67,9 @@ def is_valid_user_id(stored: str) -> bool:
 
     It is not blank and has no control characters and no lone surrogates. The limit is for the part after the namespace.
     """
-    return bool(stored.strip()) and len(own_part(stored)) <= ID_MAX_CHARS and _NOT_ALLOWED.search(stored) is None
+    return (
+        bool(stored.strip()) and len(without_namespace(stored)) <= ID_MAX_CHARS and _NOT_ALLOWED.search(stored) is None
+    )
 
 
 def _user_ids(metadata: Metadata) -> list[str]:

@@ -20,19 +20,19 @@ _SHARED_COUNTERS: Final = frozenset({"sequence", "checkpoint", "texts_embedded"}
 """Counters of the whole server: two looks at one would tell how much others wrote in between."""
 
 
-def users_in(message: ProtoMessage) -> Iterator[str]:
+def user_ids_in(message: ProtoMessage) -> Iterator[str]:
     """Return the users that a message names, an unset field as an empty string."""
     for owner, name in _fields_named(message, _USERS):
         yield getattr(owner, name)
 
 
-def store_users(request: ProtoMessage, namespace: Namespace) -> None:
+def add_namespace(request: ProtoMessage, namespace: Namespace) -> None:
     """Put the prefix before every user id in a request."""
     for owner, name in _fields_named(request, _USERS):
-        setattr(owner, name, namespace.stored(getattr(owner, name)))
+        setattr(owner, name, namespace.stored_id(getattr(owner, name)))
 
 
-def show_users(raw: bytes, reply_type: type[ProtoMessage], namespace: Namespace) -> bytes:
+def remove_namespace(raw: bytes, reply_type: type[ProtoMessage], namespace: Namespace) -> bytes:
     """Return a reply without the prefix of its user ids, and without counters that other namespaces move.
 
     Raises:
@@ -42,7 +42,7 @@ def show_users(raw: bytes, reply_type: type[ProtoMessage], namespace: Namespace)
         return raw
     reply = reply_type.FromString(raw)
     for owner, name in _fields_named(reply, _USERS):
-        setattr(owner, name, namespace.shown(getattr(owner, name)))
+        setattr(owner, name, namespace.external_id(getattr(owner, name)))
     for owner, name in _fields_named(reply, _SHARED_COUNTERS):
         owner.ClearField(name)
     return reply.SerializeToString()

@@ -40,7 +40,7 @@ _WAITING = ("log", "vector")
 _WAITS = "Erasing vectors waits now (`faults` of GetIndexStatus says for what), so that no time can be promised. "
 
 
-def residues(settings: Settings, erase_ts: Timestamp, *, waits: bool) -> list[pb.ErasureResidue]:
+def erasure_residues(settings: Settings, erase_ts: Timestamp, *, waits: bool) -> list[pb.ErasureResidue]:
     """Return the places, and by when they hold nothing any more, where that is in this server's hands.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Protocol
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.server.indexing.vector.indexed_spaces import IndexedSpace, IndexedSpaces
-from nomemory.server.runtime.active_faults import LEXICAL_INDEXER, StandingFault, StandingFaults
+from nomemory.server.runtime.active_faults import LEXICAL_INDEXER, ActiveFault, ActiveFaults
 from nomemory.server.runtime.processes.supervisor import JobFault
 from nomemory.server.search.lexical.protocol import LexicalProgress
 from nomemory.server.store.damage import LogDamage
@@ -25,7 +25,7 @@ _NAMED_MAX = 100
 """Damaged messages whose sequences are named."""
 
 
-class Report(Protocol):
+class IndexStatusReporter(Protocol):
     """Reports how far the log and each index are."""
 
     async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
@@ -36,8 +36,8 @@ class Report(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class StatusReport:
-    """Implements `Report` from the parts in this process.
+class LocalStatusReporter:
+    """Implements `IndexStatusReporter` from the parts in this process.
 
     Attributes:
         job_fault: returns the error that a job failed with lately, by its name; None if it is healthy.
@@ -50,7 +50,7 @@ class StatusReport:
     lexical: LexicalProgress
     spaces: IndexedSpaces
     job_fault: Callable[[str], JobFault | None]
-    faults: StandingFaults
+    faults: ActiveFaults
     notice: str
     damage: LogDamage
 
@@ -110,7 +110,7 @@ class StatusReport:
     async def _checkpoint(self, applied: FeedPosition, user_id: str | None) -> int:
         return applied.settled(await self.log.reached()) if user_id is None else applied.of_user(user_id)
 
-    def _standing(self, *parts: str) -> StandingFault | None:
+    def _standing(self, *parts: str) -> ActiveFault | None:
         """Return the oldest fault of some parts."""
         standing = (fault for fault in self.faults.all() if fault.part in parts)
         return next(standing, None)
@@ -123,7 +123,7 @@ def _embedder(one: IndexedSpace) -> pb.EmbedderStatus:
     )
 
 
-def _encoded(fault: StandingFault) -> pb.ServerFault:
+def _encoded(fault: ActiveFault) -> pb.ServerFault:
     return pb.ServerFault(part=fault.part, kind=fault.kind, since=_timestamp(fault.since_s), detail=fault.detail)
 
 

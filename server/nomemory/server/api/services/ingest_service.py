@@ -12,9 +12,9 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.access import RequiredScopes
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.service import ServedMethod
-from nomemory.server.api.services.erasure_residues import residues
+from nomemory.server.api.services.erasure_residues import erasure_residues
 from nomemory.server.api.services.import_tally import ImportTally
-from nomemory.server.api.services.index_status import Report
+from nomemory.server.api.services.index_status import IndexStatusReporter
 from nomemory.server.api.validation.ingest_requests import (
     Batch,
     decode_delete,
@@ -41,7 +41,7 @@ _GOING_ON: Final = set[asyncio.Task[Any]]()
 """The event loop alone does not keep a task."""
 
 
-async def unbroken(work: Coroutine[Any, Any, _Result]) -> _Result:
+async def run_to_completion(work: Coroutine[Any, Any, _Result]) -> _Result:
     """Return what work results in. If the caller is cancelled meanwhile, the work goes on."""
     task = asyncio.create_task(work)
     _GOING_ON.add(task)
@@ -54,7 +54,7 @@ class IngestService:
     """Serves `nomemory.v1.IngestService`."""
 
     writer: LogWriter
-    report: Report
+    report: IndexStatusReporter
     tokens: WriteTokens
     spaces: ActiveSpace
     settings: Settings
@@ -107,7 +107,7 @@ class IngestService:
         self, request: pb.DeleteMessagesRequest, context: CallContext
     ) -> pb.DeleteMessagesResponse:
         """Delete messages of one user."""
-        receipt = await unbroken(self._delete(request, decode_delete(request, self.settings), context))
+        receipt = await run_to_completion(self._delete(request, decode_delete(request, self.settings), context))
         return pb.DeleteMessagesResponse(
             deleted=receipt.deleted,
             missing_message_ids=receipt.missing,
@@ -117,7 +117,7 @@ class IngestService:
     async def erase_user(self, request: pb.EraseUserRequest, context: CallContext) -> pb.EraseUserResponse:
         """Delete everything of one user, and say what still holds bytes of it."""
         user_id = decode_user(request.user_id, self.settings, required=True)
-        erased = await unbroken(self._erase(user_id, context))
+        erased = await run_to_completion(self._erase(user_id, context))
         response = pb.EraseUserResponse(
             deleted=erased.deleted,
             sequence=erased.sequence,
@@ -127,7 +127,7 @@ class IngestService:
         if erased.was_known:
             faults = (await self.report.status(user_id)).faults
             waits = any(fault.part == ERASURE for fault in faults)
-            response.residues.extend(residues(self.settings, response.erase_ts, waits=waits))
+            response.residues.extend(erasure_residues(self.settings, response.erase_ts, waits=waits))
         return response
 
     async def get_index_status(
@@ -144,10 +144,10 @@ class IngestService:
             written = await self.writer.write(
                 batch.messages, on_conflict=batch.on_conflict, request_id=batch.request_id
             )
-            self.audit.stored(context, action, batch.messages, written.outcomes)
+            self.audit.record_write(context, action, batch.messages, written.outcomes)
             return written
 
-        return await unbroken(stored())
+        return await run_to_completion(stored())
 
     async def _delete(
         self, request: pb.DeleteMessagesRequest, narrowed: Filter | None, context: CallContext
@@ -156,14 +156,14 @@ class IngestService:
             receipt = await self.writer.delete(request.user_id, list(request.message_ids))
         else:
             receipt = await self.writer.delete_matching(request.user_id, narrowed)
-        self.audit.removed(
+        self.audit.record_deletion(
             context, "delete" if narrowed is None else "delete-matching", request.user_id, receipt.deleted
         )
         return receipt
 
     async def _erase(self, user_id: str, context: CallContext) -> Erased:
         erased = await self.writer.erase(user_id)
-        self.audit.removed(context, "erase", user_id, erased.deleted)
+        self.audit.record_deletion(context, "erase", user_id, erased.deleted)
         return erased
 
     async def _write_in_turn(self, batch: Batch, context: CallContext) -> Written:

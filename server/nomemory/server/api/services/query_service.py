@@ -66,7 +66,7 @@ _SHARE_OF_MEANING = 0.5
 """Share of the remaining time for meaning, so that words can still answer if the embedder hangs."""
 
 
-class Waiting(Protocol):
+class HasWriteToken(Protocol):
     """A request that may bring a write token."""
 
     user_id: str
@@ -80,11 +80,11 @@ class QueryService:
     slots: RoundRobinLimit
     threads: ReadThreads
     log: LogReader
-    by_time: TimeListing
-    conversations: ConversationListing
-    users: UserListing
-    by_words: LexicalListing
-    by_meaning: NearestMessages
+    time_listing: TimeListing
+    conversation_listing: ConversationListing
+    user_listing: UserListing
+    lexical_listing: LexicalListing
+    nearest_messages: NearestMessages
     hybrid: HybridMessages
     tokens: WriteTokens
     spaces: ActiveSpace
@@ -110,19 +110,19 @@ class QueryService:
     async def list_messages(self, request: pb.ListMessagesRequest, context: CallContext) -> bytes:
         """Read by time, in either order."""
         query = decode_list(request, self.settings)
-        await self._reach_log(request, context)
+        await self._wait_for_log(request, context)
         is_scan = is_expensive("ListMessages", request)
         async with self.slots.slot(request.user_id) if is_scan else nullcontext():
-            page = await self.by_time.wire_page(query.listing, query.page_size, request.cursor)
+            page = await self.time_listing.wire_page(query.listing, query.page_size, request.cursor)
         return listing_reply(page.wires, query.mask, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
     async def lexical_search(self, request: pb.LexicalSearchRequest, context: CallContext) -> bytes:
         """Find words and phrases; an empty query reads by time."""
         query = decode_lexical(request, self.settings)
         if query.query.is_empty:
-            await self._reach_log(request, context)
+            await self._wait_for_log(request, context)
         else:
-            await self._reach_words(request, context)
+            await self._wait_for_lexical(request, context)
         async with self.slots.slot(request.user_id):
             page = await self._lexical_page(query, request.cursor)
             marks = await self._highlights(page, query)
@@ -139,8 +139,8 @@ class QueryService:
         with self.spaces.used() as space:
             query, mask = decode_semantic(request, self.settings, space.embedder.dimension)
             space.progress.note_query(request.user_id)
-            await self._reach_meaning(space, request, context)
-            nearest = await self.by_meaning.search(space, query)
+            await self._wait_for_vectors(space, request, context)
+            nearest = await self.nearest_messages.search(space, query)
         reply = pb.SemanticSearchResponse(
             truncated=nearest.truncated, index_behind=nearest.behind, embedding_model=space.embedder.model
         )
@@ -151,8 +151,8 @@ class QueryService:
         with self.spaces.used() as space:
             query, mask = decode_hybrid(request, self.settings, space.embedder.dimension)
             space.progress.note_query(request.user_id)
-            await self._reach_words(request, context)
-            await self._reach_meaning(space, request, context)
+            await self._wait_for_lexical(request, context)
+            await self._wait_for_vectors(space, request, context)
             patience_s = context.remaining_s() * _SHARE_OF_MEANING
             answer = await self.hybrid.search(space, replace(query, patience_s=patience_s))
         reply = pb.HybridSearchResponse(
@@ -201,7 +201,7 @@ class QueryService:
     async def count_messages(self, request: pb.CountMessagesRequest, context: CallContext) -> pb.CountMessagesResponse:
         """Count what a filter admits."""
         narrowed = decode_count(request, self.settings)
-        await self._reach_log(request, context)
+        await self._wait_for_log(request, context)
         async with self.slots.slot(request.user_id):
             return pb.CountMessagesResponse(count=await self.log.count(request.user_id, narrowed))
 
@@ -210,9 +210,9 @@ class QueryService:
     ) -> pb.ListConversationsResponse:
         """Sum up conversations, the latest first."""
         query = decode_conversations(request, self.settings)
-        await self._reach_log(request, context)
+        await self._wait_for_log(request, context)
         async with self.slots.slot(request.user_id):
-            page = await self.conversations.page(query.listing, query.page_size, request.cursor)
+            page = await self.conversation_listing.page(query.listing, query.page_size, request.cursor)
         return pb.ListConversationsResponse(
             conversations=map(conversation, page.conversations), next_cursor=page.next_cursor
         )
@@ -221,7 +221,7 @@ class QueryService:
         """Say who has messages, among those whom the caller may know of."""
         query = decode_users(request, self.settings, context.user_prefix)
         async with self.slots.slot(context.caller.name):
-            page = await self.users.page(query.listing, query.page_size, request.cursor)
+            page = await self.user_listing.page(query.listing, query.page_size, request.cursor)
         users = [pb.UserSummary(user_id=one.user_id, message_count=one.messages) for one in page.users]
         return pb.ListUsersResponse(users=users, next_cursor=page.next_cursor)
 
@@ -229,14 +229,14 @@ class QueryService:
         """Read everything in the order of the log, batch by batch."""
         listing = decode_export(request, self.settings)
         batch_max = min(self.settings.limits.write_batch_max, _EXPORTED_AT_ONCE)
-        async for batch in self.by_time.batches(listing, batch_max, request.cursor):
+        async for batch in self.time_listing.batches(listing, batch_max, request.cursor):
             yield listing_reply(batch.wires, None, pb.ExportMessagesResponse(next_cursor=batch.next_cursor))
 
     async def _lexical_page(self, query: LexicalQuery, cursor: str) -> RankedPage:
         beside = room(query.snippet_chars)
         if not query.query.is_empty:
-            return await self.by_words.page(query.listing, query.query, query.page_size, cursor, beside)
-        page = await self.by_time.page(query.listing, query.page_size, cursor, beside)
+            return await self.lexical_listing.page(query.listing, query.query, query.page_size, cursor, beside)
+        page = await self.time_listing.page(query.listing, query.page_size, cursor, beside)
         return RankedPage([Ranked(message, 0.0) for message in page.messages], page.next_cursor, behind=False)
 
     async def _highlights(self, page: RankedPage, query: LexicalQuery) -> bytes:
@@ -246,20 +246,22 @@ class QueryService:
         is_short = sum(len(item.message.wire) for item in page.items) <= _SHORT_PAGE_BYTES
         return marked() if is_short else await self.threads.run(marked)
 
-    async def _reach_log(self, request: Waiting, context: CallContext) -> None:
+    async def _wait_for_log(self, request: HasWriteToken, context: CallContext) -> None:
         async def reached(sequence: int) -> bool:
             return await self.log.sequence() >= sequence
 
-        await self._reach("log", reached, request, context)
+        await self._wait_for("log", reached, request, context)
 
-    async def _reach_words(self, request: Waiting, context: CallContext) -> None:
-        await self._reach("lexical index", partial(self.by_words.reached, request.user_id), request, context)
+    async def _wait_for_lexical(self, request: HasWriteToken, context: CallContext) -> None:
+        await self._wait_for("lexical index", partial(self.lexical_listing.reached, request.user_id), request, context)
 
-    async def _reach_meaning(self, space: VectorSpace, request: Waiting, context: CallContext) -> None:
-        await self._reach("vector index", partial(self.by_meaning.reached, space, request.user_id), request, context)
+    async def _wait_for_vectors(self, space: VectorSpace, request: HasWriteToken, context: CallContext) -> None:
+        await self._wait_for(
+            "vector index", partial(self.nearest_messages.reached, space, request.user_id), request, context
+        )
 
-    async def _reach(
-        self, name: str, reached: Callable[[int], Awaitable[bool]], request: Waiting, context: CallContext
+    async def _wait_for(
+        self, name: str, reached: Callable[[int], Awaitable[bool]], request: HasWriteToken, context: CallContext
     ) -> None:
         """Wait until an index has what a token asks for."""
         sequence = self.tokens.read(request.at_least)

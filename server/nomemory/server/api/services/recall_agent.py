@@ -22,7 +22,7 @@ def _rules() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class AnsweredBy:
+class AnswerStrategy:
     """Who goes on from the ranking.
 
     Attributes:
@@ -35,7 +35,7 @@ class AnsweredBy:
 
 
 @dataclass(frozen=True, slots=True)
-class RecallHost:
+class RecallAgent:
     """Recalls on behalf of requests.
 
     Attributes:
@@ -47,7 +47,7 @@ class RecallHost:
 
     stub: QueryStub
     metadata: Metadata
-    answered_by: AnsweredBy
+    answered_by: AnswerStrategy
     rule: EnoughRule
 
     async def ask(self, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep) -> RecallResult:

@@ -35,7 +35,7 @@ from nomemory.server.search.semantic.active_index import ActiveSpace
 from nomemory.v1 import recall_service_pb2 as pb
 
 OnStep = Callable[[Step], Awaitable[None]]
-Ask = Callable[[str, RecallQuery, Skill, OnStep], Awaitable[RecallResult]]
+RecallFunction = Callable[[str, RecallQuery, Skill, OnStep], Awaitable[RecallResult]]
 """Recalls for one user: `(user_id, query, skill, on_step)`."""
 
 
@@ -51,7 +51,7 @@ class RecallService:
         meters: count recalls that came to an answer.
     """
 
-    ask: Ask
+    ask: RecallFunction
     skills: SkillLibrary
     budget: Budget
     settings: Settings
@@ -101,7 +101,7 @@ class RecallService:
     async def _asked(
         self, context: CallContext, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep
     ) -> RecallResult:
-        with Audit(is_on=self.settings.server.audit).recalling(context) as retrieved:
+        with Audit(is_on=self.settings.server.audit).record_recall(context) as retrieved:
             result = await self.ask(user_id, query, skill, on_step)
             retrieved.messages = len(result.evidence)
             self._note(result)

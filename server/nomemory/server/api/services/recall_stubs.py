@@ -13,7 +13,7 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.api.grpc.status import grpc_status
 from nomemory.server.api.services.query_service import QueryService
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.message_ids import fresh_ulid
+from nomemory.server.message_ids import new_ulid
 from nomemory.v1 import query_service_pb2 as pb
 
 Request = TypeVar("Request", bound=ProtoMessage)
@@ -21,7 +21,7 @@ Reply = TypeVar("Reply", bound=ProtoMessage)
 _Method = Callable[[Request, CallContext], Awaitable[bytes]]
 
 
-class InProcessQuery:
+class InProcessQueryStub:
     """Has the methods of a `QueryServiceStub` that recalls need, without a socket.
 
     An unexpected error passes through. A call costs the decoding of its reply; over a loopback channel it would cost
@@ -42,7 +42,7 @@ class InProcessQuery:
 
 def _unary(method: _Method[Request], reply_type: type[Reply]) -> Callable[..., Awaitable[Reply]]:
     async def call(request: Request, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> Reply:  # noqa: ASYNC109, ARG001 - the signature of a stub's method
-        own = CallContext(fresh_ulid(), asyncio.get_running_loop().time() + timeout)
+        own = CallContext(new_ulid(), asyncio.get_running_loop().time() + timeout)
         await asyncio.sleep(0)  # a short read does not suspend, and a recall makes many in a row
         try:
             async with asyncio.timeout_at(own.deadline):

@@ -18,7 +18,7 @@ _OVERLOADED = Reason.Name(Reason.ERROR_REASON_OVERLOADED)
 _RETRY_AFTER_S = 1.0
 
 
-class RemoteQuery:
+class RemoteQueryStub:
     """Has the methods of a `QueryServiceStub` that recalls need. They raise a `Fault` where the service has no room.
 
     Args:

@@ -12,7 +12,7 @@ import numpy as np
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from nomemory.server.api.identity.namespace import own_part
+from nomemory.server.api.identity.namespace import without_namespace
 from nomemory.server.faults import Violation, invalid
 from nomemory.server.message import ID_MAX_CHARS, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
@@ -27,7 +27,7 @@ _METADATA_VALUE_MAX_CHARS: Final = 1024
 
 Mask = frozenset[str] | None
 """The fields of a message to return; None means all."""
-RETURNABLE = frozenset(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name) - {"embedding"}
+RETURNABLE_FIELDS = frozenset(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name) - {"embedding"}
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999, as in Timestamp's own contract
 _NANOS = 1_000_000_000
 _QUOTED_CHARS = 40
@@ -39,7 +39,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @contextmanager
-def checking(settings: Settings) -> Iterator[Checker]:
+def collect_violations(settings: Settings) -> Iterator[Checker]:
     """Check fields until the context is left.
 
     Raises:
@@ -47,8 +47,8 @@ def checking(settings: Settings) -> Iterator[Checker]:
     """
     check = Checker(settings)
     yield check
-    if check.violations:
-        raise invalid(check.violations)
+    if checker.violations:
+        raise invalid(checker.violations)
 
 
 class Checker:
@@ -58,7 +58,7 @@ class Checker:
         self.settings = settings
         self.violations: list[Violation] = []
 
-    def refuse(self, field: str, description: str) -> None:
+    def add_violation(self, field: str, description: str) -> None:
         """Add a violation of a field."""
         self.violations.append(Violation(field, description))
 
@@ -68,111 +68,111 @@ class Checker:
 
     def user(self, field: str, value: str, *, required: bool = True) -> str:
         """Check a stored user's id like any other; a namespace before it does not count as characters."""
-        return self._id(field, value, chars=len(own_part(value)), required=required)
+        return self._id(field, value, chars=len(without_namespace(value)), required=required)
 
     def _id(self, field: str, value: str, *, chars: int, required: bool) -> str:
         if not value and not required:
             return value
         if not value.strip():
-            self.refuse(field, "must not be blank")
+            self.add_violation(field, "must not be blank")
         elif chars > ID_MAX_CHARS:
-            self.refuse(field, f"must be at most {ID_MAX_CHARS} characters")
+            self.add_violation(field, f"must be at most {ID_MAX_CHARS} characters")
         elif _CONTROL.search(value):
-            self.refuse(field, "must not contain control characters")
+            self.add_violation(field, "must not contain control characters")
         return value
 
-    def identifiers(self, field: str, values: Sequence[str], *, most: int) -> None:
+    def identifiers(self, field: str, values: Sequence[str], *, maximum: int) -> None:
         """Check a list of ids, of which there has to be one."""
-        self.entries(field, values, most=most)
-        for position, value in enumerate(values[:most]):
+        self.list_length(field, values, maximum=maximum)
+        for position, value in enumerate(values[:maximum]):
             self.identifier(f"{field}[{position}]", value, required=True)
 
     def page_size(self, value: int) -> int:
         """Check a page's size. 0 means the default."""
         limits = self.settings.limits
-        return self.amount("page_size", value, most=limits.page_size_max) or _PAGE_SIZE_DEFAULT
+        return self.bounded_int("page_size", value, maximum=limits.page_size_max) or _PAGE_SIZE_DEFAULT
 
     def top_k(self, value: int) -> int:
         """Check how many messages are wanted. 0 means the default."""
         limits = self.settings.limits
-        return self.amount("top_k", value, most=limits.top_k_max) or _TOP_K_DEFAULT
+        return self.bounded_int("top_k", value, maximum=limits.top_k_max) or _TOP_K_DEFAULT
 
-    def amount(self, field: str, value: int, *, most: int) -> int:
+    def bounded_int(self, field: str, value: int, *, maximum: int) -> int:
         """Check a number from 0 to `most`."""
         if value < 0:
-            self.refuse(field, "must not be negative")
-        elif value > most:
-            self.refuse(field, f"must be at most {most}")
-        return max(0, min(value, most))
+            self.add_violation(field, "must not be negative")
+        elif value > maximum:
+            self.add_violation(field, f"must be at most {maximum}")
+        return max(0, min(value, maximum))
 
-    def entries(self, field: str, values: Sequence[object], *, most: int) -> None:
+    def list_length(self, field: str, values: Sequence[object], *, maximum: int) -> None:
         """Check that a list is neither empty nor too long."""
         if not values:
-            self.refuse(field, "must not be empty")
-        elif len(values) > most:
-            self.refuse(field, f"must have at most {most} entries")
+            self.add_violation(field, "must not be empty")
+        elif len(values) > maximum:
+            self.add_violation(field, f"must have at most {maximum} entries")
 
-    def text(self, field: str, value: str, *, most: int) -> str:
+    def text(self, field: str, value: str, *, maximum: int) -> str:
         """Check a free text: at most `most` characters, no NUL."""
         if "\0" in value:
-            self.refuse(field, "must not contain NUL")
-        if len(value) > most:
-            self.refuse(field, f"must be at most {most} characters")
+            self.add_violation(field, "must not contain NUL")
+        if len(value) > maximum:
+            self.add_violation(field, f"must be at most {maximum} characters")
         return value
 
     def question(self, field: str, value: str) -> str:
         """Check the text of a search by meaning: not blank, no longer than a query."""
         if not value.strip():
-            self.refuse(field, "must not be blank")
-        return self.text(field, value, most=self.settings.limits.query_max_chars)
+            self.add_violation(field, "must not be blank")
+        return self.text(field, value, maximum=self.settings.limits.query_max_chars)
 
     def role(self, field: str, value: int, *, required: bool) -> Role | None:
         """Check a role. Return None for ROLE_UNSPECIFIED."""
         if value == message_pb2.ROLE_UNSPECIFIED:
             if required:
-                self.refuse(field, "must be set")
+                self.add_violation(field, "must be set")
             return None
         role = ROLES.get(value)
         if role is None:
-            self.refuse(field, "is not a known role")
+            self.add_violation(field, "is not a known role")
         return role
 
     def timestamp(self, field: str, value: Timestamp) -> int:
         """Check a time. Return it in microseconds since the epoch; nanoseconds are cut off."""
         seconds, nanos = value.seconds, value.nanos
         if not _FIRST_SECOND <= seconds <= _LAST_SECOND or not 0 <= nanos < _NANOS:
-            self.refuse(field, "is not a time between the years 1 and 9999")
+            self.add_violation(field, "is not a time between the years 1 and 9999")
             return 0
         return seconds * MICROS + nanos // 1000
 
     def vector(self, field: str, values: Sequence[float], dimension: int) -> bytes:
         """Check a vector. Return it as little-endian float32."""
         if len(values) != dimension:
-            self.refuse(field, f"must have {dimension} numbers, has {len(values)}")
+            self.add_violation(field, f"must have {dimension} numbers, has {len(values)}")
             return b""
         vector = np.asarray(values, dtype="<f4")
         norm = float(np.linalg.norm(vector.astype("<f8")))
         if not math.isfinite(norm):
-            self.refuse(field, "must be finite")
+            self.add_violation(field, "must be finite")
         elif norm == 0.0:
-            self.refuse(field, "must not be all zero")
+            self.add_violation(field, "must not be all zero")
         return vector.tobytes()
 
-    def metadata(self, field: str, value: Mapping[str, str], *, most: int) -> dict[str, str]:
+    def metadata(self, field: str, value: Mapping[str, str], *, maximum: int) -> dict[str, str]:
         """Check metadata: at most `most` entries, and how long keys and values are. An error never quotes a key."""
         if not value:
             return {}
-        if len(value) > most:
-            self.refuse(field, f"must have at most {most} entries")
+        if len(value) > maximum:
+            self.add_violation(field, f"must have at most {maximum} entries")
         if len(value) > _LOOKED_AT_MAX:
             return {}
         if any(not key.strip() or len(key) > _METADATA_KEY_MAX_CHARS or "\0" in key for key in value):
-            self.refuse(field, f"keys must be 1 to {_METADATA_KEY_MAX_CHARS} characters, not blank, without NUL")
+            self.add_violation(field, f"keys must be 1 to {_METADATA_KEY_MAX_CHARS} characters, not blank, without NUL")
         if any(len(entry) > _METADATA_VALUE_MAX_CHARS or "\0" in entry for entry in value.values()):
-            self.refuse(field, f"values must be at most {_METADATA_VALUE_MAX_CHARS} characters, without NUL")
+            self.add_violation(field, f"values must be at most {_METADATA_VALUE_MAX_CHARS} characters, without NUL")
         return dict(value)
 
-    def narrowed(self, field: str, value: message_pb2.Filter) -> Filter:
+    def message_filter(self, field: str, value: message_pb2.Filter) -> Filter:
         """Check a filter; an unset one admits everything."""
         if not value.ByteSize():
             return EVERYTHING
@@ -180,14 +180,14 @@ class Checker:
         since = self.timestamp(f"{field}.time_range.since", span.since) if span.HasField("since") else None
         until = self.timestamp(f"{field}.time_range.until", span.until) if span.HasField("until") else None
         if since is not None and until is not None and since > until:
-            self.refuse(f"{field}.time_range", "since must not be after until")
+            self.add_violation(f"{field}.time_range", "since must not be after until")
         return Filter(
             since_us=since,
             until_us=until,
             role=self.role(f"{field}.role", value.role, required=False),
             conversation_id=self.identifier(f"{field}.conversation_id", value.conversation_id, required=False),
             metadata=tuple(
-                sorted(self.metadata(f"{field}.metadata", value.metadata, most=_FILTER_ENTRIES_MAX).items())
+                sorted(self.metadata(f"{field}.metadata", value.metadata, maximum=_FILTER_ENTRIES_MAX).items())
             ),
         )
 
@@ -195,8 +195,8 @@ class Checker:
         """Check the field mask of a request; an unset one is that of all fields."""
         paths = value.paths
         if len(paths) > _PATHS_MAX:
-            self.refuse("return_fields", f"must have at most {_PATHS_MAX} entries")
+            self.add_violation("return_fields", f"must have at most {_PATHS_MAX} entries")
         for path in paths[:_PATHS_MAX]:
-            if path not in RETURNABLE:
-                self.refuse("return_fields", f"messages have no field {path[:_QUOTED_CHARS]!r}")
+            if path not in RETURNABLE_FIELDS:
+                self.add_violation("return_fields", f"messages have no field {path[:_QUOTED_CHARS]!r}")
         return frozenset(paths) | {"message_id"} if paths else None

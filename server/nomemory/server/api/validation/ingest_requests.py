@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from nomemory.server.api.validation.checker import Checker, checking
+from nomemory.server.api.validation.checker import Checker, collect_violations
 from nomemory.server.faults import Reason, Violation
 from nomemory.server.message import ID_MAX_CHARS, Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
@@ -60,11 +60,11 @@ async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dim
     Raises:
         Fault: INVALID_FIELD with every violation of every message.
     """
-    with checking(settings) as check:
-        _check_batch(check, request)
+    with collect_violations(settings) as checker:
+        _check_batch(checker, request)
         arrived_us = _now_us()
         messages = [
-            _message(check, f"messages[{position}].", chat, dimension, arrived_us + position)
+            _message(checker, f"messages[{position}].", chat, dimension, arrived_us + position)
             async for position, chat in _in_turns(request.messages[: settings.limits.write_batch_max])
         ]
         return Batch(messages, OnConflict.REPLACE if request.replace else OnConflict.REFUSE, request.request_id)
@@ -76,8 +76,8 @@ async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, d
     Raises:
         Fault: INVALID_FIELD if the batch itself is bad: empty, too long, or with a bad request_id.
     """
-    with checking(settings) as check:
-        _check_batch(check, request)
+    with collect_violations(settings) as checker:
+        _check_batch(checker, request)
     batch = Batch([], OnConflict.REPLACE if request.replace else OnConflict.SKIP, request.request_id)
     arrived_us = _now_us()
     async for position, chat in _in_turns(request.messages):
@@ -99,14 +99,14 @@ def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> Filt
     Raises:
         Fault: INVALID_FIELD.
     """
-    with checking(settings) as check:
-        check.user("user_id", request.user_id)
+    with collect_violations(settings) as checker:
+        checker.user("user_id", request.user_id)
         if request.message_ids or not request.HasField("filter"):
-            check.identifiers("message_ids", request.message_ids, most=_DELETE_BATCH_MAX)
+            checker.identifiers("message_ids", request.message_ids, maximum=_DELETE_BATCH_MAX)
         if request.HasField("filter"):
-            return _matching(check, request)
+            return _matching(checker, request)
         if not request.message_ids:
-            check.refuse("filter", "must be set where message_ids is empty")
+            checker.add_violation("filter", "must be set where message_ids is empty")
         return None
 
 
@@ -116,8 +116,8 @@ def decode_user(user_id: str, settings: Settings, *, required: bool) -> str:
     Raises:
         Fault: INVALID_FIELD.
     """
-    with checking(settings) as check:
-        return check.user("user_id", user_id, required=required)
+    with collect_violations(settings) as checker:
+        return checker.user("user_id", user_id, required=required)
 
 
 async def _in_turns(
@@ -129,20 +129,20 @@ async def _in_turns(
         yield position, chat
 
 
-def _check_batch(check: Checker, request: pb.WriteMessagesRequest | pb.ImportMessagesRequest) -> None:
-    check.entries("messages", request.messages, most=check.settings.limits.write_batch_max)
-    check.identifier("request_id", request.request_id, required=False)
+def _check_batch(checker: Checker, request: pb.WriteMessagesRequest | pb.ImportMessagesRequest) -> None:
+    checker.list_length("messages", request.messages, maximum=checker.settings.limits.write_batch_max)
+    checker.identifier("request_id", request.request_id, required=False)
 
 
-def _matching(check: Checker, request: pb.DeleteMessagesRequest) -> Filter:
+def _matching(checker: Checker, request: pb.DeleteMessagesRequest) -> Filter:
     """Check the filter of a deletion, which names no ids beside it."""
     if request.message_ids:
-        check.refuse("message_ids", "must be empty where filter is set")
-        check.refuse("filter", "must not be set where message_ids is not empty")
-    before = len(check.violations)
-    narrowed = check.narrowed("filter", request.filter)
-    if narrowed == EVERYTHING and len(check.violations) == before:
-        check.refuse("filter", "must set something: EraseUser deletes everything of a user")
+        checker.add_violation("message_ids", "must be empty where filter is set")
+        checker.add_violation("filter", "must not be set where message_ids is not empty")
+    before = len(checker.violations)
+    narrowed = checker.message_filter("filter", request.filter)
+    if narrowed == EVERYTHING and len(checker.violations) == before:
+        checker.add_violation("filter", "must set something: EraseUser deletes everything of a user")
     return narrowed
 
 
@@ -150,50 +150,50 @@ def _now_us() -> int:
     return time.time_ns() // 1_000
 
 
-def _message(check: Checker, at: str, chat: message_pb2.ChatMessage, dimension: int, arrived_us: int) -> Message:
+def _message(checker: Checker, at: str, chat: message_pb2.ChatMessage, dimension: int, arrived_us: int) -> Message:
     """Check a message. One without a time has that at which it arrived: a microsecond for each keeps their order."""
     is_undated = not chat.HasField("ts")
-    ts_us = arrived_us if is_undated else check.timestamp(f"{at}ts", chat.ts)
+    ts_us = arrived_us if is_undated else checker.timestamp(f"{at}ts", chat.ts)
     return Message(
-        user_id=check.user(f"{at}user_id", chat.user_id),
-        message_id=check.identifier(f"{at}message_id", chat.message_id, required=False),
+        user_id=checker.user(f"{at}user_id", chat.user_id),
+        message_id=checker.identifier(f"{at}message_id", chat.message_id, required=False),
         ts_us=ts_us,
-        role=check.role(f"{at}role", chat.role, required=True) or Role.USER,
-        content=_content(check, f"{at}content", chat.content),
-        name=check.text(f"{at}name", chat.name, most=_NAME_MAX_CHARS),
-        conversation_id=check.identifier(f"{at}conversation_id", chat.conversation_id, required=False),
-        metadata=check.metadata(f"{at}metadata", chat.metadata, most=_METADATA_MAX_ENTRIES),
-        embedding=check.vector(f"{at}embedding", chat.embedding, dimension) if chat.embedding else None,
-        expire_us=_expire_us(check, f"{at}expire_ts", chat, ts_us),
+        role=checker.role(f"{at}role", chat.role, required=True) or Role.USER,
+        content=_content(checker, f"{at}content", chat.content),
+        name=checker.text(f"{at}name", chat.name, maximum=_NAME_MAX_CHARS),
+        conversation_id=checker.identifier(f"{at}conversation_id", chat.conversation_id, required=False),
+        metadata=checker.metadata(f"{at}metadata", chat.metadata, maximum=_METADATA_MAX_ENTRIES),
+        embedding=checker.vector(f"{at}embedding", chat.embedding, dimension) if chat.embedding else None,
+        expire_us=_expire_us(checker, f"{at}expire_ts", chat, ts_us),
         is_undated=is_undated,
-        retracts=_retracts(check, f"{at}retracts", chat) if chat.retracts else (),
+        retracts=_retracts(checker, f"{at}retracts", chat) if chat.retracts else (),
     )
 
 
-def _retracts(check: Checker, field: str, chat: message_pb2.ChatMessage) -> tuple[str, ...]:
+def _retracts(checker: Checker, field: str, chat: message_pb2.ChatMessage) -> tuple[str, ...]:
     ids = tuple(chat.retracts)
-    check.identifiers(field, ids, most=_RETRACTS_MAX)
+    checker.identifiers(field, ids, maximum=_RETRACTS_MAX)
     if len(set(ids)) < len(ids):
-        check.refuse(field, "must not name a message twice")
+        checker.add_violation(field, "must not name a message twice")
     if chat.message_id and chat.message_id in ids:
-        check.refuse(field, "must not name the message itself")
+        checker.add_violation(field, "must not name the message itself")
     return ids
 
 
-def _expire_us(check: Checker, field: str, chat: message_pb2.ChatMessage, ts_us: int) -> int | None:
+def _expire_us(checker: Checker, field: str, chat: message_pb2.ChatMessage, ts_us: int) -> int | None:
     if not chat.HasField("expire_ts"):
         return None
-    before = len(check.violations)
-    expire_us = check.timestamp(field, chat.expire_ts)
-    if len(check.violations) == before and expire_us <= ts_us:
-        check.refuse(field, "must be after ts")
+    before = len(checker.violations)
+    expire_us = checker.timestamp(field, chat.expire_ts)
+    if len(checker.violations) == before and expire_us <= ts_us:
+        checker.add_violation(field, "must be after ts")
     return expire_us
 
 
-def _content(check: Checker, field: str, content: str) -> str:
-    limit = check.settings.limits.content_max_bytes
+def _content(checker: Checker, field: str, content: str) -> str:
+    limit = checker.settings.limits.content_max_bytes
     if not content.strip():
-        check.refuse(field, "must not be blank")
+        checker.add_violation(field, "must not be blank")
     if len(content.encode()) > limit:
-        check.refuse(field, f"must be at most {limit} bytes of UTF-8")
-    return check.text(field, content, most=limit)
+        checker.add_violation(field, f"must be at most {limit} bytes of UTF-8")
+    return checker.text(field, content, maximum=limit)

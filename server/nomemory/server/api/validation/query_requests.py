@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from nomemory.server.api.validation.checker import Checker, Mask, checking
+from nomemory.server.api.validation.checker import Checker, Mask, collect_violations
 from nomemory.server.faults import Fault, bad_field
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.settings import Settings
@@ -59,11 +59,11 @@ def decode_list(request: pb.ListMessagesRequest, settings: Settings) -> PageQuer
     Raises:
         Fault: INVALID_FIELD.
     """
-    with checking(settings) as check:
-        user_id, narrowed = check.user("user_id", request.user_id), check.narrowed("filter", request.filter)
-        size, mask = check.page_size(request.page_size), check.mask(request.return_fields)
+    with collect_violations(settings) as checker:
+        user_id, narrowed = checker.user("user_id", request.user_id), checker.message_filter("filter", request.filter)
+        size, mask = checker.page_size(request.page_size), checker.mask(request.return_fields)
         if request.order not in pb.ListOrder.values():
-            check.refuse("order", "is not a known order")
+            checker.add_violation("order", "is not a known order")
         oldest_first = request.order == pb.LIST_ORDER_OLDEST_FIRST
         return PageQuery(Listing("ListMessages", user_id, "", narrowed, oldest_first), size, mask)
 
@@ -74,13 +74,13 @@ def decode_lexical(request: pb.LexicalSearchRequest, settings: Settings) -> Lexi
     Raises:
         Fault: INVALID_FIELD, or QUERY_TOO_COMPLEX if that is all that is wrong.
     """
-    with checking(settings) as check:
-        user_id = check.user("user_id", request.user_id)
-        text = check.text("query_text", request.query_text, most=settings.limits.query_max_chars)
-        listing = Listing(f"LexicalSearch/{VERSION}", user_id, text, check.narrowed("filter", request.filter))
-        size, mask = check.page_size(request.page_size), check.mask(request.return_fields)
-        snippet_chars = _snippet_chars(check, request)
-        return LexicalQuery(listing, _parsed(check, text), size, mask, snippet_chars)
+    with collect_violations(settings) as checker:
+        user_id = checker.user("user_id", request.user_id)
+        text = checker.text("query_text", request.query_text, maximum=settings.limits.query_max_chars)
+        listing = Listing(f"LexicalSearch/{VERSION}", user_id, text, checker.message_filter("filter", request.filter))
+        size, mask = checker.page_size(request.page_size), checker.mask(request.return_fields)
+        snippet_chars = _snippet_chars(checker, request)
+        return LexicalQuery(listing, _parsed(checker, text), size, mask, snippet_chars)
 
 
 def decode_semantic(request: pb.SemanticSearchRequest, settings: Settings, dimension: int) -> tuple[NearestQuery, Mask]:
@@ -89,20 +89,20 @@ def decode_semantic(request: pb.SemanticSearchRequest, settings: Settings, dimen
     Raises:
         Fault: INVALID_FIELD.
     """
-    with checking(settings) as check:
-        user_id = check.user("user_id", request.user_id)
+    with collect_violations(settings) as checker:
+        user_id = checker.user("user_id", request.user_id)
         text = vector = None
         if request.HasField("query_embedding"):
-            vector = check.vector("query_embedding.values", request.query_embedding.values, dimension)
+            vector = checker.vector("query_embedding.values", request.query_embedding.values, dimension)
         elif request.HasField("query_text"):
-            text = check.question("query_text", request.query_text)
+            text = checker.question("query_text", request.query_text)
         else:
-            check.refuse("query", "needs query_text or query_embedding")
-        narrowed, top_k = check.narrowed("filter", request.filter), check.top_k(request.top_k)
+            checker.add_violation("query", "needs query_text or query_embedding")
+        narrowed, top_k = checker.message_filter("filter", request.filter), checker.top_k(request.top_k)
         min_score = request.min_score if request.HasField("min_score") else None
         if min_score is not None and not -1.0 <= min_score <= 1.0:
-            check.refuse("min_score", "must be between -1 and 1")
-        return NearestQuery(user_id, text, vector, narrowed, top_k, min_score), check.mask(request.return_fields)
+            checker.add_violation("min_score", "must be between -1 and 1")
+        return NearestQuery(user_id, text, vector, narrowed, top_k, min_score), checker.mask(request.return_fields)
 
 
 def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension: int) -> tuple[HybridQuery, Mask]:
@@ -111,22 +111,22 @@ def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension
     Raises:
         Fault: INVALID_FIELD.
     """
-    with checking(settings) as check:
-        user_id, text = check.user("user_id", request.user_id), check.question("query_text", request.query_text)
+    with collect_violations(settings) as checker:
+        user_id, text = checker.user("user_id", request.user_id), checker.question("query_text", request.query_text)
         vector = None
         if request.HasField("query_embedding"):
-            vector = check.vector("query_embedding.values", request.query_embedding.values, dimension)
+            vector = checker.vector("query_embedding.values", request.query_embedding.values, dimension)
         query = HybridQuery(
             user_id,
             text,
             vector,
-            check.narrowed("filter", request.filter),
-            check.top_k(request.top_k),
+            checker.message_filter("filter", request.filter),
+            checker.top_k(request.top_k),
             patience_s=0.0,
             explains=request.explain,
             relates=request.relate,
         )
-        return query, check.mask(request.return_fields)
+        return query, checker.mask(request.return_fields)
 
 
 def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> tuple[int, int, Mask]:
@@ -135,15 +135,15 @@ def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> tup
     Raises:
         Fault: INVALID_FIELD.
     """
-    with checking(settings) as check:
-        check.user("user_id", request.user_id)
-        check.identifier("message_id", request.message_id, required=True)
+    with collect_violations(settings) as checker:
+        checker.user("user_id", request.user_id)
+        checker.identifier("message_id", request.message_id, required=True)
         before = request.before if request.HasField("before") else _NEIGHBORS_BEFORE_DEFAULT
         after = request.after if request.HasField("after") else _NEIGHBORS_AFTER_DEFAULT
         return (
-            check.amount("before", before, most=_NEIGHBORS_MAX),
-            check.amount("after", after, most=_NEIGHBORS_MAX),
-            check.mask(request.return_fields),
+            checker.bounded_int("before", before, maximum=_NEIGHBORS_MAX),
+            checker.bounded_int("after", after, maximum=_NEIGHBORS_MAX),
+            checker.mask(request.return_fields),
         )
 
 
@@ -153,10 +153,10 @@ def decode_batch_get(request: pb.BatchGetMessagesRequest, settings: Settings) ->
     Raises:
         Fault: INVALID_FIELD.
     """
-    with checking(settings) as check:
-        check.user("user_id", request.user_id)
-        check.identifiers("message_ids", request.message_ids, most=_BATCH_GET_MAX)
-        return check.mask(request.return_fields)
+    with collect_violations(settings) as checker:
+        checker.user("user_id", request.user_id)
+        checker.identifiers("message_ids", request.message_ids, maximum=_BATCH_GET_MAX)
+        return checker.mask(request.return_fields)
 
 
 def decode_count(request: pb.CountMessagesRequest, settings: Settings) -> Filter:
@@ -165,9 +165,9 @@ def decode_count(request: pb.CountMessagesRequest, settings: Settings) -> Filter
     Raises:
         Fault: INVALID_FIELD.
     """
-    with checking(settings) as check:
-        check.user("user_id", request.user_id)
-        return check.narrowed("filter", request.filter)
+    with collect_violations(settings) as checker:
+        checker.user("user_id", request.user_id)
+        return checker.message_filter("filter", request.filter)
 
 
 def decode_conversations(request: pb.ListConversationsRequest, settings: Settings) -> PageQuery:
@@ -176,9 +176,9 @@ def decode_conversations(request: pb.ListConversationsRequest, settings: Setting
     Raises:
         Fault: INVALID_FIELD.
     """
-    with checking(settings) as check:
-        listing = Listing("ListConversations", check.user("user_id", request.user_id), "", EVERYTHING)
-        return PageQuery(listing, check.page_size(request.page_size))
+    with collect_violations(settings) as checker:
+        listing = Listing("ListConversations", checker.user("user_id", request.user_id), "", EVERYTHING)
+        return PageQuery(listing, checker.page_size(request.page_size))
 
 
 def decode_users(request: pb.ListUsersRequest, settings: Settings, prefix: str = "") -> PageQuery:
@@ -187,8 +187,8 @@ def decode_users(request: pb.ListUsersRequest, settings: Settings, prefix: str =
     Raises:
         Fault: INVALID_FIELD.
     """
-    with checking(settings) as check:
-        return PageQuery(Listing("ListUsers", prefix, "", EVERYTHING), check.page_size(request.page_size))
+    with collect_violations(settings) as checker:
+        return PageQuery(Listing("ListUsers", prefix, "", EVERYTHING), checker.page_size(request.page_size))
 
 
 def decode_export(request: pb.ExportMessagesRequest, settings: Settings) -> Listing:
@@ -197,23 +197,25 @@ def decode_export(request: pb.ExportMessagesRequest, settings: Settings) -> List
     Raises:
         Fault: INVALID_FIELD.
     """
-    with checking(settings) as check:
-        user_id = check.user("user_id", request.user_id)
-        return Listing("ExportMessages", user_id, "", check.narrowed("filter", request.filter), oldest_first=True)
+    with collect_violations(settings) as checker:
+        user_id = checker.user("user_id", request.user_id)
+        return Listing(
+            "ExportMessages", user_id, "", checker.message_filter("filter", request.filter), oldest_first=True
+        )
 
 
-def _snippet_chars(check: Checker, request: pb.LexicalSearchRequest) -> int | None:
+def _snippet_chars(checker: Checker, request: pb.LexicalSearchRequest) -> int | None:
     if not request.HasField("highlight"):
         return None
-    _limits, wanted = check.settings.limits, request.highlight.snippet_chars
+    _limits, wanted = checker.settings.limits, request.highlight.snippet_chars
     default, most = _SNIPPET_DEFAULT_CHARS, _SNIPPET_MAX_CHARS
-    return check.amount("highlight.snippet_chars", wanted, most=most) or default
+    return checker.bounded_int("highlight.snippet_chars", wanted, maximum=maximum) or default
 
 
-def _parsed(check: Checker, text: str) -> Query:
-    limits = check.settings.limits
+def _parsed(checker: Checker, text: str) -> Query:
+    limits = checker.settings.limits
     try:
         return parse(text, Limits(limits.query_max_chars, _QUERY_MAX_TERMS, _QUERY_MAX_DEPTH))
     except Fault as fault:
-        others = [v for v in check.violations if v.field != "query_text"]
+        others = [v for v in checker.violations if v.field != "query_text"]
         raise bad_field(fault.reason, *fault.violations, *others) from None

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.contract_roles import role_of
 from nomemory.recall.model.question import Question, Turn
-from nomemory.server.api.validation.checker import Checker, checking
+from nomemory.server.api.validation.checker import Checker, collect_violations
 from nomemory.server.message import ID_MAX_CHARS
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.wire import MICROS
@@ -54,87 +54,87 @@ def decode_recall(
     Raises:
         Fault: INVALID_FIELD.
     """
-    with checking(settings) as check:
-        text = check.text("question", request.question, most=settings.limits.query_max_chars)
+    with collect_violations(settings) as checker:
+        text = checker.text("question", request.question, maximum=settings.limits.query_max_chars)
         if not text.strip() and not request.context.turns:
-            check.refuse("question", "must not be blank where context.turns is empty")
+            checker.add_violation("question", "must not be blank where context.turns is empty")
         question = replace(
-            _question(check, text, request.context, now),
-            embedding=_embedding(check, request, dimension),
-            turns=_turns(check, request.context),
+            _question(checker, text, request.context, now),
+            embedding=_embedding(checker, request, dimension),
+            turns=_turns(checker, request.context),
         )
-        skill = check.identifier("skill", request.skill, required=False)
+        skill = checker.identifier("skill", request.skill, required=False)
         return RecallQuery(
-            question, skill, _budget(check, request.budget, host), request.include_trace, request.at_least
+            question, skill, _budget(checker, request.budget, host), request.include_trace, request.at_least
         )
 
 
-def _embedding(check: Checker, request: pb.RecallRequest, dimension: int | None) -> tuple[float, ...]:
+def _embedding(checker: Checker, request: pb.RecallRequest, dimension: int | None) -> tuple[float, ...]:
     """Read the caller's own vector; one for another server's vectors is checked there."""
     if not request.HasField("question_embedding"):
         return ()
     if not request.question.strip():
-        check.refuse("question_embedding", "needs a question that it is the vector of")
+        checker.add_violation("question_embedding", "needs a question that it is the vector of")
     values = request.question_embedding.values
-    check.vector("question_embedding.values", values, len(values) if dimension is None else dimension)
+    checker.vector("question_embedding.values", values, len(values) if dimension is None else dimension)
     return tuple(values)
 
 
-def _question(check: Checker, text: str, context: pb.RecallContext, now: datetime) -> Question:
-    zone = _zone(check, context.time_zone)
+def _question(checker: Checker, text: str, context: pb.RecallContext, now: datetime) -> Question:
+    zone = _zone(checker, context.time_zone)
     confined = message_pb2.Filter(time_range=context.time_range, conversation_id=context.conversation_id)
-    narrowed = check.narrowed("context", confined)
-    asked_at = check.timestamp("context.now", context.now) if context.HasField("now") else None
-    role = check.role("context.role_pref", context.role_pref, required=False)
+    narrowed = checker.message_filter("context", confined)
+    asked_at = checker.timestamp("context.now", context.now) if context.HasField("now") else None
+    role = checker.role("context.role_pref", context.role_pref, required=False)
     return Question(
         text,
-        now.astimezone(zone) if asked_at is None else _asked_at(check, asked_at, zone, now),
+        now.astimezone(zone) if asked_at is None else _asked_at(checker, asked_at, zone, now),
         TimeRange(_bound(narrowed.since_us), _bound(narrowed.until_us)) if context.HasField("time_range") else None,
         None if role is None else role_of(message_pb2.Role.ValueType(role)),
         conversation_id=narrowed.conversation_id,
     )
 
 
-def _turns(check: Checker, context: pb.RecallContext) -> tuple[Turn, ...]:
+def _turns(checker: Checker, context: pb.RecallContext) -> tuple[Turn, ...]:
     if len(context.turns) > TURNS_MAX:
-        check.refuse("context.turns", f"must have at most {TURNS_MAX} entries")
+        checker.add_violation("context.turns", f"must have at most {TURNS_MAX} entries")
     if sum(len(turn.text) for turn in context.turns) > _TURNS_MAX_CHARS:
-        check.refuse("context.turns", f"must have at most {_TURNS_MAX_CHARS} characters in all")
+        checker.add_violation("context.turns", f"must have at most {_TURNS_MAX_CHARS} characters in all")
     looked_at = enumerate(context.turns[:TURNS_MAX])
-    return tuple(_turn(check, f"context.turns[{place}]", turn) for place, turn in looked_at)
+    return tuple(_turn(checker, f"context.turns[{place}]", turn) for place, turn in looked_at)
 
 
-def _turn(check: Checker, field: str, turn: pb.Turn) -> Turn:
-    role = check.role(f"{field}.role", turn.role, required=True)
-    text = check.text(f"{field}.text", turn.text, most=_TURN_MAX_CHARS)
+def _turn(checker: Checker, field: str, turn: pb.Turn) -> Turn:
+    role = checker.role(f"{field}.role", turn.role, required=True)
+    text = checker.text(f"{field}.text", turn.text, maximum=_TURN_MAX_CHARS)
     if not text.strip():
-        check.refuse(f"{field}.text", "must not be blank")
+        checker.add_violation(f"{field}.text", "must not be blank")
     return Turn(role_of(message_pb2.Role.ValueType(role or message_pb2.ROLE_UNSPECIFIED)), text)
 
 
-def _asked_at(check: Checker, time_us: int, zone: tzinfo, otherwise: datetime) -> datetime:
+def _asked_at(checker: Checker, time_us: int, zone: tzinfo, otherwise: datetime) -> datetime:
     try:
         return _moment(time_us).astimezone(zone)
     except OverflowError:
-        check.refuse("context.now", "is not between the years 1 and 9999 in that time zone")
+        checker.add_violation("context.now", "is not between the years 1 and 9999 in that time zone")
         return otherwise
 
 
-def _zone(check: Checker, name: str) -> tzinfo:
+def _zone(checker: Checker, name: str) -> tzinfo:
     try:
-        return ZoneInfo(check.text("context.time_zone", name, most=ID_MAX_CHARS) or "UTC")
+        return ZoneInfo(checker.text("context.time_zone", name, maximum=ID_MAX_CHARS) or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        check.refuse("context.time_zone", "is not the name of a time zone")
+        checker.add_violation("context.time_zone", "is not the name of a time zone")
         return UTC
 
 
-def _budget(check: Checker, wanted: pb.RecallBudget, host: Budget) -> Budget:
+def _budget(checker: Checker, wanted: pb.RecallBudget, host: Budget) -> Budget:
     for field in ("iterations", "tool_calls", "evidence_messages"):
         if getattr(wanted, field) < 0:
-            check.refuse(f"budget.{field}", "must not be negative")
+            checker.add_violation(f"budget.{field}", "must not be negative")
     deadline_s = wanted.deadline.seconds + wanted.deadline.nanos / _NANOS
     if deadline_s < 0 or abs(wanted.deadline.nanos) >= _NANOS:
-        check.refuse("budget.deadline", "must be a duration that is not negative")
+        checker.add_violation("budget.deadline", "must be a duration that is not negative")
     return host.tightened(
         iterations=max(0, wanted.iterations),
         tool_calls=max(0, wanted.tool_calls),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nomemory.server.api.identity.factory import checks_credentials, refuse_half_configuration
+from nomemory.server.api.identity.factory import checks_credentials, check_credential_settings
 from nomemory.server.api.identity.tls import tls_files
-from nomemory.server.runtime.exposure import Protection, refuse_exposure
+from nomemory.server.runtime.exposure import Protection, check_exposure
 from nomemory.server.runtime.listen_address import Addresses, ListenAddress, http_address, parse_listen_address
 from nomemory.server.runtime.settings import Settings
 
@@ -17,7 +17,7 @@ def listen_addresses(settings: Settings) -> Addresses:
             machines.
         IdentitySettingsError: half of a kind of credentials is configured.
     """
-    refuse_half_configuration(settings)
+    check_credential_settings(settings)
     http = _address(address, settings) if (address := http_address(settings)) else None
     metrics = _address(settings.metrics.listen, settings) if settings.metrics.listen else None
     return Addresses(_address(settings.server.listen, settings), http, metrics)
@@ -26,5 +26,5 @@ def listen_addresses(settings: Settings) -> Addresses:
 def _address(text: str, settings: Settings) -> ListenAddress:
     address = parse_listen_address(text)
     credentials, tls = checks_credentials(settings), tls_files(settings) is not None
-    refuse_exposure(address, Protection(credentials, tls, settings.identity.insecure_plaintext))
+    check_exposure(address, Protection(credentials, tls, settings.identity.insecure_plaintext))
     return address

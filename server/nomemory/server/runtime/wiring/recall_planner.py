@@ -8,10 +8,10 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
 from nomemory.recall.planning.base import Planner
-from nomemory.server.api.services.recall_agent import AnsweredBy
+from nomemory.server.api.services.recall_agent import AnswerStrategy
 from nomemory.server.runtime.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.startup_errors import CannotStartError, need_extra
+from nomemory.server.runtime.startup_errors import StartupError, require_extra
 
 if TYPE_CHECKING:
     from nomemory.recall.llm.client import ChatEndpoint
@@ -23,11 +23,11 @@ PLANNERS: Final[ExtensionPoint[PlannerFactory]] = ExtensionPoint("nomemory.plann
 _NO_MODEL: Final = "NOMEMORY_RECALL_PLANNER=llm needs NOMEMORY_RECALL_MODEL, and usually OPENAI_BASE_URL"
 
 
-class RecallSettingsError(CannotStartError):
+class RecallSettingsError(StartupError):
     """The settings of recalls are incomplete or contradict each other; the text says what to set."""
 
 
-def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnsweredBy:
+def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnswerStrategy:
     """Choose by name; what is opened is closed with the stack.
 
     Raises:
@@ -36,14 +36,14 @@ def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnsweredBy:
     """
     name = settings.recall.planner
     if answers_with_model(settings):
-        return AnsweredBy(model=recall_model(settings, stack))
+        return AnswerStrategy(model=recall_model(settings, stack))
     if name in {"auto", "rules"}:
-        return AnsweredBy()
+        return AnswerStrategy()
     try:
         make = PLANNERS.load(name)
     except ExtensionError as error:
         raise RecallSettingsError(f"NOMEMORY_RECALL_PLANNER: {error}") from None
-    return AnsweredBy(planner=functools.partial(make, settings))
+    return AnswerStrategy(planner=functools.partial(make, settings))
 
 
 def answers_with_model(settings: Settings) -> bool:
@@ -61,7 +61,7 @@ def recall_model(settings: Settings, stack: AsyncExitStack) -> ChatEndpoint:
     """
     if not settings.recall.model:
         raise RecallSettingsError(_NO_MODEL)
-    need_extra("openai", ("openai",), "NOMEMORY_RECALL_MODEL")
+    require_extra("openai", ("openai",), "NOMEMORY_RECALL_MODEL")
     from nomemory.recall.llm.client import ChatEndpoint, connect  # noqa: PLC0415 - it takes half a second
 
     key, timeout_s = settings.openai.api_key, settings.recall.model_timeout_s

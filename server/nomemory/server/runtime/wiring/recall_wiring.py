@@ -11,7 +11,7 @@ from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.skills import loader as skill_loader
 from nomemory.recall.tools.query_stub import QueryStub
-from nomemory.server.api.services.recall_agent import Metadata, RecallHost
+from nomemory.server.api.services.recall_agent import Metadata, RecallAgent
 from nomemory.server.api.services.recall_service import RecallService
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.settings import Settings
@@ -75,7 +75,7 @@ def recall_service(
     answered_by = choose_planner(settings, stack)
     recall = settings.recall
     points = (recall.sufficiency, _SUFFICIENCY_NAMED, _SUFFICIENCY_UNNAMED, _SUFFICIENCY_LEXICAL)
-    host = RecallHost(stub, metadata, answered_by, EnoughRule(*points, recall.quoted))
+    host = RecallAgent(stub, metadata, answered_by, EnoughRule(*points, recall.quoted))
     return RecallService(host.ask, skill_library(settings), host_budget(settings), settings, spaces, meters or Meters())
 
 

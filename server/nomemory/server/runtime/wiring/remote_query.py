@@ -8,7 +8,7 @@ import grpc
 
 from nomemory.recall.tools.query_stub import QueryStub
 from nomemory.server.api.services.recall_agent import Metadata
-from nomemory.server.api.services.remote_query import RemoteQuery
+from nomemory.server.api.services.remote_query import RemoteQueryStub
 from nomemory.server.runtime.listen_address import parse_listen_address
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.recall_planner import RecallSettingsError
@@ -26,7 +26,7 @@ def remote_query(settings: Settings, stack: AsyncExitStack) -> tuple[QueryStub, 
     stack.push_async_callback(channel.close)
     key = settings.recall.query_key
     metadata = (("authorization", f"Bearer {key.get_secret_value()}"),) if key else ()
-    return RemoteQuery(query_service_pb2_grpc.QueryServiceStub(channel)), metadata
+    return RemoteQueryStub(query_service_pb2_grpc.QueryServiceStub(channel)), metadata
 
 
 def _channel(settings: Settings) -> grpc.aio.Channel:

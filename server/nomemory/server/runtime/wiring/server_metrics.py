@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator, Mapping
 
 from nomemory.server import __version__
-from nomemory.server.api.services.index_status import Report
+from nomemory.server.api.services.index_status import IndexStatusReporter
 from nomemory.server.faults import Fault
-from nomemory.server.runtime.active_faults import StandingFaults
+from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.metrics import catalog
 from nomemory.server.runtime.metrics.index_lag import IndexLag
 from nomemory.server.runtime.metrics.meters import Meters
@@ -32,13 +32,13 @@ class ServerMetrics:
         report: how far the log and the indexes are; None: this server only recalls.
     """
 
-    def __init__(self, meters: Meters, faults: StandingFaults, report: Report | None = None) -> None:
+    def __init__(self, meters: Meters, faults: ActiveFaults, report: IndexStatusReporter | None = None) -> None:
         self._meters = meters
         self._faults = faults
         self._report = report
         self._lag = IndexLag()
         self._started = time.time()
-        meters.processes.began(_MAIN_PROCESS, os.getpid())
+        meters.processes.record_start(_MAIN_PROCESS, os.getpid())
 
     async def text(self) -> bytes:
         """Return the metrics of now in the text format of Prometheus."""
@@ -75,7 +75,7 @@ class ServerMetrics:
         running = {name: record.process_id for name, record in records.items() if record.process_id is not None}
         for name, stats in (await asyncio.to_thread(_stats_of, running)).items():
             samples.put(catalog.PROCESS_MEMORY, stats.private_bytes, name)
-            records[name].used(running[name], stats.cpu_s)
+            records[name].record_cpu_time(running[name], stats.cpu_s)
         for name, record in records.items():
             samples.put(catalog.PROCESS_CPU, round(record.cpu_s, 3), name)
             samples.put(catalog.PROCESS_RESTARTS, record.starts - 1, name)

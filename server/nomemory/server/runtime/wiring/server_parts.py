@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nomemory.server.api.services.index_status import Report
+from nomemory.server.api.services.index_status import IndexStatusReporter
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.search.semantic.active_index import ActiveSpace
@@ -28,5 +28,5 @@ class ServerParts:
     writer: LogWriter
     lexical: LexicalIndex
     spaces: ActiveSpace
-    report: Report
+    report: IndexStatusReporter
     threads: ReadThreads

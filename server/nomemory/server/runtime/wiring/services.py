@@ -11,7 +11,7 @@ from nomemory.server.api.identity.factory import checks_credentials
 from nomemory.server.api.service import Service
 from nomemory.server.api.services.ingest_service import IngestService
 from nomemory.server.api.services.query_service import QueryService
-from nomemory.server.api.services.recall_stubs import InProcessQuery
+from nomemory.server.api.services.recall_stubs import InProcessQueryStub
 from nomemory.server.api.write_tokens import WriteTokens
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.metrics import catalog
@@ -20,9 +20,9 @@ from nomemory.server.runtime.metrics.samples import Samples
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.token_keys import FileTokenCipher
-from nomemory.server.runtime.tracing.traced import traced_log, traced_search, traced_words
+from nomemory.server.runtime.tracing.traced import traced_log_reader, traced_search, traced_lexical_index
 from nomemory.server.runtime.wiring.recall_planner import RecallSettingsError
 from nomemory.server.runtime.wiring.recall_wiring import recall_service
 from nomemory.server.runtime.wiring.remote_query import remote_query
@@ -63,7 +63,7 @@ async def make_services(
         meters: counts.
         stack: closes what is opened here.
     """
-    log, lexical = traced_log(parts.log, settings), traced_words(parts.lexical, settings)
+    log, lexical = traced_log_reader(parts.log, settings), traced_lexical_index(parts.lexical, settings)
     cipher = FileTokenCipher(directory.key, (await log.identity()).name)
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
 
@@ -84,7 +84,7 @@ async def make_services(
         settings,
     )
     ingest = IngestService(parts.writer, parts.report, tokens, parts.spaces, settings)
-    recall = recall_service(settings, InProcessQuery(query), (), stack, parts.spaces, meters)
+    recall = recall_service(settings, InProcessQueryStub(query), (), stack, parts.spaces, meters)
 
     limits = settings.reads
     admission = ReadAdmission(slots, limits.max_inflight_reads_per_user, limits.max_inflight_reads_per_caller)
@@ -141,7 +141,7 @@ def _hybrid_search(
 def _weights(settings: Settings) -> Weights:
     omitted = settings.hybrid.without.split()
     if unknown := sorted(set(omitted) - set(STEPS)):
-        raise CannotStartError(
+        raise StartupError(
             f"NOMEMORY_HYBRID_WITHOUT: there is no step {', '.join(unknown)}; the steps are {', '.join(STEPS)}"
         )
     return Weights().without(omitted)

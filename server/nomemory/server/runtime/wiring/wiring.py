@@ -6,11 +6,11 @@ from contextlib import AsyncExitStack, closing
 from functools import partial
 from typing import Final
 
-from nomemory.server.api.services.index_status import LEXICAL_JOB, StatusReport
+from nomemory.server.api.services.index_status import LEXICAL_JOB, LocalStatusReporter
 from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
 from nomemory.server.indexing.vector.collection_cleanup import CollectionCleanup
 from nomemory.server.indexing.vector.model_migration import ModelMigration
-from nomemory.server.runtime.active_faults import StandingFaults
+from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.metrics import catalog
 from nomemory.server.runtime.metrics.meters import Meters
@@ -19,7 +19,7 @@ from nomemory.server.runtime.processes.supervisor import Supervisor
 from nomemory.server.runtime.processes.watchdog import watch_policy
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.tracing.traced import traced_changes, traced_embedder
+from nomemory.server.runtime.tracing.traced import traced_log_writer, traced_embedder
 from nomemory.server.runtime.wiring.active_spaces import open_spaces
 from nomemory.server.runtime.wiring.commit_signal import CommitSignal
 from nomemory.server.runtime.wiring.lexical_index import open_index_in_log, open_tantivy_index
@@ -42,7 +42,7 @@ event loop wait longer (docs/performance.md, One user's flood)."""
 
 
 async def build_parts(
-    settings: Settings, directory: DataDirectory, faults: StandingFaults, meters: Meters, stack: AsyncExitStack
+    settings: Settings, directory: DataDirectory, faults: ActiveFaults, meters: Meters, stack: AsyncExitStack
 ) -> ServerParts:
     """Construct the parts and start their background jobs.
 
@@ -54,7 +54,7 @@ async def build_parts(
         stack: stops the jobs and closes the parts, in reverse order.
 
     Raises:
-        CannotStartError: the settings or the data do not allow it.
+        StartupError: the settings or the data do not allow it.
     """
     store, damage, committed = log_store(settings, directory), LogDamage(), CommitSignal()
     supervisor, policy = Supervisor(), watch_policy(settings.processes, faults, meters.processes)
@@ -63,13 +63,13 @@ async def build_parts(
 
     writer, erasable = store.writing(committed.announce, stack)
     sweeper = ExpirySweeper(writer, settings.retention.sweep_s, settings.retention.sweep_batch_max)
-    supervisor.run_within(stack, "expiry-sweeper", sweeper.run, sweeper.stop)
+    supervisor.supervise(stack, "expiry-sweeper", sweeper.run, sweeper.stop)
     threads = ReadThreads(_READ_THREADS)
     log = store.reading(damage, stack, threads)
     stack.push_async_callback(threads.close)  # before the log, which they read
     inspector = store.inspector(damage)
     if inspector is not None:
-        supervisor.run_within(stack, "log-inspector", inspector.run, inspector.stop)
+        supervisor.supervise(stack, "log-inspector", inspector.run, inspector.stop)
     position = record_position(store, directory.record, stack)
 
     notice = rebuild_notice("lexical", was_discarded=discard_foreign_words(directory.lexical, position))
@@ -77,7 +77,7 @@ async def build_parts(
         settings, directory, store, committed.follow(), policy, threads, stack
     )
     if lexical.indexer is not None:
-        supervisor.run_within(stack, LEXICAL_JOB, lexical.indexer.run, lexical.indexer.stop)
+        supervisor.supervise(stack, LEXICAL_JOB, lexical.indexer.run, lexical.indexer.stop)
 
     builder = VectorSpaces(directory, store, committed, meters.processes, position.identity.log_id)
     spaces = await open_spaces(settings, builder, embedder, position, faults, meters, stack)
@@ -92,15 +92,15 @@ async def build_parts(
             settings.embedder.previous_timeout_s,
             settings.timing.deadline_default_s,
         )
-        supervisor.run_within(stack, "model-migration", migration.run)
+        supervisor.supervise(stack, "model-migration", migration.run)
 
     erasure = Erasure(erasable, Indexes(lexical.progress, spaces, cleanup), settings, faults)
-    supervisor.run_within(stack, "erasure", erasure.run)
+    supervisor.supervise(stack, "erasure", erasure.run)
 
-    report = StatusReport(log, lexical.progress, spaces, supervisor.fault, faults, notice, damage)
+    report = LocalStatusReporter(log, lexical.progress, spaces, supervisor.fault, faults, notice, damage)
     meters.add_source(partial(_sample_write_queue, writer))
     return ServerParts(
-        log, traced_changes(MeteredLog(writer, meters), settings), lexical.index, serving, report, threads
+        log, traced_log_writer(MeteredLog(writer, meters), settings), lexical.index, serving, report, threads
     )
 
 
