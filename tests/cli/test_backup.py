@@ -16,7 +16,7 @@ from cli.command_line import Run
 from server.fleet import until
 from server.test_lost_log import by_meaning, by_words, is_settled, small, write
 
-from nomemory.server.runtime.secure_files import readable_by_others
+from nomemory.server.runtime.secure_files import paths_readable_by_others
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -40,7 +40,7 @@ def backup(run: Run, start: Start, own_settings: Settings) -> Path:
 def test_a_backup_is_put_into_a_new_directory(run: Run, start: Start, backup: Path) -> None:
     result = run("restore", str(backup), "--data", "new")
     assert "restored up to change 2" in result.output
-    assert readable_by_others(backup) == readable_by_others(Path("new")) == []
+    assert paths_readable_by_others(backup) == paths_readable_by_others(Path("new")) == []
     with start(small(Path("new").absolute())) as server:
         token = write(server, "zebras")  # of the time of the first: it is what comes next in the sequence, too
         assert sorted(by_words(server, "about", token)) == ["apples", "pears", "zebras"]

@@ -9,7 +9,7 @@ import pytest
 
 from nomemory.server.embedding import factory as choose
 from nomemory.server.embedding.factory import EmbedderSettingsError, NoEmbedder, choose_embedder
-from nomemory.server.embedding.local import HOW_TO_GET_AN_EMBEDDER
+from nomemory.server.embedding.local import EMBEDDER_HINT
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.settings import Settings
 
@@ -41,8 +41,8 @@ def test_where_it_is_not_auto_gives_none_and_local_says_what_to_do() -> None:
     assert (chosen.kind, chosen.dimension) == ("none", 384)
     with pytest.raises(EmbedderSettingsError, match="NOMEMORY_EMBEDDER=openai") as refused:
         choose_embedder(settings(embedder="local"))
-    assert str(refused.value) == HOW_TO_GET_AN_EMBEDDER
-    assert "\n" not in HOW_TO_GET_AN_EMBEDDER
+    assert str(refused.value) == EMBEDDER_HINT
+    assert "\n" not in EMBEDDER_HINT
 
 
 @pytest.mark.usefixtures("_local_package")

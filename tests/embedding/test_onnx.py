@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from nomemory.server.embedding.local_model import PACKAGE_DIMENSION, PACKAGE_MODEL, Capacity, local_is_available
-from nomemory.server.embedding.vector import l2_normalise
+from nomemory.server.embedding.vector import l2_normalize
 from nomemory.server.search.semantic.collection import collection_name
 
 if not local_is_available():
@@ -70,7 +70,7 @@ def pieces(model: E5Model, models: Path) -> bytes:
 
 def unit(model: E5Model, text: str, *, is_query: bool = False) -> bytes:
     (vector,) = model.encode([text], is_query=is_query)
-    return l2_normalise(vector, PACKAGE_DIMENSION)
+    return l2_normalize(vector, PACKAGE_DIMENSION)
 
 
 @pytest.mark.parametrize("is_query", [False, True])
@@ -94,7 +94,7 @@ def test_older_processors_get_other_files_and_the_same_vectors(model: E5Model, t
 def test_a_text_among_longer_ones_has_the_vector_that_it_has_alone(model: E5Model) -> None:
     together = model.encode([*TEXTS, LONG], is_query=False)
     for text, vector in zip((*TEXTS, LONG), together, strict=True):
-        theirs = np.frombuffer(l2_normalise(vector, PACKAGE_DIMENSION), "<f4")
+        theirs = np.frombuffer(l2_normalize(vector, PACKAGE_DIMENSION), "<f4")
         assert theirs == pytest.approx(np.frombuffer(unit(model, text), "<f4"), abs=1e-6)
 
 
@@ -204,7 +204,7 @@ def test_a_row_that_is_read_alone_is_that_of_the_whole_matrix() -> None:
 
 def test_batches_that_are_computed_at_once_give_the_same_vectors(model: E5Model, models: Path) -> None:
     texts = [*TEXTS, *SAMPLE, LONG]
-    both = load_model(models, Capacity(at_once=2, keeps_plans=False))
+    both = load_model(models, Capacity(concurrent_batches=2, enable_mem_pattern=False))
     assert both.encode(texts, is_query=False) == model.encode(texts, is_query=False)
 
 
@@ -216,7 +216,7 @@ def test_a_process_that_embeds_takes_little_memory(models: Path, model: E5Model)
         "from nomemory.server.embedding.local_model import Capacity;"
         "from nomemory.server.embedding.onnx.model_cache import load_model;"
         "texts = json.load(sys.stdin);"
-        "model = load_model(Path(sys.argv[1]), Capacity(at_once=2, keeps_plans=False));"
+        "model = load_model(Path(sys.argv[1]), Capacity(concurrent_batches=2, enable_mem_pattern=False));"
         "[model.encode(texts[at:], is_query=False) for at in range(0, len(texts), 20)];"
         "lines = open('/proc/self/smaps_rollup').read().splitlines();"
         "print(sum(int(line.split()[1]) for line in lines if line.startswith('Private_')) >> 10)"

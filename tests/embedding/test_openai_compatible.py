@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from nomemory.server.embedding.openai_compatible import OpenAICompatibleEmbedder, connect
-from nomemory.server.embedding.protocol import TextRefusedError, is_about_texts
+from nomemory.server.embedding.protocol import TextRefusedError, may_be_caused_by_text
 from nomemory.server.faults import Fault, Reason
 
 DIMENSION = 6
@@ -163,7 +163,7 @@ async def test_a_rate_limit_says_how_long_to_wait_and_is_not_retried(
     endpoint.answer = lambda _: error(429, **({} if header is None else {"retry-after": header}))
     fault = await failure(embedder)
     assert fault.retry_after_s == seconds
-    assert not is_about_texts(fault)
+    assert not may_be_caused_by_text(fault)
     with pytest.raises(Fault):
         await embedder.embed_query("tea")
     assert len(endpoint.bodies) == 2
@@ -198,7 +198,7 @@ async def test_what_may_pass_is_a_fault_in_our_own_words(
     endpoint.answer = answer
     fault = await failure(embedder)
     assert fault.metadata["cause"] == cause
-    assert is_about_texts(fault) == about_texts
+    assert may_be_caused_by_text(fault) == about_texts
 
 
 async def test_a_wrong_dimension_is_said_clearly(endpoint: Endpoint, embedder: OpenAICompatibleEmbedder) -> None:

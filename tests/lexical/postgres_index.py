@@ -9,7 +9,7 @@ from lexical.engine import Engine, OpenIndex
 from postgres import PrivatePostgres, fresh_schema
 
 from nomemory.server.message import Message
-from nomemory.server.metadata_marks import marks_of
+from nomemory.server.metadata_hashes import entry_hashes
 from nomemory.server.search.lexical.postgres.reader import PostgresLexicalIndex
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
 from nomemory.server.store.buckets import bucket_of
@@ -78,5 +78,5 @@ def _row(sequence: int, message: Message) -> tuple[object, ...]:
 def _entries(sequence: int, message: Message) -> list[tuple[object, ...]]:
     return [
         (bucket_of(message.user_id), message.user_id, bytes.fromhex(mark), message.ts_us, f"m{sequence}")
-        for mark in marks_of(message.metadata.items())
+        for mark in entry_hashes(message.metadata.items())
     ]

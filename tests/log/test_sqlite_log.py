@@ -15,7 +15,7 @@ from log.test_message_log import said
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
-from nomemory.server.metadata_marks import stored_mark
+from nomemory.server.metadata_hashes import entry_hash_bytes
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.results import OnConflict, Outcome, Position
 from nomemory.server.store.sqlite.reader import SqliteLogReader
@@ -110,7 +110,7 @@ async def test_nothing_is_left_of_the_metadata_of_what_is_gone(log: Log) -> None
     await log.write(tagged(2, {"k": "w"}), on_conflict=OnConflict.REPLACE)
     await log.write(tagged(3, {}), on_conflict=OnConflict.REPLACE)
     left = connection_of(log).execute("SELECT message_id, mark FROM metadata_entries").fetchall()
-    assert left == [("m2", stored_mark(("k", "w")))]
+    assert left == [("m2", entry_hash_bytes(("k", "w")))]
 
 
 async def test_a_batch_that_cannot_be_written_spoils_no_other_of_its_commit(log: Log) -> None:

@@ -72,7 +72,7 @@ def test_what_is_read_oldest_first_is_what_brute_force_gives_while_writes_land(
         pinned, after, walked = await log.reader.sequence(), None, list[Message]()
         while wires := await log.reader.wires("u", narrowed, after=after, pinned=pinned, limit=size, oldest_first=True):
             walked += map(wire.decode, wires)
-            after = Position(*wire.place_of(wires[-1]))
+            after = Position(*wire.sort_key(wires[-1]))
             await log.write(*late, on_conflict=OnConflict.SKIP)
         await log.close()
         return walked

@@ -15,7 +15,7 @@ from log.test_message_log import said
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Message, Role
-from nomemory.server.message_ids import IdNumbers, id_of
+from nomemory.server.message_ids import IdAllocator, id_of
 from nomemory.server.store.errors import LogUnusableError
 from nomemory.server.store.results import OnConflict, Outcome, Written
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
@@ -101,17 +101,17 @@ MILLISECOND = 1_000_000
 @given(times=st.lists(st.tuples(st.integers(0, 2**41 * MILLISECOND), st.integers(1, 2000)), min_size=1))
 def test_numbers_grow_whatever_the_clock_says(times: list[tuple[int, int]]) -> None:
     now = 0
-    numbers = IdNumbers(0, lambda: now)
+    numbers = IdAllocator(0, lambda: now)
     given_out: list[int] = []
     for now, count in times:  # noqa: B007 - the clock reads it
-        first = numbers.take(count)
+        first = numbers.allocate(count)
         given_out += [first, first + count - 1] if count > 1 else [first]
     assert given_out == sorted(set(given_out))
     assert list(map(id_of, given_out)) == sorted(map(id_of, given_out))
 
 
 def test_two_logs_do_not_make_the_same_ids() -> None:
-    assert IdNumbers(0, lambda: MILLISECOND).take(1) != IdNumbers(0, lambda: MILLISECOND).take(1)
+    assert IdAllocator(0, lambda: MILLISECOND).allocate(1) != IdAllocator(0, lambda: MILLISECOND).allocate(1)
 
 
 @given(batches=st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["", "fresh"]), st.booleans()), max_size=8))

@@ -28,14 +28,14 @@ def test_a_lag_is_the_age_of_the_oldest_change_that_is_missing() -> None:
 
 def test_cpu_time_goes_on_where_a_process_was_replaced() -> None:
     registry = ProcessRegistry()
-    registry.began("vector-engine", 5)
+    registry.record_start("vector-engine", 5)
     record = registry.records["vector-engine"]
-    record.used(5, 7.0)
-    registry.began("vector-engine", 6)
-    registry.ended("vector-engine", 5)
-    record.used(5, 99.0)
+    record.record_cpu_time(5, 7.0)
+    registry.record_start("vector-engine", 6)
+    registry.record_exit("vector-engine", 5)
+    record.record_cpu_time(5, 99.0)
     assert (record.cpu_s, record.process_id, record.starts) == (7.0, 6, 2)
-    record.used(6, 1.5)
+    record.record_cpu_time(6, 1.5)
     assert record.cpu_s == 8.5
-    registry.ended("vector-engine", 6)
+    registry.record_exit("vector-engine", 6)
     assert (record.cpu_s, record.process_id) == (8.5, None)

@@ -13,7 +13,7 @@ from nomemory.server.embedding.protocol import unavailable
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.wrappers import CachedEmbedder, MeteredEmbedder
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.runtime.active_faults import QDRANT, UNREACHABLE, StandingFaults
+from nomemory.server.runtime.active_faults import QDRANT, UNREACHABLE, ActiveFaults
 from nomemory.server.runtime.metrics import catalog
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.settings import Settings
@@ -47,9 +47,9 @@ class Model:
 
 
 async def test_a_fault_that_stands_is_told_until_it_is_over() -> None:
-    faults = StandingFaults()
+    faults = ActiveFaults()
     metrics = ServerMetrics(Meters(), faults)
-    faults.stand(QDRANT, UNREACHABLE, "the Qdrant server does not answer")
+    faults.report(QDRANT, UNREACHABLE, "the Qdrant server does not answer")
     assert read((await metrics.text()).decode()).value("nomemory_fault", part=QDRANT, kind=UNREACHABLE) == 1
     faults.clear(QDRANT)
     assert read((await metrics.text()).decode()).sum("nomemory_fault") == 0
@@ -58,7 +58,7 @@ async def test_a_fault_that_stands_is_told_until_it_is_over() -> None:
 async def test_what_cannot_be_read_does_not_hide_the_rest() -> None:
     meters = Meters()
     meters.observe(catalog.CALLS, 0.001, "ListMessages", "grpc", "UNAVAILABLE")
-    scrape = read((await ServerMetrics(meters, StandingFaults(), report=Unreadable()).text()).decode())
+    scrape = read((await ServerMetrics(meters, ActiveFaults(), report=Unreadable()).text()).decode())
     assert ("nomemory_log_readable", ()) in scrape.samples
     assert scrape.value("nomemory_log_readable") == 0
     assert scrape.sum("nomemory_call_duration_seconds_count", code="UNAVAILABLE") == 1
@@ -72,7 +72,7 @@ async def test_the_embedder_is_counted_beneath_its_cache() -> None:
     with pytest.raises(Fault):
         await cached.embed_query("refused")
     await cached.embed_documents(["a", "b", "c"])
-    scrape = read((await ServerMetrics(meters, StandingFaults()).text()).decode())
+    scrape = read((await ServerMetrics(meters, ActiveFaults()).text()).decode())
     assert scrape.value("nomemory_embedder_texts_total", purpose="query") == 2
     assert scrape.value("nomemory_embedder_texts_total", purpose="document") == 3
     assert scrape.value("nomemory_embedder_errors_total", purpose="query") == 1

@@ -12,7 +12,7 @@ import pytest
 from server.fleet import command, environment
 
 from nomemory.server.runtime.data_directory import DataDirectory, DataDirectoryUnusableError
-from nomemory.server.runtime.secure_files import readable_by_others
+from nomemory.server.runtime.secure_files import paths_readable_by_others
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
@@ -41,10 +41,10 @@ def test_nobody_else_can_read_what_a_server_writes(tmp_path: Path) -> None:
         IngestServiceStub(channel).WriteMessages(written)
         assert (data / "log.db-wal").exists()
         assert list(data.glob("vectors/*/vectors.db"))
-        assert readable_by_others(data) == []
+        assert paths_readable_by_others(data) == []
         process.terminate()
         process.wait(30)
-    assert readable_by_others(data) == []
+    assert paths_readable_by_others(data) == []
 
 
 @pytest.mark.parametrize("place", ["/dev/null/data", "/proc/nomemory"])

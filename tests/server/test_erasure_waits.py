@@ -44,7 +44,7 @@ def test_where_there_is_no_room_for_a_copy_the_vectors_wait_and_are_served(
 ) -> None:
     data = soon.server.data
     texts, *vectors = texts_and_vectors("q7erased", MESSAGES)
-    monkeypatch.setattr(DataDirectory, "refuse_full_disk", lambda _self, _least: None)
+    monkeypatch.setattr(DataDirectory, "check_disk_space", lambda _self, _least: None)
     with start(soon.with_changes(free_bytes_min=MORE_THAN_ANY_DISK)) as server:
         plant(server, "keeper", MESSAGES)
         plant(server, "q7erased", MESSAGES)

@@ -24,7 +24,7 @@ from nomemory.server.api.service import ServedMethod
 from nomemory.server.faults import Fault, Reason, overloaded
 from nomemory.server.runtime.listen_address import Addresses, ListenAddress
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.wiring.serving import serving
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
@@ -293,6 +293,6 @@ async def test_health_passes_interceptors_and_no_hook() -> None:
 async def test_a_server_with_grpc_interceptors_does_not_serve_http() -> None:
     settings = Settings.from_environment(drain_s=0.0)
     access, host = Access(ByName()), HostInterceptors((Interceptor(),))
-    with pytest.raises(CannotStartError, match="before_handler"):
+    with pytest.raises(StartupError, match="before_handler"):
         async with serving([Queries([])], Addresses(ANYWHERE, ANYWHERE), settings, access, host=host):
             pass

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import cast
 
-from nomemory.server.runtime.active_faults import MESSAGE_LOG, StandingFaults
+from nomemory.server.runtime.active_faults import MESSAGE_LOG, ActiveFaults
 from nomemory.server.runtime.wiring.log_health import check_log
 from nomemory.server.store.protocol import LogReader
 
@@ -25,7 +25,7 @@ class HaltedLog:
 
 
 async def test_a_halted_log_is_told_of_though_its_question_does_not_end() -> None:
-    log, faults = HaltedLog(), StandingFaults()
+    log, faults = HaltedLog(), ActiveFaults()
     told: asyncio.Queue[bool] = asyncio.Queue()
 
     async def say(*, is_serving: bool) -> None:

@@ -27,8 +27,8 @@ FORGED = b'{"event": "rpc", "caller": "admin"}'
 DYING = """
 import logging, os, sys, threading, warnings
 from nomemory.server.runtime.logs import configure_logs
-from nomemory.server.runtime.stderr import only_the_log
-with only_the_log(sys.argv[1]):
+from nomemory.server.runtime.stderr import reserve_stderr_for_logs
+with reserve_stderr_for_logs(sys.argv[1]):
     configure_logs("info")
     os.write(2, b'a library\\n{"event": "rpc", "caller": "admin"}\\n')
     os.write(2, b"thread 'main' panicked at src/lib.rs:10:5:\\nbyte 1 is inside of `I never eat peanuts`\\n")

@@ -16,14 +16,14 @@ import pytest
 from vector.scripted import DIMENSION, ScriptedEmbedder, said, vector_of
 
 from nomemory.server.embedding.factory import NoEmbedder
-from nomemory.server.embedding.local import LocalEmbedder, cache_directory, documents_at_once
+from nomemory.server.embedding.local import LocalEmbedder, cache_directory, document_concurrency
 from nomemory.server.embedding.local_model import local_is_available, package_model
 from nomemory.server.embedding.protocol import RATE_LIMITED, Embedder, unavailable
 from nomemory.server.indexing.vector import backlog_feed, desired_points
 from nomemory.server.indexing.vector.indexer import VectorIndexer
 from nomemory.server.message import Message
 from nomemory.server.message_filter import EVERYTHING, Filter
-from nomemory.server.runtime.active_faults import INDEX_DAMAGED, StandingFaults
+from nomemory.server.runtime.active_faults import INDEX_DAMAGED, ActiveFaults
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.collection import collection_of
 from nomemory.server.search.semantic.edge.index import EdgeIndex
@@ -45,7 +45,7 @@ class World:
         directory.mkdir(parents=True, exist_ok=True)
         collection = collection_of(self.settings, directory / "vectors", embedder)
         self.index = EdgeIndex(collection.shard, embedder.dimension, timeout_s=20)
-        self._wake, self.faults = asyncio.Event(), StandingFaults()
+        self._wake, self.faults = asyncio.Event(), ActiveFaults()
         self._loop = asyncio.get_running_loop()
         self.log = SqliteLogWriter(directory / "log.db", queue_max=100, queue_max_bytes=10**9, announce=self._announce)
         self.reader = SqliteLogReader(directory / "log.db")
@@ -234,7 +234,7 @@ async def test_an_index_of_a_version_before_learns_metadata_without_embedding_ag
     long = " ".join(f"{name} {'x' * 38}." for name in ("one", "two", "six"))
     narrowed = Filter(metadata=(("app", "phone"),))
     with monkeypatch.context() as before:
-        before.setattr(desired_points, "marks_of", lambda _entries: ())
+        before.setattr(desired_points, "entry_hashes", lambda _entries: ())
         async with world(tmp_path, first) as w, running(w):
             tagged = [said(f"{long} {n}", f"m{n}", embedding=own)._replace(metadata={"app": "phone"}) for n in range(9)]
             plain = [said(f"text {n}", f"p{n}", embedding=own) for n in range(9)]
@@ -330,7 +330,7 @@ async def test_whoever_is_queried_overtakes_the_others(tmp_path: Path) -> None:
             embedder.gate.set()
             latest = await w.reader.sequence()
             await w.until_applied("ann", latest)
-            assert embedder.texts.index("waited for") <= 32 * documents_at_once()  # one call was on its way
+            assert embedder.texts.index("waited for") <= 32 * document_concurrency()  # one call was on its way
             await w.settled()
         assert len(embedder.texts) == 201
 

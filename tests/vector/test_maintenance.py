@@ -15,7 +15,7 @@ from nomemory.server.indexing.vector.backlog_feed import BacklogFeed
 from nomemory.server.indexing.vector.expected_points import Differences, ExpectedPoints, Orphan
 from nomemory.server.indexing.vector.maintenance import IndexMaintenance
 from nomemory.server.indexing.vector.reconcile import Reconciliation
-from nomemory.server.runtime.active_faults import StandingFaults
+from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.search.semantic.protocol import StoredPoints
 from nomemory.server.store.buckets import BUCKETS
 from nomemory.server.store.change_feed import Touched
@@ -94,7 +94,7 @@ async def test_nobody_waits_for_work_that_was_given_up(tmp_path: Path) -> None:
     index = cast("Any", type("Index", (), {"suspect": asyncio.Event()}))
     progress = BacklogReader(tmp_path / "vectors.db")
     maintenance = IndexMaintenance(
-        index, feed, cast("Any", at_once), progress, feed.expected_points(1000), StandingFaults(), lambda: None
+        index, feed, cast("Any", at_once), progress, feed.expected_points(1000), ActiveFaults(), lambda: None
     )
     waiting = asyncio.create_task(maintenance._catch_up())
     await asyncio.sleep(0.5)

@@ -9,10 +9,10 @@ import pytest
 from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.indexing.vector.backlog import Backlog
 from nomemory.server.indexing.vector.model_record import ModelRecord, read_model_record, write_model_record
-from nomemory.server.runtime.active_faults import StandingFaults
+from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.wiring.former_model import FormerModelLostError, former_model
+from nomemory.server.runtime.wiring.previous_model import PreviousModelUnavailableError, previous_model
 from nomemory.server.search.semantic.collection import collection_named
 from nomemory.server.store.change_feed import Touched
 from nomemory.server.store.feed_position import FeedPosition
@@ -84,5 +84,5 @@ def test_a_former_model_that_is_another_one_by_now_leaves_the_file_of_kept_vecto
     backlog.close()
     write_model_record(directory.model, ModelRecord.of(settings(HERE, "small"), "gone-8"))
     now = settings(HERE, "large")
-    with pytest.raises(FormerModelLostError, match="have small in its place"):
-        former_model(now, directory, Now(8), log, StandingFaults())
+    with pytest.raises(PreviousModelUnavailableError, match="have small in its place"):
+        previous_model(now, directory, Now(8), log, ActiveFaults())

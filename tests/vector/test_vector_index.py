@@ -20,7 +20,7 @@ from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Role
 from nomemory.server.message_filter import EVERYTHING, Filter
-from nomemory.server.metadata_marks import marks_of
+from nomemory.server.metadata_hashes import entry_hashes
 from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.protocol import VectorIndex, VectorPoint
 from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
@@ -191,8 +191,10 @@ async def test_the_vectors_of_a_version_are_read_back_part_by_part(index: Vector
 
 async def test_what_replaces_a_point_has_its_own_metadata(index: VectorIndex) -> None:
     old, new = (("app", "a"),), (("app", "b"),)
-    await index.upsert([point("m", vector(1), marks=marks_of(old)), point("other", vector(1), marks=marks_of(old))])
-    await index.upsert([point("m", vector(1), marks=marks_of(new))])
+    await index.upsert(
+        [point("m", vector(1), marks=entry_hashes(old)), point("other", vector(1), marks=entry_hashes(old))]
+    )
+    await index.upsert([point("m", vector(1), marks=entry_hashes(new))])
     assert await found(index, vector(1), Filter(metadata=old)) == [sequence_of("other")]
     assert await found(index, vector(1), Filter(metadata=new)) == [sequence_of("m")]
     await index.upsert([point("m", vector(1))])
@@ -243,7 +245,7 @@ points = st.builds(
     role=st.sampled_from(Role),
     conversation_id=st.sampled_from(["", "a", "b"]),
     vector=numbers.map(lambda values: vector(*values)),
-    marks=st.frozensets(entries).map(marks_of),
+    marks=st.frozensets(entries).map(entry_hashes),
 )
 moments = st.none() | st.integers(0, 6)
 filters = st.builds(
@@ -274,7 +276,7 @@ def matches(at: VectorPoint, narrowed: Filter) -> bool:
         and (narrowed.until_us is None or at.ts_us < narrowed.until_us)
         and narrowed.role in (None, at.role)
         and narrowed.conversation_id in ("", at.conversation_id)
-        and set(marks_of(narrowed.metadata)) <= set(at.marks)
+        and set(entry_hashes(narrowed.metadata)) <= set(at.marks)
     )
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from nomemory.agents import hook
-from nomemory.agents.capture import CURSOR_EVENTS
-from nomemory.agents.home import Home
-from nomemory.server.runtime.secure_files import put
+from nomemory.agents.local_data_dir import LocalDataDir
+from nomemory.agents.transcript_sync import CURSOR_EVENTS
+from nomemory.server.runtime.secure_files import write_atomically
 
 Settings = dict[str, Any]
 _TIMEOUT_S: Final = 5
@@ -92,7 +92,7 @@ class Change:
                 self.path.unlink(missing_ok=True)
             else:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                put(self.path, self.after, like=self.path.stat() if self.path.exists() else None)
+                write_atomically(self.path, self.after, like=self.path.stat() if self.path.exists() else None)
         except OSError as error:
             raise InstallError(f"{self.path}: {error.strerror or error}") from None
 
@@ -109,7 +109,7 @@ class Installation:
         title: what people call the agent.
     """
 
-    def __init__(self, name: str, home: Home, user: str) -> None:
+    def __init__(self, name: str, home: LocalDataDir, user: str) -> None:
         self._agent = AGENTS[name]
         self.title = self._agent.title
         command = [sys.executable, "-IS", str(Path(hook.__file__)), str(home.root), name, user]
@@ -147,8 +147,8 @@ class Installation:
         if change.before != _content(self._after):
             self._before.unlink(missing_ok=True)
             if (clean := _cleaned(change.path, change.before)) is not None:
-                put(self._before, clean)
-        put(self._after, change.after or b"")
+                write_atomically(self._before, clean)
+        write_atomically(self._after, change.after or b"")
 
     def forget(self) -> None:
         """Forget it."""

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from nomemory.cli.configuration import configured
+from nomemory.cli.configuration import load_settings
 from nomemory.server.runtime.data_directory import DataDirectory
-from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.store import backup as backups
 
-_REFUSALS = (backups.BackupError, CannotStartError)
+_REFUSALS = (backups.BackupError, StartupError)
 _SECONDS = "%Y%m%dT%H%M%SZ"
 _BACKUP_IN_POSTGRES = """\
 the message log is in PostgreSQL (NOMEMORY_LOG), and its own tools back it up: pg_dump for a copy of one moment, or \
@@ -32,7 +32,7 @@ def backup(*, data: Path | None, out: Path | None) -> None:
     The copy is of one moment, and is verified: every message's checksum, and the pages of the file. It has every
     message that was acknowledged before the command began. Whoever has it can read the messages.
     """
-    settings = configured(data=data)
+    settings = load_settings(data=data)
     if settings.server.log is not None:
         raise click.ClickException(_BACKUP_IN_POSTGRES)
     target = out or Path(f"nomemory-{datetime.now(UTC):{_SECONDS}}")
@@ -53,7 +53,7 @@ def restore(*, backup: Path, data: Path | None, replace: bool) -> None:
     The backup is verified first. The log begins a new epoch: write tokens and cursors of before are refused, and the
     indexes are rebuilt when the server starts.
     """
-    settings = configured(data=data)
+    settings = load_settings(data=data)
     if settings.server.log is not None:
         raise click.ClickException(_RESTORE_IN_POSTGRES)
     directory = DataDirectory(settings.server.data, settings.server.key_file)

@@ -13,12 +13,12 @@ import click
 from rich.table import Table
 
 from nomemory.cli.console import stdout_console
-from nomemory.cli.options import span_option
+from nomemory.cli.options import parse_duration
 from nomemory.server.api.identity.api_keys import KeyFile, KeyRecord, new_key, read_keys, write_keys
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.identity.namespace import is_namespace
 from nomemory.server.runtime.data_directory import DataDirectory
-from nomemory.server.runtime.secure_files import locked
+from nomemory.server.runtime.secure_files import file_lock
 from nomemory.server.runtime.token_keys import KeyFileError, retire_key, rotate_key
 
 _NAME: Final = re.compile(r"[\w.-]{1,64}")
@@ -53,7 +53,7 @@ def keys() -> None:
     required=True,
     help="What it allows; may be given several times.",
 )
-@click.option("--expires", type=span_option, metavar="SPAN", help="After how long it expires: 90d. Default: never.")
+@click.option("--expires", type=parse_duration, metavar="SPAN", help="After how long it expires: 90d. Default: never.")
 @click.option(
     "--namespace",
     metavar="NAME",
@@ -111,7 +111,7 @@ def revoke(*, key_id: str, path: Path) -> None:
 @click.argument("key_id", metavar="ID")
 @click.option(
     "--overlap",
-    type=span_option,
+    type=parse_duration,
     metavar="SPAN",
     default="24h",
     show_default=True,
@@ -157,7 +157,7 @@ def _changed(path: Path) -> Iterator[list[KeyRecord]]:
     Raises:
         click.ClickException: the file is no file of keys.
     """
-    with locked(path):
+    with file_lock(path):
         records = _readable(path)
         yield records
         write_keys(path, KeyFile(keys=tuple(records)))

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from nomemory.cli.configuration import configured
+from nomemory.cli.configuration import load_settings
 from nomemory.cli.console import stderr_console
 from nomemory.cli.terminal import counted
 from nomemory.importing.progress import progress
-from nomemory.server.runtime.startup_errors import CannotStartError, need_extra
+from nomemory.server.runtime.startup_errors import StartupError, require_extra
 
 if TYPE_CHECKING:
     from nomemory.server.runtime.settings import Settings
@@ -40,7 +40,7 @@ def migrate(*, data_dir: Path, database_url: str | None) -> None:
     The log keeps its sequences and ids. With the same server.key, cursors and write tokens stay valid, and nothing is
     embedded again. To go back, export the messages and import them.
     """
-    settings = configured()
+    settings = load_settings()
     url = database_url or (settings.server.log.get_secret_value() if settings.server.log else "")
     if not url.startswith(_SCHEMES):
         raise click.UsageError(_NO_URL)
@@ -52,10 +52,10 @@ def migrate(*, data_dir: Path, database_url: str | None) -> None:
 async def _migrate(settings: Settings, data_dir: Path, url: str) -> MigrationOutcome:
     from nomemory.server.runtime.data_directory import DataDirectory  # noqa: PLC0415 - loads the engines
     from nomemory.server.store.migration import migrate_log  # noqa: PLC0415
-    from nomemory.server.store.postgres.connections import LONG_S, Database  # noqa: PLC0415 - its driver is an extra
+    from nomemory.server.store.postgres.connections import LONG_TIMEOUT_S, Database  # noqa: PLC0415 - its driver is an extra
 
     database = Database(
-        url, connect_timeout_s=settings.postgres.connect_timeout_s, statement_timeout_s=LONG_S, pool_max=1
+        url, connect_timeout_s=settings.postgres.connect_timeout_s, statement_timeout_s=LONG_TIMEOUT_S, pool_max=1
     )
     with progress(stderr_console(), "Copying", "messages") as update:
         return await migrate_log(DataDirectory(data_dir), database, lambda copied, total: update(copied, copied, total))
@@ -69,8 +69,8 @@ def _errors_explained() -> Iterator[None]:
         click.ClickException: one was raised.
     """
     try:
-        need_extra("postgres", ("asyncpg",), "nomemory migrate")
-    except CannotStartError as error:
+        require_extra("postgres", ("asyncpg",), "nomemory migrate")
+    except StartupError as error:
         raise click.ClickException(str(error)) from None
     from nomemory.server.runtime.data_directory import DataDirectoryBusyError  # noqa: PLC0415 - loads the engines
     from nomemory.server.store.migration import MigrationError  # noqa: PLC0415
@@ -80,7 +80,7 @@ def _errors_explained() -> Iterator[None]:
         yield
     except DataDirectoryBusyError as error:
         raise click.ClickException(f"{error}. Stop it, and run this again") from None
-    except (MigrationError, CannotStartError) as error:
+    except (MigrationError, StartupError) as error:
         raise click.ClickException(str(error)) from None
     except sqlite3.Error as error:
         raise click.ClickException(f"the message log's file cannot be used: {error}") from None

@@ -10,9 +10,9 @@ from typing import Final
 
 import click
 
-from nomemory.cli.configuration import LOG_LEVELS, configured
+from nomemory.cli.configuration import LOG_LEVELS, load_settings
 from nomemory.server.runtime.settings.group import PREFIX
-from nomemory.server.runtime.stderr import only_the_log
+from nomemory.server.runtime.stderr import reserve_stderr_for_logs
 from nomemory.server.runtime.wiring.garbage_collection import loading
 
 _TERMINAL_DEFAULTS: Final[Mapping[str, str | bool]] = {"log_level": "warning", "audit": False}
@@ -39,8 +39,8 @@ def serve(*, recall_only: bool, query_target: str | None, **options: Path | str 
         raise click.UsageError("--recall-only and --query go together.")
     if sys.stderr.isatty():
         options |= {name: default for name, default in _TERMINAL_DEFAULTS.items() if _is_unset(name, options)}
-    settings = configured(recall_query_target=query_target, **options)
-    with only_the_log(settings.server.log_level):
+    settings = load_settings(recall_query_target=query_target, **options)
+    with reserve_stderr_for_logs(settings.server.log_level):
         with loading():
             from nomemory.cli import startup  # noqa: PLC0415 - the engines load only in the process that serves
 

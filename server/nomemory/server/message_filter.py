@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nomemory.server.message import Message, Role
-from nomemory.server.metadata_marks import Entry
+from nomemory.server.metadata_hashes import Entry
 
 
 @dataclass(frozen=True, slots=True)

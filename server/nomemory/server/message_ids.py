@@ -24,13 +24,13 @@ _RANDOM_BITS = 80
 _STEP_BYTES = 5
 
 
-def fresh_ulid() -> str:
+def new_ulid() -> str:
     """Make a ULID of now."""
     milliseconds = time.time_ns() // 1_000_000
     return _crockford(milliseconds << _RANDOM_BITS | int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big"))
 
 
-class IdNumbers:
+class IdAllocator:
     """Gives out the numbers of ids, each larger than all before, even where the clock goes back.
 
     A number of a new millisecond has random bits, so that two logs do not make the same ids.
@@ -47,7 +47,7 @@ class IdNumbers:
         self.last = last
         self._clock = clock
 
-    def take(self, count: int) -> int:
+    def allocate(self, count: int) -> int:
         """Give out so many numbers in a row; return the first of them."""
         now = self._clock() // 1_000_000 << _RANDOM_BITS
         # A step of one would tell callers how many ids others got in between.

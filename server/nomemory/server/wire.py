@@ -32,7 +32,7 @@ def encode(message: Message) -> bytes:
     return chat.SerializeToString(deterministic=True)
 
 
-def place_of(wire: bytes) -> tuple[int, str]:
+def sort_key(wire: bytes) -> tuple[int, str]:
     """Return time and id of what `encode` wrote: where it stands among a user's messages."""
     chat = message_pb2.ChatMessage.FromString(wire)
     return _micros(chat.ts), chat.message_id
@@ -55,7 +55,7 @@ def decode(wire: bytes) -> Message:
     )
 
 
-def marked(wire: bytes, retracted_by: str | None) -> bytes:
+def with_retracted_by(wire: bytes, retracted_by: str | None) -> bytes:
     """Return what `encode` wrote with the id of the message that took this one back, if one did."""
     return wire + message_pb2.ChatMessage(retracted_by=retracted_by).SerializeToString() if retracted_by else wire
 

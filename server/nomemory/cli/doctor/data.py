@@ -13,15 +13,15 @@ import click
 
 from nomemory.cli.output import Check
 from nomemory.server.runtime.data_directory import DataDirectory
-from nomemory.server.runtime.secure_files import readable_by_others
+from nomemory.server.runtime.secure_files import paths_readable_by_others
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.wiring.log_store import log_store
 from nomemory.server.search.lexical.protocol import IndexUnusableError
 from nomemory.server.search.lexical.tantivy.log_comparison import compare_with_log
 from nomemory.server.search.lexical.tantivy.schema import lexical_checkpoint
 from nomemory.server.store.consistency import accept_loss as begin_anew
-from nomemory.server.store.consistency import known_loss
+from nomemory.server.store.consistency import find_loss
 from nomemory.server.store.protocol import LogMigratedError
 from nomemory.server.store.repair import delete_damaged as delete
 from nomemory.server.store.repair import repair as mend
@@ -40,12 +40,12 @@ def check_data(directory: DataDirectory) -> Iterator[Check]:
         return
     yield _check_privacy(directory.root)
     try:
-        yield _history(known_loss(directory, partial(position_at, directory.log)), _RESTORE)
+        yield _history(find_loss(directory, partial(position_at, directory.log)), _RESTORE)
         log = position_at(directory.log)
     except LogMigratedError as error:
         yield Check("Message log's history", "fail", "no server serves it", str(error))
         return
-    except CannotStartError as error:
+    except StartupError as error:
         yield Check("Message log's history", "fail", str(error), _RESTORE)
         return
     if log is None:
@@ -65,7 +65,7 @@ def check_data(directory: DataDirectory) -> Iterator[Check]:
 
 
 def _check_privacy(root: Path) -> Check:
-    open_to_others = readable_by_others(root)
+    open_to_others = paths_readable_by_others(root)
     if root in open_to_others:
         finding = f"others can reach {len(open_to_others):,} files and directories of it"
         return Check("Permissions", "warn", finding, f"The server sees to it when it starts, or: chmod -R go= {root}")
@@ -124,8 +124,8 @@ def check_postgres(settings: Settings) -> Iterator[Check]:
     directory = DataDirectory(settings.server.data)
     try:
         store = log_store(settings, directory)
-        log, lost = store.position(), known_loss(directory, store.position)
-    except CannotStartError as error:
+        log, lost = store.position(), find_loss(directory, store.position)
+    except StartupError as error:
         yield Check("Message log", "fail", str(error), "Check the database, or NOMEMORY_LOG.")
         return
     sequence = log.sequence if log else 0
@@ -152,5 +152,5 @@ def treat(settings: Settings, *, repair: bool, accept_loss: bool, delete_damaged
             yield f"{delete(directory):,} damaged messages are deleted."
         if repair:
             yield from mend(directory) or ["There is nothing to repair."]
-    except (CannotStartError, sqlite3.Error) as error:
+    except (StartupError, sqlite3.Error) as error:
         raise click.ClickException(str(error)) from None

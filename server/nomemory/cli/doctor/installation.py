@@ -22,7 +22,7 @@ from nomemory.server.embedding.onnx.model_cache import is_cached
 from nomemory.server.faults import Fault
 from nomemory.server.runtime.extension_point import ExtensionError
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.startup_errors import CannotStartError, need_extra
+from nomemory.server.runtime.startup_errors import StartupError, require_extra
 
 _SQLITE: Final = (3, 37, 0)
 _SPACE_FAIL: Final = 100 * 1024**2
@@ -68,12 +68,12 @@ def check_embedder(settings: Settings) -> Check:
     try:
         if kind not in _LOCAL:
             if kind == "openai":
-                need_extra("openai", ("openai",), "NOMEMORY_EMBEDDER=openai")
+                require_extra("openai", ("openai",), "NOMEMORY_EMBEDDER=openai")
             else:
                 EMBEDDERS.load(kind)
             return Check("Embedder", "skip", f"{kind}: not asked, because it may cost")
         told = asyncio.run(_local(settings))
-    except (CannotStartError, Fault) as error:
+    except (StartupError, Fault) as error:
         does_without = kind == "auto" and settings.embedder.directory is None and not local_is_available()
         return Check("Embedder", "warn" if does_without else "fail", str(error), _EMBEDDERS)
     except ExtensionError as error:

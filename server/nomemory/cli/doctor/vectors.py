@@ -10,7 +10,7 @@ from nomemory.cli.output import Check
 from nomemory.server.faults import Fault
 from nomemory.server.runtime.data_directory import DataDirectory, DataDirectoryBusyError, DataDirectoryUnusableError
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.wiring.vector_check import check_vector_index
 
 _ON_DISK = "Vectors on disk"
@@ -24,14 +24,14 @@ def check_vectors(settings: Settings) -> Iterator[Check]:
     directory = DataDirectory(settings.server.data)
     if not directory.log.exists():
         return
-    with suppress(DataDirectoryBusyError, DataDirectoryUnusableError), directory.taken():
+    with suppress(DataDirectoryBusyError, DataDirectoryUnusableError), directory.lock():
         yield _compared(settings)
 
 
 def _compared(settings: Settings) -> Check:
     try:
         found = asyncio.run(check_vector_index(settings))
-    except (Fault, CannotStartError) as error:
+    except (Fault, StartupError) as error:
         return Check(_ON_DISK, "warn", f"cannot be read: {error}", _MENDED)
     if found is None:
         return Check(_ON_DISK, "skip", "no index of this embedder yet")

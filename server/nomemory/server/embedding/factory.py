@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NoReturn
 
-from nomemory.server.embedding.local import HOW_TO_GET_AN_EMBEDDER, LocalEmbedder, cache_directory, documents_at_once
+from nomemory.server.embedding.local import EMBEDDER_HINT, LocalEmbedder, cache_directory, document_concurrency
 from nomemory.server.embedding.local_model import (
     PACKAGE_DIMENSION,
     LocalModel,
@@ -24,7 +24,7 @@ from nomemory.server.runtime.extension_point import ExtensionError, ExtensionPoi
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.processes.watchdog import WatchPolicy
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.startup_errors import CannotStartError, need_extra
+from nomemory.server.runtime.startup_errors import StartupError, require_extra
 
 
 class NoEmbedder:
@@ -64,7 +64,7 @@ _CALLERS_DIMENSION = PACKAGE_DIMENSION
 """Default dimension of callers' own vectors: that of the local model, which may be added later."""
 
 
-class EmbedderSettingsError(CannotStartError):
+class EmbedderSettingsError(StartupError):
     """The settings do not describe an embedder; the text says what to set."""
 
 
@@ -118,8 +118,8 @@ def local_embedder(settings: Settings, policy: WatchPolicy | None = None) -> Loc
     model = local_model(settings)
     if settings.embedder.dimension not in (0, model.dimension):
         raise EmbedderSettingsError(f"the local embedder's vectors have {model.dimension} numbers: unset the dimension")
-    at_once = documents_at_once()
-    return LocalEmbedder(settings.embedder.timeout_s, model, settings.embedder.threads, policy, at_once)
+    concurrent_batches = document_concurrency()
+    return LocalEmbedder(settings.embedder.timeout_s, model, settings.embedder.threads, policy, concurrent_batches)
 
 
 def local_model(settings: Settings) -> LocalModel:
@@ -130,7 +130,7 @@ def local_model(settings: Settings) -> LocalModel:
     """
     if settings.embedder.directory is None:
         if not local_is_available():
-            raise EmbedderSettingsError(HOW_TO_GET_AN_EMBEDDER)
+            raise EmbedderSettingsError(EMBEDDER_HINT)
         return package_model(models_directory(settings))
     prefixes = settings.embedder.query_prefix, settings.embedder.document_prefix
     try:
@@ -150,7 +150,7 @@ def _none(settings: Settings, _policy: WatchPolicy | None) -> NoEmbedder:
 
 def _openai(settings: Settings, _policy: WatchPolicy | None) -> Embedder:
     """Import the client only where there is an endpoint: it takes half a second."""
-    need_extra("openai", ("openai",), "NOMEMORY_EMBEDDER=openai")
+    require_extra("openai", ("openai",), "NOMEMORY_EMBEDDER=openai")
     from nomemory.server.embedding.openai_compatible import OpenAICompatibleEmbedder, connect  # noqa: PLC0415
 
     if not settings.embedder.model or not settings.embedder.dimension:

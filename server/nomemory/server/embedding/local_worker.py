@@ -65,5 +65,5 @@ def _serve(pipe: WorkerPipe, model: TextModel) -> None:
 
 
 if __name__ == "__main__":
-    descriptor, niceness, threads, at_once = map(int, sys.argv[1:5])
-    main(descriptor, niceness, Capacity(threads, at_once, keeps_plans=niceness == 0), sys.argv[5:])
+    descriptor, niceness, threads, concurrent_batches = map(int, sys.argv[1:5])
+    main(descriptor, niceness, Capacity(threads, concurrent_batches, enable_mem_pattern=niceness == 0), sys.argv[5:])

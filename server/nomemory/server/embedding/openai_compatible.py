@@ -13,7 +13,7 @@ from openai import AsyncOpenAI, Omit, omit
 
 from nomemory.server.embedding.protocol import RATE_LIMITED, TextRefusedError, unavailable
 from nomemory.server.embedding.text_batches import readable
-from nomemory.server.embedding.vector import NUMBER, NUMBER_BYTES, UnusableVectorError, Vector, l2_normalise
+from nomemory.server.embedding.vector import NUMBER, NUMBER_BYTES, UnusableVectorError, Vector, l2_normalize
 from nomemory.server.faults import Fault, Violation, invalid
 
 _REFUSES_INPUT = frozenset({400, 413, 422})
@@ -154,14 +154,14 @@ class OpenAICompatibleEmbedder:
         if len(vector) != self.dimension * NUMBER_BYTES:
             raise self._wrong_dimension(len(vector) // NUMBER_BYTES)
         try:
-            return l2_normalise(vector, self.dimension)
+            return l2_normalize(vector, self.dimension)
         except UnusableVectorError as error:
             raise await self._verdict(position, f"has a vector that {error}") from None
 
     async def _verdict(self, position: int, cause: str) -> TextRefusedError | Fault:
         """Blame the text only if the endpoint takes another one: a wrong setting must not condemn every message."""
         try:
-            l2_normalise((await self._request([_HARMLESS]))[0], self.dimension)
+            l2_normalize((await self._request([_HARMLESS]))[0], self.dimension)
         except (InputRefusedError, UnusableVectorError):
             return unavailable("the embedding endpoint embeds no text: see its model and settings", "misconfigured")
         return TextRefusedError(position, cause)

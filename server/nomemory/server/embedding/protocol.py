@@ -67,6 +67,6 @@ def unavailable(message: str, cause: str, retry_after_s: float = _RETRY_AFTER_S)
     return Fault(reason, message, metadata={_CAUSE: cause}, retry_after_s=retry_after_s)
 
 
-def is_about_texts(fault: Fault) -> bool:
+def may_be_caused_by_text(fault: Fault) -> bool:
     """Return whether the texts of the call may be the cause: not if the provider asked for patience."""
     return fault.metadata.get(_CAUSE) != RATE_LIMITED

@@ -28,7 +28,7 @@ class UnusableVectorError(ValueError):
     """Cosines with this vector mean nothing; the text says why, without its numbers."""
 
 
-def l2_normalise(vector: Vector, dimension: int) -> Vector:
+def l2_normalize(vector: Vector, dimension: int) -> Vector:
     """Scale a vector to length one.
 
     The length is taken in 64 bits, where no float32 overflows or vanishes.

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 from cachetools import LRUCache
 
-from nomemory.server.embedding.protocol import Embedder, TextRefusedError, is_about_texts
+from nomemory.server.embedding.protocol import Embedder, TextRefusedError, may_be_caused_by_text
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.metrics import catalog
@@ -97,7 +97,7 @@ class WatchedEmbedder(EmbedderWrapper):
         try:
             vector = await self._within.embed_query(text)
         except Fault as fault:
-            if fault.reason == Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE and is_about_texts(fault):
+            if fault.reason == Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE and may_be_caused_by_text(fault):
                 self._note_failure()
             raise
         self._note_success()

@@ -31,7 +31,7 @@ INDEX_DAMAGED: Final = "INDEX_DAMAGED"
 
 
 @dataclass(frozen=True, slots=True)
-class StandingFault:
+class ActiveFault:
     """A fault of one part.
 
     Attributes:
@@ -47,7 +47,7 @@ class StandingFault:
     detail: str
 
 
-class StandingFaults:
+class ActiveFaults:
     """The current faults, at most one of a kind for each part. Belongs to the event loop.
 
     Args:
@@ -55,36 +55,36 @@ class StandingFaults:
         standing: the faults by part and kind; None: there are none yet.
     """
 
-    def __init__(self, prefix: str = "", standing: dict[tuple[str, str], StandingFault] | None = None) -> None:
+    def __init__(self, prefix: str = "", standing: dict[tuple[str, str], ActiveFault] | None = None) -> None:
         self._prefix = prefix
         self._standing = {} if standing is None else standing
 
-    def former(self) -> StandingFaults:
+    def former(self) -> ActiveFaults:
         """Return a view in which parts are called `former-…`: those of the model that is being replaced."""
-        return StandingFaults("former-", self._standing)
+        return ActiveFaults("former-", self._standing)
 
-    def name_of(self, part: str) -> str:
+    def qualified_name(self, part: str) -> str:
         """Return the name of a part with the prefix."""
         return f"{self._prefix}{part}"
 
     def stand(self, part: str, kind: str, detail: str, *, ago_s: float = 0.0) -> None:
         """Record a fault that began `ago_s` seconds ago. A fault that stands keeps its time and gets the new detail."""
-        part = self.name_of(part)
+        part = self.qualified_name(part)
         standing = self._standing.get((part, kind))
         if standing is None:
-            self._standing[part, kind] = StandingFault(part, kind, time.time() - ago_s, detail)
+            self._standing[part, kind] = ActiveFault(part, kind, time.time() - ago_s, detail)
             _log.error("a fault stands", part=part, kind=kind, detail=detail)
         elif standing.detail != detail:
             self._standing[part, kind] = replace(standing, detail=detail)
 
     def clear(self, part: str, kind: str | None = None) -> None:
         """Remove the faults of a part, or its fault of one kind."""
-        part = self.name_of(part)
+        part = self.qualified_name(part)
         for key in [key for key in self._standing if key[0] == part and kind in (None, key[1])]:
             fault = self._standing.pop(key)
             lasted_s = round(time.time() - fault.since_s, 3)
             _log.info("a fault is over", part=part, kind=fault.kind, lasted_s=lasted_s)
 
-    def all(self) -> list[StandingFault]:
+    def all(self) -> list[ActiveFault]:
         """Return the current faults, oldest first."""
         return sorted(self._standing.values(), key=lambda fault: fault.since_s)

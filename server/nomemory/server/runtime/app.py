@@ -33,7 +33,7 @@ from nomemory.server.runtime.wiring.server_metrics import ServerMetrics
 from nomemory.server.runtime.wiring.services import make_services, recall_only_services
 from nomemory.server.runtime.wiring.serving import serving
 from nomemory.server.runtime.wiring.wiring import build_parts
-from nomemory.server.store.consistency import refuse_loss
+from nomemory.server.store.consistency import ensure_no_loss
 
 _SWITCH_INTERVAL_S: Final = 0.0002
 """Switch interval of the interpreter's lock: how long a thread that ranks keeps it from the event loop."""
@@ -104,7 +104,7 @@ async def running(settings: Settings, interceptors: HostInterceptors = _NO_INTER
             directory = DataDirectory.of(settings)
             stack.enter_context(directory.lock())
             directory.check_disk_space(settings.server.free_bytes_min)
-            refuse_loss(directory, log_store(settings, directory).position)
+            ensure_no_loss(directory, log_store(settings, directory).position)
             parts = await build_parts(settings, directory, faults, meters, stack)
             services, reads = await make_services(settings, directory, parts, meters, stack)
             exporter = ServerMetrics(meters, faults, parts.report)

@@ -13,17 +13,17 @@ from pathlib import Path
 
 from nomemory.server.runtime.secure_files import make_private
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.search.lexical.tantivy.schema import DIRECTORY
 
 _PROBE_BYTES = 65_536
 
 
-class DataDirectoryBusyError(CannotStartError):
+class DataDirectoryBusyError(StartupError):
     """Another server uses the directory."""
 
 
-class DataDirectoryUnusableError(CannotStartError):
+class DataDirectoryUnusableError(StartupError):
     """The directory cannot be written, or its disk is full; the text says what to do."""
 
 
@@ -97,7 +97,7 @@ class DataDirectory:
         return self.key_file or self.root / "server.key"
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Create the directory if need be, take it until the context is left, and make it private.
 
         Raises:
@@ -123,7 +123,7 @@ class DataDirectory:
         except BlockingIOError:
             raise DataDirectoryBusyError(f"another server uses {self.root}") from None
 
-    def refuse_full_disk(self, least: int) -> None:
+    def check_disk_space(self, least: int) -> None:
         """Look for free space, in bytes.
 
         Raises:

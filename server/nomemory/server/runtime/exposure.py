@@ -16,7 +16,7 @@ class Protection:
     plaintext_accepted: bool
 
 
-def refuse_exposure(address: ListenAddress, protection: Protection) -> None:
+def check_exposure(address: ListenAddress, protection: Protection) -> None:
     """Check that an address that others can reach is protected. A loopback address need not be.
 
     Raises:

@@ -8,10 +8,10 @@ from typing import Final
 
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.settings.serving import INSPECTOR_ADDRESS
-from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.startup_errors import StartupError
 
 
-class ListenAddressError(CannotStartError):
+class ListenAddressError(StartupError):
     """The server must not, or cannot, listen there."""
 
 

@@ -31,12 +31,12 @@ def make_private(root: Path) -> None:
         _log.warning("others may read the data: their permissions cannot be changed", files=refused, data=str(root))
 
 
-def readable_by_others(root: Path) -> list[Path]:
+def paths_readable_by_others(root: Path) -> list[Path]:
     """Return what in a directory, itself included, others than its owner may read or write."""
     return [path for path in (root, *_below(root)) if _mode(path) & UMASK and not path.is_symlink()]
 
 
-def put(path: Path, content: bytes, like: os.stat_result | None = None) -> None:
+def write_atomically(path: Path, content: bytes, like: os.stat_result | None = None) -> None:
     """Put a file in its place in one step, so that a crash leaves the whole of it or what was there.
 
     Args:
@@ -61,11 +61,11 @@ def put(path: Path, content: bytes, like: os.stat_result | None = None) -> None:
         new.rename(path)
     finally:
         new.unlink(missing_ok=True)
-    sync(path.parent)
+    fsync_path(path.parent)
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def file_lock(path: Path) -> Iterator[None]:
     """Keep others, who ask for the same, from changing a file meanwhile."""
     with path.with_name(f".{path.name}.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -78,7 +78,7 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def sync(path: Path) -> None:
+def fsync_path(path: Path) -> None:
     """Have what was written to a file, or the names in a directory, kept by the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

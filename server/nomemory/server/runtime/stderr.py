@@ -26,7 +26,7 @@ class _Log:
 
 
 @contextmanager
-def only_the_log(level: str) -> Iterator[None]:
+def reserve_stderr_for_logs(level: str) -> Iterator[None]:
     """Keep everything but the log from standard error until the context is left. Within another one it does nothing.
 
     Args:
@@ -68,7 +68,7 @@ def log_descriptor() -> int | None:
     return int(inherited) if inherited.isdecimal() else None
 
 
-def inherited() -> Mapping[str, str]:
+def log_environment() -> Mapping[str, str]:
     """Return what a further process needs in its environment, beside the descriptor, to log as this one does."""
     descriptor = log_descriptor()
     return {} if descriptor is None else {_VARIABLE: str(descriptor)}

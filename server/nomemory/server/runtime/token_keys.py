@@ -7,12 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from nomemory.server.api.identity.watched_file import FileUnusableError, WatchedFile
-from nomemory.server.runtime.secure_files import locked, put
-from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.secure_files import file_lock, write_atomically
+from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.token_cipher import KEY_BYTES, Ciphers, TokenCipher, ciphers_of
 
 
-class KeyFileError(CannotStartError):
+class KeyFileError(StartupError):
     """The key file does not hold a key, or cannot be rotated; the text says what to do."""
 
 
@@ -48,12 +48,12 @@ def rotate_key(path: Path) -> None:
         KeyFileError: the file does not hold one key alone.
         OSError: it cannot be read or written.
     """
-    with locked(path):
+    with file_lock(path):
         keys = read_key(path)
         if len(keys) > KEY_BYTES:
             raise KeyFileError(f"{path} has an old key still: take it out first, or what it sealed is refused at once")
         # The server has to read what an administrator rotates.
-        put(path, os.urandom(KEY_BYTES) + keys, like=path.stat())
+        write_atomically(path, os.urandom(KEY_BYTES) + keys, like=path.stat())
 
 
 def retire_key(path: Path) -> None:
@@ -63,11 +63,11 @@ def retire_key(path: Path) -> None:
         KeyFileError: there is no old key.
         OSError: the file cannot be read or written.
     """
-    with locked(path):
+    with file_lock(path):
         keys = read_key(path)
         if len(keys) == KEY_BYTES:
             raise KeyFileError(f"{path} has no old key")
-        put(path, keys[:KEY_BYTES], like=path.stat())
+        write_atomically(path, keys[:KEY_BYTES], like=path.stat())
 
 
 def _parse(raw: bytes) -> Ciphers:
@@ -84,7 +84,7 @@ def load_key(path: Path) -> bytes:
         OSError: it cannot be read or made.
     """
     if not path.exists():
-        put(path, os.urandom(KEY_BYTES))
+        write_atomically(path, os.urandom(KEY_BYTES))
     return read_key(path)
 
 

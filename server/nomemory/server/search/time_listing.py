@@ -11,7 +11,7 @@ from nomemory.server.search.cursor import Cursors, Listing, Place
 from nomemory.server.search.reply_budget import Beside, fitting, fitting_wires, nothing_beside
 from nomemory.server.store.protocol import LogReader
 from nomemory.server.store.results import Position
-from nomemory.server.wire import place_of
+from nomemory.server.wire import sort_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class TimeListing:
         wires = found[: fitting_wires(found[:page_size], self._reply_max_bytes)]
         if len(wires) == len(found):
             return WirePage(wires, "")
-        return WirePage(wires, self._cursors.issue(listing, Place(pinned, *place_of(wires[-1]))))
+        return WirePage(wires, self._cursors.issue(listing, Place(pinned, *sort_key(wires[-1]))))
 
     async def batches(self, listing: Listing, batch_max: int, cursor: str) -> AsyncIterator[WirePage]:
         """Read a listing from a cursor to its end, in batches of at most so many messages.
@@ -99,10 +99,10 @@ class TimeListing:
         """Return the sequence that pins a listing, and up to `limit` messages of it."""
         user_id, narrowed, oldest_first = listing.user_id, listing.narrowed, listing.oldest_first
         if not cursor:
-            first = await self._log.first_wires(user_id, narrowed, limit=limit, oldest_first=oldest_first)
+            first = await self._log.first_encoded_page(user_id, narrowed, limit=limit, oldest_first=oldest_first)
             return first.pinned, first.wires
         after, pinned = await self._resume(listing, cursor)
-        found = await self._log.wires(
+        found = await self._log.encoded_page(
             user_id, narrowed, after=after, pinned=pinned, limit=limit, oldest_first=oldest_first
         )
         return pinned, found

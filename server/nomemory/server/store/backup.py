@@ -16,7 +16,7 @@ from typing import Final
 import orjson
 
 from nomemory.server.runtime.data_directory import DataDirectory
-from nomemory.server.runtime.secure_files import digest_of, sync
+from nomemory.server.runtime.secure_files import digest_of, fsync_path
 from nomemory.server.runtime.token_keys import KeyFileError, read_key
 from nomemory.server.store.log_record import write_record
 from nomemory.server.store.position import LogPosition
@@ -68,7 +68,7 @@ def back_up(directory: DataDirectory, target: Path) -> Manifest:
         manifest = _filled(directory, part)
         part.rename(target)
         unless_it_works.pop_all()
-    sync(target.parent)
+    fsync_path(target.parent)
     return manifest
 
 
@@ -99,7 +99,7 @@ def restore(backup: Path, directory: DataDirectory, *, replaces: bool) -> LogPos
         DataDirectoryUnusableError, LogUnusableError, LogVersionError, OSError: it cannot be written.
     """
     verify(backup)
-    with directory.taken():
+    with directory.lock():
         if directory.log.exists() and not replaces:
             raise BackupError(f"{directory.log} is there already, and would be lost. --replace deletes it.")
         return _put_back(backup, directory)
@@ -120,7 +120,7 @@ def _put_back(backup: Path, directory: DataDirectory) -> LogPosition:
     if not directory.key.exists() and (backup / _KEY).exists():
         _copy(backup / _KEY, directory.key)
     write_record(directory.record, log)
-    sync(directory.root)
+    fsync_path(directory.root)
     return log
 
 
@@ -138,8 +138,8 @@ def _filled(directory: DataDirectory, part: Path) -> Manifest:
     (part / _MANIFEST).write_bytes(orjson.dumps(asdict(manifest)))
     for path in part.iterdir():
         path.chmod(0o600)
-        sync(path)
-    sync(part)
+        fsync_path(path)
+    fsync_path(part)
     return manifest
 
 
@@ -190,4 +190,4 @@ def _refuse_key(key: Path) -> None:
 def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
     target.chmod(0o600)
-    sync(target)
+    fsync_path(target)

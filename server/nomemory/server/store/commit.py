@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from nomemory.server import wire
 from nomemory.server.faults import Reason, Violation, bad_field
 from nomemory.server.message import Message
-from nomemory.server.message_ids import IdNumbers, id_of
-from nomemory.server.metadata_marks import retraction_mark, stored_mark
+from nomemory.server.message_ids import IdAllocator, id_of
+from nomemory.server.metadata_hashes import entry_hash_bytes, retraction_key
 from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.checksums import checksum
 from nomemory.server.store.results import Deleted, OnConflict, Outcome, Written
@@ -103,16 +103,16 @@ class CommitPlan:
         self._last_ids = {bucket: state.last_id for bucket, state in held.items()}
         self._numbers = iter(numbers)
 
-    def learn_request(self, key: RequestKey, known: StoredRequest) -> None:
+    def add_request(self, key: RequestKey, known: StoredRequest) -> None:
         """Learn of a request that came before."""
         self._known[key] = known
 
-    def learn(self, existing: Mapping[Key, Version], expired: Mapping[Key, Version]) -> None:
+    def add_existing(self, existing: Mapping[Key, Version], expired: Mapping[Key, Version]) -> None:
         """Learn of messages that exist, and of some that have expired, which go."""
         self._existing |= existing
         self.remove(expired)
 
-    def named_before(self, request_id: str, keys: Iterable[Key]) -> set[Key]:
+    def previous_keys(self, request_id: str, keys: Iterable[Key]) -> set[Key]:
         """Return the keys that the messages without an id of a request got when it came before, if it did."""
         digest, found = digest_of(request_id), set[Key]()
         for place, (user_id, message_id) in enumerate(keys):
@@ -121,7 +121,7 @@ class CommitPlan:
                 found.add((user_id, id_of(known.first_id + place)))
         return found
 
-    def latest_of(self, user_id: str) -> int:
+    def latest_sequence_of(self, user_id: str) -> int:
         """Return the latest sequence of a user's bucket, with what is planned by now."""
         return self._latest[self._bucket(user_id)]
 
@@ -147,7 +147,7 @@ class CommitPlan:
         found = {key: self._existing[key] for key in keys if key in self._existing}
         self.remove(found)
         missing = tuple(message_id for message_id in wanted if (user_id, message_id) not in found)
-        return Deleted(len(found), missing, self.latest_of(user_id))
+        return Deleted(len(found), missing, self.latest_sequence_of(user_id))
 
     def remove(self, versions: Mapping[Key, Version]) -> None:
         """Remove versions that nothing takes the place of."""
@@ -157,7 +157,7 @@ class CommitPlan:
         for user_id, messages in Counter(user for user, _ in versions).items():
             self._count(user_id, -messages)
 
-    def note_removed(self, user_id: str, removed: int, sequence: int) -> None:
+    def record_removed(self, user_id: str, removed: int, sequence: int) -> None:
         """Note that a statement has removed messages of a user, the last of them at a sequence."""
         if removed:
             self.sequence = sequence
@@ -170,7 +170,7 @@ class CommitPlan:
             place = (m.user_id, m.ts_us, m.message_id, sequence)
             yield m, (*place, m.role.value, m.conversation_id, encoded, m.expire_us, crc)
 
-    def others(self) -> dict[Table, list[Row]]:
+    def other_rows(self) -> dict[Table, list[Row]]:
         """Return the rows of the other tables. Those of users say by how much their messages become more."""
         stored = [store.message for store in self._stores.values()]
         return {
@@ -216,8 +216,8 @@ class CommitPlan:
     def _take_ids(self, user_ids: Iterable[str], count: int) -> int:
         """Return the first of so many numbers of ids in a row, larger than all that any of the users got."""
         buckets = set(map(self._bucket, user_ids))
-        ids = IdNumbers(max(self._last_ids[bucket] for bucket in buckets))
-        first = ids.take(count)
+        ids = IdAllocator(max(self._last_ids[bucket] for bucket in buckets))
+        first = ids.allocate(count)
         self._last_ids |= dict.fromkeys(buckets, ids.last)
         return first
 
@@ -281,7 +281,7 @@ def _dated(message: Message, ts_us: int) -> Message:
 
 def entries_of(message: Message) -> Iterator[Row]:
     """Return the rows of a message's metadata, and of what it takes back."""
-    for mark in chain(map(stored_mark, message.metadata.items()), map(retraction_mark, message.retracts)):
+    for mark in chain(map(entry_hash_bytes, message.metadata.items()), map(retraction_key, message.retracts)):
         yield message.user_id, mark, message.ts_us, message.message_id
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from nomemory.server.message_filter import Filter
-from nomemory.server.metadata_marks import stored_mark
+from nomemory.server.metadata_hashes import entry_hash_bytes
 from nomemory.server.store.results import Position
-from nomemory.server.store.retention import NEVER_US, Lifetimes
+from nomemory.server.store.retention import NEVER_US, RetentionPolicy
 
 Value = str | int | bytes | Sequence[str] | Sequence[int] | Sequence[bytes] | None
 
@@ -21,7 +21,7 @@ class Clause(NamedTuple):
     values: Sequence[Value] = ()
 
 
-def joined(some: Sequence[Clause]) -> Clause:
+def all_of(some: Sequence[Clause]) -> Clause:
     """Return one condition that holds where all of them hold."""
     return Clause(" AND ".join(one.condition for one in some), [value for one in some for value in one.values])
 
@@ -63,7 +63,7 @@ class Dialect:
 
     def of_metadata(self, narrowed: Filter) -> list[Clause]:
         """Return the conditions of a filter on the metadata."""
-        return [self.has(stored_mark(entry)) for entry in narrowed.metadata]
+        return [self.has(entry_hash_bytes(entry)) for entry in narrowed.metadata]
 
     def admitted(self, user_id: str, narrowed: Filter) -> list[Clause]:
         """Return what holds for the messages of a user that a filter admits."""
@@ -89,21 +89,21 @@ class Expiry:
         lifetimes: what decides.
     """
 
-    def __init__(self, dialect: Dialect, lifetimes: Lifetimes) -> None:
+    def __init__(self, dialect: Dialect, lifetimes: RetentionPolicy) -> None:
         self._dialect = dialect
         self._lifetimes = lifetimes
         own = f"coalesce(messages.expire_us, {NEVER_US}) > ?"
         self._living = own if lifetimes.most_us is None else f"{own} AND {dialect.free_ts} > ?"
         self._retracted_by = dialect.retracted_by.format(living=self._living.replace("messages.", "taker."))
 
-    def living(self) -> Clause:
+    def unexpired(self) -> Clause:
         """Return what holds for the messages that have not expired by now."""
         oldest_us, now_us = self._lifetimes.oldest_us(), self._lifetimes.now_us()
         return Clause(self._living, (now_us,) if oldest_us is None else (now_us, oldest_us))
 
     def expired(self) -> Clause:
         """Return what holds for all others."""
-        living = self.living()
+        living = self.unexpired()
         return Clause(f"NOT ({living.condition})", living.values)
 
     def retracted_by(self, user_id: str, living: Clause) -> Clause:

@@ -10,25 +10,25 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from nomemory.server.runtime.data_directory import DataDirectory
-from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.search.lexical.tantivy.schema import lexical_checkpoint
 from nomemory.server.search.semantic.collection_state import vector_checkpoint
 from nomemory.server.store.log_record import read_record, write_record
 from nomemory.server.store.position import Checkpoint, LogPosition
 
 
-class LogLostError(CannotStartError):
+class LogLostError(StartupError):
     """The log has lost changes; the text says how many and what to do."""
 
 
-class Witness(NamedTuple):
+class LogFollower(NamedTuple):
     """Something that has followed the log, by what people call it."""
 
     name: str
     saw: Checkpoint
 
 
-def loss_of(log: LogPosition | None, witnesses: Iterable[Witness], record: Checkpoint | None) -> str:
+def describe_loss(log: LogPosition | None, witnesses: Iterable[LogFollower], record: Checkpoint | None) -> str:
     """Return in words what the log has lost; empty if nothing is known to be.
 
     An index of another log or epoch is no witness: it is built anew. The record of another is, because whoever
@@ -50,13 +50,13 @@ def loss_of(log: LogPosition | None, witnesses: Iterable[Witness], record: Check
     return f"it ends at change {log.sequence:,}, but {_seen(furthest)}: {lost:,} changes or more are lost"
 
 
-def _against(log: LogPosition | None, witnesses: Iterable[Witness], record: Checkpoint | None) -> list[Witness]:
+def _against(log: LogPosition | None, witnesses: Iterable[LogFollower], record: Checkpoint | None) -> list[LogFollower]:
     heard = [witness for witness in witnesses if log is None or witness.saw.is_of(log.identity)]
-    recorded = [] if record is None else [Witness("the server", record)]
+    recorded = [] if record is None else [LogFollower("the server", record)]
     return [witness for witness in (*heard, *recorded) if log is not None or witness.saw.sequence]
 
 
-def _seen(witness: Witness) -> str:
+def _seen(witness: LogFollower) -> str:
     return f"{witness.name} had come to change {witness.saw.sequence:,}"
 
 
@@ -65,7 +65,7 @@ the message log of {root} has lost changes: {extent}. Put a backup in its place 
 loss with `nomemory doctor --data {root} --accept-loss`: then what is left is served, and the indexes are built anew."""
 
 
-def refuse_loss(directory: DataDirectory, position: Callable[[], LogPosition | None]) -> None:
+def ensure_no_loss(directory: DataDirectory, position: Callable[[], LogPosition | None]) -> None:
     """Look for changes that the log has lost.
 
     Args:
@@ -76,28 +76,28 @@ def refuse_loss(directory: DataDirectory, position: Callable[[], LogPosition | N
         LogLostError: it has lost some.
         LogUnusableError: the log cannot be read.
     """
-    if extent := known_loss(directory, position):
+    if extent := find_loss(directory, position):
         raise LogLostError(_LOST.format(root=directory.root, extent=extent))
 
 
-def known_loss(directory: DataDirectory, position: Callable[[], LogPosition | None]) -> str:
+def find_loss(directory: DataDirectory, position: Callable[[], LogPosition | None]) -> str:
     """Return in words what the log has lost; empty if nothing is known to be.
 
     Raises:
         LogUnusableError: the log cannot be read.
     """
     witnesses, record = list(_witnesses(directory, position())), read_record(directory.record)
-    return loss_of(position(), witnesses, record)  # read last: a server may be writing
+    return describe_loss(position(), witnesses, record)  # read last: a server may be writing
 
 
-def _witnesses(directory: DataDirectory, log: LogPosition | None) -> Iterator[Witness]:
+def _witnesses(directory: DataDirectory, log: LogPosition | None) -> Iterator[LogFollower]:
     words = lexical_checkpoint(directory.lexical, log.identity if log else None)
     if words is not None:
-        yield Witness("the index of words", words)
+        yield LogFollower("the index of words", words)
     for backlog in sorted(directory.vectors.glob("*/vectors.db")):
         meaning = vector_checkpoint(backlog)
         if meaning is not None:
-            yield Witness("the index of meaning", meaning)
+            yield LogFollower("the index of meaning", meaning)
 
 
 def accept_loss(directory: DataDirectory, begin_epoch: Callable[[], LogPosition]) -> LogPosition:
@@ -112,7 +112,7 @@ def accept_loss(directory: DataDirectory, begin_epoch: Callable[[], LogPosition]
         LogUnusableError, LogVersionError: the log cannot be used.
         OSError: the record cannot be written.
     """
-    with directory.taken():
+    with directory.lock():
         log = begin_epoch()
         write_record(directory.record, log)
     return log

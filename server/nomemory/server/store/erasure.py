@@ -17,7 +17,7 @@ from typing import Final
 from nomemory.server.faults import Fault
 from nomemory.server.indexing.vector.collection_cleanup import CollectionCleanup
 from nomemory.server.indexing.vector.indexed_spaces import IndexedSpaces
-from nomemory.server.runtime.active_faults import ERASURE, ERASURE_WAITS, StandingFaults
+from nomemory.server.runtime.active_faults import ERASURE, ERASURE_WAITS, ActiveFaults
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.search.lexical.protocol import LexicalProgress
@@ -52,16 +52,16 @@ class Indexes:
 
     async def behind(self, until: FeedPosition) -> str:
         """Name an index that does not have everything up to a position; nothing if all have."""
-        if not FeedPosition.at(self.lexical.applied).has(until):
+        if not FeedPosition.at(self.lexical.applied).covers(until):
             return "lexical"
         for one in self.spaces.all():
-            if not (await one.indexer.applied()).has(until):
+            if not (await one.indexer.applied()).covers(until):
                 return one.space.name
         return ""
 
-    async def wipe_removed(self) -> None:
+    async def erase_deleted(self) -> None:
         """Take what was removed and applied by now out of every file but those of the vectors in use."""
-        await self.lexical.wipe_removed()
+        await self.lexical.erase_deleted()
         for one in self.spaces.all():
             await one.indexer.wipe_backlog()
         await self.cleanup.delete()
@@ -91,9 +91,9 @@ class Erasure:
     """
 
     def __init__(
-        self, log: ErasableLog, indexes: Indexes, settings: Settings, faults: StandingFaults | None = None
+        self, log: ErasableLog, indexes: Indexes, settings: Settings, faults: ActiveFaults | None = None
     ) -> None:
-        self._faults = faults or StandingFaults()
+        self._faults = faults or ActiveFaults()
         self._others_due_at = 0.0
         self._log = log
         self._indexes = indexes
@@ -105,7 +105,7 @@ class Erasure:
     async def run(self) -> None:
         """Erase what there is, again and again, until it is cancelled. Whatever it raises, it can be run again."""
         while True:
-            removals = await self._log.removals(_REMOVALS_AT_ONCE)
+            removals = await self._log.pending_removals(_REMOVALS_AT_ONCE)
             if removals is None:
                 self._waiting_since = None
             elif self._is_due(removals):
@@ -131,8 +131,8 @@ class Erasure:
             await self._postpone(f"the vectors cannot be erased now: {obstacle}")
             return False
         self._faults.clear(ERASURE)
-        await self._indexes.wipe_removed()
-        await _all_pieces(partial(self._log.forget, until, self._settings.erasure.batch_max))
+        await self._indexes.erase_deleted()
+        await _all_pieces(partial(self._log.forget_removals, until, self._settings.erasure.batch_max))
         await self._clean_log()
         self._waiting_since = later
         _log.info("erased what was removed", until=until.latest, took_s=round(time.monotonic() - began_at, 3))
@@ -140,17 +140,17 @@ class Erasure:
 
     async def _postpone(self, obstacle: str, *, are_vectors_due: bool = False) -> None:
         """Say what is in the way, and erase the rest: at once, and then as often as is due."""
-        self._faults.stand(ERASURE, ERASURE_WAITS, obstacle)
+        self._faults.report(ERASURE, ERASURE_WAITS, obstacle)
         now = time.monotonic()
         if now >= self._others_due_at:
             if are_vectors_due:
                 await self._indexes.wipe_vectors()
-            await self._indexes.wipe_removed()
+            await self._indexes.erase_deleted()
             await self._clean_log()
             self._others_due_at = now + self._settings.erasure.within_s / 2
 
     async def _clean_log(self) -> None:
-        await _all_pieces(partial(self._log.give_back, self._settings.erasure.pages_max))
+        await _all_pieces(partial(self._log.release_free_pages, self._settings.erasure.pages_max))
         await self._wipe_log()
 
     async def _behind_for_long(self, until: FeedPosition) -> str:
@@ -164,7 +164,7 @@ class Erasure:
         at: int | None = 0
         while at is not None:
             began_at = time.monotonic()
-            reached = await self._log.wipe(at, self._settings.erasure.pages_max)
+            reached = await self._log.wipe_pages(at, self._settings.erasure.pages_max)
             await asyncio.sleep(self._poll_s if reached == at else time.monotonic() - began_at)
             at = reached
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.startup_errors import StartupError
 
 
-class LogUnusableError(CannotStartError):
+class LogUnusableError(StartupError):
     """The log cannot be used; the text says what to do."""
 
 
-class LogVersionError(CannotStartError):
+class LogVersionError(StartupError):
     """The log was written by a version of the server that this one does not know."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from nomemory.server.runtime.secure_files import put
+from nomemory.server.runtime.secure_files import write_atomically
 from nomemory.server.store.position import Checkpoint, LogPosition
 
 
@@ -16,7 +16,7 @@ def write_record(path: Path, log: LogPosition) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    put(path, orjson.dumps({"log": log.identity.name, "sequence": log.sequence}))
+    write_atomically(path, orjson.dumps({"log": log.identity.name, "sequence": log.sequence}))
 
 
 def read_record(path: Path) -> Checkpoint | None:

@@ -29,11 +29,11 @@ from nomemory.server.store.checksums import checksum
 from nomemory.server.store.position import LogIdentity, LogPosition
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.followers import follower_name
-from nomemory.server.store.postgres.schema import WORDS, bring_forward
+from nomemory.server.store.postgres.schema import WORDS, upgrade_schema
 from nomemory.server.store.postgres.transaction import id_bytes
 from nomemory.server.store.sqlite.schema import (
     MIGRATED_TO,
-    be_durable,
+    configure_durability,
     listed,
     meta,
     open_for_writing,
@@ -122,8 +122,8 @@ async def migrate_log(
         MigrationError, DataDirectoryBusyError, LogUnusableError, LogVersionError: the log cannot be migrated.
         sqlite3.Error, OSError, or an error of asyncpg: the log cannot be read, or the database cannot be written.
     """
-    with directory.taken(), _open_source(directory) as source:
-        await bring_forward(database)
+    with directory.lock(), _open_source(directory) as source:
+        await upgrade_schema(database)
         connection = await database.connect()
         try:
             async with connection.transaction():
@@ -140,7 +140,7 @@ def _open_source(directory: DataDirectory) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(directory.log, isolation_level=None)) as source:
         if meta(source, MIGRATED_TO) is None:
             open_for_writing(directory.log).close()  # upgrades its schema
-        be_durable(source)
+        configure_durability(source)
         yield source
 
 

@@ -10,8 +10,8 @@ from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.search.lexical.protocol import IndexUnusableError
 from nomemory.server.search.lexical.tantivy.log_comparison import compare_with_log
 from nomemory.server.search.lexical.tantivy.schema import discard_index, lexical_checkpoint
-from nomemory.server.store.retention import Lifetimes
-from nomemory.server.store.sqlite.inspection import check_counts, inspect, mend_counts
+from nomemory.server.store.retention import RetentionPolicy
+from nomemory.server.store.sqlite.inspection import check_counts, inspect, repair_counts
 from nomemory.server.store.sqlite.schema import locked, open_for_writing, position, state_of
 from nomemory.server.store.sqlite.transaction import Step
 
@@ -26,10 +26,10 @@ def repair(directory: DataDirectory) -> list[str]:
         DataDirectoryBusyError: a server uses the directory.
         LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be used.
     """
-    with directory.taken(), closing(open_for_writing(directory.log)) as log:
+    with directory.lock(), closing(open_for_writing(directory.log)) as log:
         done = []
         if not check_counts(log).agree:
-            mend_counts(log)
+            repair_counts(log)
             done.append("The counts agree with the messages again.")
         if directory.lexical.exists() and not _agrees(directory.lexical, log):
             discard_index(directory.lexical)
@@ -43,10 +43,10 @@ def delete_damaged(directory: DataDirectory) -> int:
     Raises:
         as `repair`.
     """
-    with directory.taken(), closing(open_for_writing(directory.log)) as log:
+    with directory.lock(), closing(open_for_writing(directory.log)) as log:
         damaged = inspect(directory.log).messages
         with locked(log):
-            step = Step(log, state_of(log), Lifetimes())
+            step = Step(log, state_of(log), RetentionPolicy())
             for message in damaged:
                 step.delete_version(message.user_id, message.sequence)
             step.flush()
@@ -55,7 +55,7 @@ def delete_damaged(directory: DataDirectory) -> int:
 
 def _agrees(directory: Path, log: sqlite3.Connection) -> bool:
     known = lexical_checkpoint(directory, position(log).identity)
-    if known is None or not known.can_go_on(position(log)):
+    if known is None or not known.can_resume(position(log)):
         return False
     try:
         found = compare_with_log(directory, log)

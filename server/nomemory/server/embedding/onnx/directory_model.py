@@ -21,7 +21,7 @@ import numpy.typing as npt
 from nomemory.server.embedding.local_model import Capacity, LocalModelError
 from nomemory.server.embedding.onnx.parallel_batcher import ParallelBatcher
 from nomemory.server.embedding.onnx.session import open_session
-from nomemory.server.embedding.vector import NUMBER_BYTES, UnusableVectorError, Vector, l2_normalise
+from nomemory.server.embedding.vector import NUMBER_BYTES, UnusableVectorError, Vector, l2_normalize
 from nomemory.server.runtime.secure_files import digest_of
 
 MODEL_FILE: Final = "model.onnx"
@@ -60,7 +60,7 @@ class DirectoryModel:
         self._pooling = Pooling(pooling)
         self._tokenizer = _tokenizer(Path(path, TOKENIZER_FILE))
         self._session = open_session(Path(path, MODEL_FILE), capacity)
-        self._batcher = ParallelBatcher(capacity.at_once)
+        self._batcher = ParallelBatcher(capacity.concurrent_batches)
         self._inputs = {each.name for each in self._session.get_inputs()}
         self._output = _output(self._session.get_outputs())
         _refuse_inputs(self._inputs)
@@ -151,7 +151,7 @@ def _dimension(model: DirectoryModel) -> int:
     """Embed a text and each end of the vocabulary; return how many numbers a vector has."""
     (vector,) = model.encode(["tea"], is_query=False)
     dimension = len(vector) // NUMBER_BYTES
-    l2_normalise(vector, dimension)
+    l2_normalize(vector, dimension)
     if dimension < _DIMENSION_MIN:
         raise LocalModelError("it gives a text one number, as a reranker does, and no vector")
     model.embed_tokens([[0, model.largest_token]])  # fails where the tokenizer is of another model

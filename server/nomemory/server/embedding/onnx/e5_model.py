@@ -47,7 +47,7 @@ class E5Model:
         self._tokenizer = UnigramTokenizer(trie, weights.normalization, weights.special_tokens.unknown)
         self._window = weights.shape.positions - 2  # start and end are tokens, too
         self._session = open_session(model, capacity)
-        self._batcher = ParallelBatcher(capacity.at_once)
+        self._batcher = ParallelBatcher(capacity.concurrent_batches)
 
     def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
         """Embed texts; the vectors are not normalised yet. Texts of similar length are computed together.

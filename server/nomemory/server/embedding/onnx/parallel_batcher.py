@@ -16,11 +16,11 @@ class ParallelBatcher:
     """Compute batches in threads: ONNX Runtime releases the interpreter's lock.
 
     Args:
-        at_once: the number of batches that are computed at the same time.
+        concurrent_batches: the number of batches that are computed at the same time.
     """
 
-    def __init__(self, at_once: int) -> None:
-        self._threads = ThreadPoolExecutor(at_once, "batch") if at_once > 1 else None
+    def __init__(self, concurrent_batches: int) -> None:
+        self._threads = ThreadPoolExecutor(concurrent_batches, "batch") if concurrent_batches > 1 else None
 
     def map(
         self,

@@ -30,6 +30,6 @@ def open_session(model: Path, capacity: Capacity) -> onnxruntime.InferenceSessio
     # Beyond the basic ones, an addition and a layer normalisation become one operator, which is five times as slow.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.enable_mem_pattern = capacity.keeps_plans
+    options.enable_mem_pattern = capacity.enable_mem_pattern
     options.enable_cpu_mem_arena = False  # an arena keeps what the longest text took
     return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalise
+from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalize
 from nomemory.server.indexing.vector.backlog import Pending
 from nomemory.server.message import Message
-from nomemory.server.metadata_marks import marks_of
+from nomemory.server.metadata_hashes import entry_hashes
 from nomemory.server.search.semantic.protocol import VectorPoint
 
 
@@ -40,7 +40,7 @@ class DesiredPoints:
         if message is None:
             return []
         parts = self.stored or (vectors if self.caller_vector is None else [self.caller_vector])
-        marks = marks_of(message.metadata.items())
+        marks = entry_hashes(message.metadata.items())
         return [
             VectorPoint(
                 message.user_id,
@@ -60,6 +60,6 @@ class DesiredPoints:
 def usable_caller_vector(vector: Vector | None, dimension: int) -> Vector | None:
     """Return a caller's vector at length one; None if it does not fit the model, which may have changed since."""
     try:
-        return l2_normalise(vector, dimension) if vector else None
+        return l2_normalize(vector, dimension) if vector else None
     except UnusableVectorError:
         return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from nomemory.server.embedding.protocol import is_about_texts
+from nomemory.server.embedding.protocol import may_be_caused_by_text
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.indexing.vector.backlog import Pending
@@ -145,7 +145,7 @@ class BatchIndexer:
         return replace(desired, stored=tuple(stored), texts=()) if len(stored) == len(desired.texts) else desired
 
     def _record_failure(self, batch: Batch, group: Sequence[DesiredPoints], fault: Fault) -> None:
-        if is_about_texts(fault):
+        if may_be_caused_by_text(fault):
             dead = self._suspects.record_failure([desired.item for desired in group])
             if dead is not None:
                 batch.refused[dead] = TEXT_BREAKS_EMBEDDER

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from nomemory.server.embedding.local import documents_at_once
-from nomemory.server.embedding.protocol import Embedder, is_about_texts
+from nomemory.server.embedding.local import document_concurrency
+from nomemory.server.embedding.protocol import Embedder, may_be_caused_by_text
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.indexing.vector.backlog import Backlog, BacklogReader
 from nomemory.server.indexing.vector.backlog_feed import BacklogFeed
@@ -21,7 +21,7 @@ from nomemory.server.indexing.vector.embed_and_upsert import BatchIndexer
 from nomemory.server.indexing.vector.indexing_leader import IndexingLeader
 from nomemory.server.indexing.vector.maintenance import IndexMaintenance
 from nomemory.server.indexing.vector.text_parts import split_text
-from nomemory.server.runtime.active_faults import StandingFaults
+from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.backoff import Backoff
 from nomemory.server.runtime.processes.supervisor import JobFault
 from nomemory.server.runtime.settings import Settings
@@ -83,7 +83,7 @@ class VectorIndexer:
         vectors: Path,
         settings: Settings,
         changed: asyncio.Event,
-        faults: StandingFaults | None = None,
+        faults: ActiveFaults | None = None,
         shared: PostgresSharedIndex | None = None,
     ) -> None:
         self._shared = shared
@@ -91,7 +91,7 @@ class VectorIndexer:
         self._feed: BacklogFeed
         self._leader: IndexingLeader | None = None
         self._term = 0
-        self._faults = faults or StandingFaults()
+        self._faults = faults or ActiveFaults()
         collection = collection_of(settings, vectors, embedder)
         self.collection = collection.name
         self.directory = collection.directory
@@ -102,8 +102,10 @@ class VectorIndexer:
         self._settings = settings
         self._progress = BacklogReader(collection.backlog)
         self._hot = HotUsers(_HOT_USER_S)
-        at_once = documents_at_once()
-        call_max = {"openai": settings.embedder.batch_max, "local": _LOCAL_TEXTS * at_once}.get(embedder.kind, 1)
+        concurrent_batches = document_concurrency()
+        call_max = {"openai": settings.embedder.batch_max, "local": _LOCAL_TEXTS * concurrent_batches}.get(
+            embedder.kind, 1
+        )
         batch_points = _BATCH_POINTS if settings.vector.qdrant_url is None else _SENT_POINTS
         self._max_taken = max(batch_points, call_max)
         self._vectors = DocumentVectors(embedder, call_max, call_max + settings.embedder.parts_max)
@@ -123,11 +125,11 @@ class VectorIndexer:
             return await self._shared.behind(user_id, sequence)
         return self._progress.is_behind(user_id, sequence)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Poll the log now, because a read waits for what another server may have written."""
         self._changed.set()
 
-    def note_query(self, user_id: str) -> None:
+    def record_query(self, user_id: str) -> None:
         """Record that this user is being queried: their backlog goes first from now on."""
         if self._hot.record(user_id) and self._progress.is_pending(user_id):
             self._should_interrupt = True
@@ -242,8 +244,8 @@ class VectorIndexer:
         )
 
     def _on_query_elsewhere(self, user_id: str) -> None:
-        self.note_query(user_id)
-        self.look()
+        self.record_query(user_id)
+        self.poll()
 
     def _may_write(self) -> bool:
         """Return whether the current batch may be written: this server still leads, in the term of the batch."""
@@ -312,7 +314,7 @@ class VectorIndexer:
         erasure = self._erasure
         if erasure is not None and not erasure.done():
             await self._flush()
-            await self._in_store_thread(self._backlog.wipe_removed)
+            await self._in_store_thread(self._backlog.erase_deleted)
             if not erasure.done():
                 erasure.set_result(None)
 
@@ -323,7 +325,7 @@ class VectorIndexer:
         kind, now_s = Reason.Name(fault.reason), time.time()
         self._fault = JobFault(kind, self._fault.since_s if self._fault else now_s, now_s)
         wait_s = self._backoff.next_s()
-        if not is_about_texts(fault):
+        if not may_be_caused_by_text(fault):
             wait_s = max(wait_s, min(fault.retry_after_s or 0.0, _MAX_REQUESTED_WAIT_S))
         await _wait(self._stopping, wait_s)
 

@@ -18,11 +18,11 @@ from nomemory.server.indexing.vector.reconcile import (
     RunInStoreThread,
     remove_orphans,
 )
-from nomemory.server.runtime.active_faults import INDEX_DAMAGED, VECTOR_INDEX, StandingFaults
+from nomemory.server.runtime.active_faults import INDEX_DAMAGED, VECTOR_INDEX, ActiveFaults
 from nomemory.server.runtime.processes.worker_errors import WorkerFailedError
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.search.semantic.protocol import VectorIndex
-from nomemory.server.store.change_feed import Touched
+from nomemory.server.store.change_feed import ChangeRef
 
 _log = get_logger("vectors")
 
@@ -57,7 +57,7 @@ class IndexMaintenance:
     in_store_thread: RunInStoreThread
     backlog: BacklogReader
     expected: ExpectedPoints
-    faults: StandingFaults
+    faults: ActiveFaults
     on_work: Callable[[], None]
     _failures: int = field(default=0, init=False)
     _is_lost: bool = field(default=False, init=False)
@@ -115,7 +115,7 @@ class IndexMaintenance:
         log("the vector index was compared with the log", **asdict(report))
         return report
 
-    async def _requeue(self, mismatched: Sequence[Touched]) -> None:
+    async def _requeue(self, mismatched: Sequence[ChangeRef]) -> None:
         if not self.feed.is_leading():
             return
         self._record_damage("messages were missing in the index; they are being indexed again")
@@ -144,10 +144,10 @@ class IndexMaintenance:
         await self._catch_up()
 
     def _record_damage(self, detail: str) -> None:
-        self.faults.stand(VECTOR_INDEX, INDEX_DAMAGED, detail)
+        self.faults.report(VECTOR_INDEX, INDEX_DAMAGED, detail)
 
     async def _catch_up(self) -> None:
         """Wait until everything that the log has now is in the index or a dead letter, or is another server's work."""
         until = await self.in_store_thread(self.feed.log_end)
-        while self.feed.is_leading() and not self.backlog.checkpoint().has(until):  # noqa: ASYNC110 - a state on disk
+        while self.feed.is_leading() and not self.backlog.checkpoint().covers(until):  # noqa: ASYNC110 - a state on disk
             await asyncio.sleep(_POLL_S)

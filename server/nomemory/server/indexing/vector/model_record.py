@@ -11,7 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 import orjson
 from pydantic import SecretStr
 
-from nomemory.server.runtime.secure_files import put
+from nomemory.server.runtime.secure_files import write_atomically
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.settings.group import PREFIX
 
@@ -76,7 +76,7 @@ def write_model_record(path: Path, record: ModelRecord) -> None:
     if path.exists() and path.read_bytes() == content:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    put(path, content)
+    write_atomically(path, content)
 
 
 def _without_secrets(url: str | None) -> str:

@@ -19,14 +19,14 @@ class ProcessRecord:
     _cpu_s: float = 0.0
     _earlier_cpu_s: float = 0.0
 
-    def began(self, process_id: int) -> None:
+    def record_start(self, process_id: int) -> None:
         """Record a start. The CPU time of earlier processes stays counted."""
         self.process_id = process_id
         self.starts += 1
         self._earlier_cpu_s += self._cpu_s
         self._cpu_s = 0.0
 
-    def used(self, process_id: int, cpu_s: float) -> None:
+    def record_cpu_time(self, process_id: int, cpu_s: float) -> None:
         """Record the CPU time of the running process so far."""
         if process_id == self.process_id:
             self._cpu_s = max(self._cpu_s, cpu_s)
@@ -43,11 +43,11 @@ class ProcessRegistry:
     def __init__(self) -> None:
         self.records: dict[str, ProcessRecord] = {}
 
-    def began(self, name: str, process_id: int) -> None:
+    def record_start(self, name: str, process_id: int) -> None:
         """Record that a process was started."""
-        self.records.setdefault(name, ProcessRecord()).began(process_id)
+        self.records.setdefault(name, ProcessRecord()).record_start(process_id)
 
-    def ended(self, name: str, process_id: int) -> None:
+    def record_exit(self, name: str, process_id: int) -> None:
         """Record that a process has ended, unless its successor already runs."""
         record = self.records[name]
         if record.process_id == process_id:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from nomemory.server.runtime import stderr as standard_error
 from nomemory.server.runtime.processes.worker_errors import WorkerUnavailableError
 from nomemory.server.runtime.secure_files import UMASK
-from nomemory.server.runtime.settings.settings import without_settings
+from nomemory.server.runtime.settings.settings import strip_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Launch:
                 process = subprocess.Popen(  # noqa: S603 - a command of our own
                     command,
                     pass_fds=[descriptor] if log is None else [descriptor, log],
-                    env={**without_settings(os.environ), **standard_error.inherited(), **self.environment},
+                    env={**strip_settings(os.environ), **standard_error.log_environment(), **self.environment},
                     umask=UMASK,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,

@@ -53,7 +53,7 @@ class Supervisor:
         """Run a job on the event loop."""
         return asyncio.create_task(self._run_task(name, job), name=name)
 
-    def run_within(
+    def supervise(
         self,
         stack: AsyncExitStack,
         name: str,

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from nomemory.server.runtime.active_faults import MEMORY_EXCEEDED, NOT_ANSWERING, StandingFaults
+from nomemory.server.runtime.active_faults import MEMORY_EXCEEDED, NOT_ANSWERING, ActiveFaults
 from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
 from nomemory.server.runtime.processes.ipc_connection import PipeConnection
 from nomemory.server.runtime.processes.ipc_protocol import Reply
@@ -37,14 +37,14 @@ class WatchPolicy:
     """
 
     memory_max_bytes: int = 4 << 30
-    faults: StandingFaults = field(default_factory=StandingFaults)
+    faults: ActiveFaults = field(default_factory=ActiveFaults)
     registry: ProcessRegistry = field(default_factory=ProcessRegistry)
     heartbeat_s: float = 1.0
     idle_timeout_s: float = 5.0
     busy_timeout_s: float = 60.0
 
 
-def watch_policy(processes: ProcessSettings, faults: StandingFaults, registry: ProcessRegistry) -> WatchPolicy:
+def watch_policy(processes: ProcessSettings, faults: ActiveFaults, registry: ProcessRegistry) -> WatchPolicy:
     """Return the policy of the processes."""
     return WatchPolicy(
         processes.memory_bytes,
@@ -85,12 +85,12 @@ class Watchdog:
 
     async def run(self) -> None:
         """Watch the process."""
-        name = self._faults.name_of(self._part)
-        self._registry.began(name, self._process_id)
+        name = self._faults.qualified_name(self._part)
+        self._registry.record_start(name, self._process_id)
         try:
             await self._watch()
         finally:
-            self._registry.ended(name, self._process_id)
+            self._registry.record_exit(name, self._process_id)
 
     async def _watch(self) -> None:
         self._limit_memory()
@@ -127,11 +127,11 @@ class Watchdog:
         if self._idle_s >= policy.idle_timeout_s or is_stuck:
             return self._end(NOT_ANSWERING, "it answers no heartbeat")
         if self._idle_s >= _MISSED_BEATS_MAX * policy.heartbeat_s:
-            self._faults.stand(self._part, NOT_ANSWERING, "it answers no heartbeat", ago_s=self._silent_s)
+            self._faults.report(self._part, NOT_ANSWERING, "it answers no heartbeat", ago_s=self._silent_s)
         return True
 
     def _end(self, kind: str, detail: str) -> bool:
-        self._faults.stand(self._part, kind, detail, ago_s=self._silent_s)
+        self._faults.report(self._part, kind, detail, ago_s=self._silent_s)
         _log.error("a process is killed", part=self._part, process=self._process_id, kind=kind, detail=detail)
         self._kill()
         return False

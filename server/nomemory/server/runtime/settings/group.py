@@ -21,7 +21,7 @@ def _check_filled(value: _Value) -> _Value:
     return value
 
 
-Filled = Annotated[_Value, AfterValidator(_check_filled)]
+NonEmpty = Annotated[_Value, AfterValidator(_check_filled)]
 """A credential, or a file of them. A variable that a deployment meant to fill and did not would otherwise leave the
 server unguarded, or guarded by less than its operator believes."""
 

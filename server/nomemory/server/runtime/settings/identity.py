@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field, SecretStr
 
-from nomemory.server.runtime.settings.group import Filled, SettingsGroup
+from nomemory.server.runtime.settings.group import NonEmpty, SettingsGroup
 
 
 class IdentitySettings(SettingsGroup):
@@ -15,9 +15,9 @@ class IdentitySettings(SettingsGroup):
 
     heading: ClassVar[str] = "Who may call"
 
-    api_keys: Filled[Path] | None = Field(None, description="File of API keys; `nomemory keys` writes it.")
-    jwt_secret: Filled[SecretStr] | None = Field(None, description="Secret of users' tokens, at least 32 bytes.")
-    jwt_jwks: Filled[str] | None = Field(None, description="Instead: a JSON Web Key Set, as a file or an https URL.")
+    api_keys: NonEmpty[Path] | None = Field(None, description="File of API keys; `nomemory keys` writes it.")
+    jwt_secret: NonEmpty[SecretStr] | None = Field(None, description="Secret of users' tokens, at least 32 bytes.")
+    jwt_jwks: NonEmpty[str] | None = Field(None, description="Instead: a JSON Web Key Set, as a file or an https URL.")
     jwt_algorithms: str = Field(
         "",
         description="Algorithms that sign tokens. Empty: HS256 for a secret, RS256 ES256 for a key set.",
@@ -34,12 +34,12 @@ class IdentitySettings(SettingsGroup):
     jwt_leeway_s: float = Field(
         30.0, ge=0, description="Tolerated clock difference between issuer and server, in seconds."
     )
-    tls_cert: Filled[Path] | None = Field(None, description="The server's certificate chain (PEM). Unset: no TLS.")
-    tls_key: Filled[Path] | None = Field(None, description="Its private key (PEM, without a passphrase).")
-    tls_client_ca: Filled[Path] | None = Field(
+    tls_cert: NonEmpty[Path] | None = Field(None, description="The server's certificate chain (PEM). Unset: no TLS.")
+    tls_key: NonEmpty[Path] | None = Field(None, description="Its private key (PEM, without a passphrase).")
+    tls_client_ca: NonEmpty[Path] | None = Field(
         None, description="Authority (PEM) of client certificates. Set: every client must have one."
     )
-    tls_identities: Filled[Path] | None = Field(
+    tls_identities: NonEmpty[Path] | None = Field(
         None, description="File that says which client certificate is which caller. Unset: they identify nobody."
     )
     insecure_plaintext: bool = Field(

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
-from nomemory.server.runtime.settings.group import Filled, SettingsGroup, variables
+from nomemory.server.runtime.settings.group import NonEmpty, SettingsGroup, variables
 
 
 class VectorSettings(SettingsGroup):
@@ -21,7 +21,7 @@ class VectorSettings(SettingsGroup):
         description="A Qdrant server (gRPC or HTTP URL); needs `nomemory[qdrant]`. Unset: embedded Qdrant Edge.",
         validation_alias="NOMEMORY_QDRANT_URL",
     )
-    qdrant_api_key: Filled[SecretStr] | None = Field(
+    qdrant_api_key: NonEmpty[SecretStr] | None = Field(
         None, description="API key of the Qdrant server.", validation_alias="NOMEMORY_QDRANT_API_KEY"
     )
     qdrant_buckets: int = Field(

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field, SecretStr
 
-from nomemory.server.runtime.settings.group import Filled, SettingsGroup, variables
+from nomemory.server.runtime.settings.group import NonEmpty, SettingsGroup, variables
 
 
 class RecallSettings(SettingsGroup):
@@ -41,10 +41,10 @@ class RecallSettings(SettingsGroup):
     )
     query_target: str = Field("", description="QueryService that `serve --recall-only` reads from, HOST:PORT.")
     query_tls: bool = Field(default=False, description="Reach that QueryService over TLS; needed beyond this machine.")
-    query_tls_ca: Filled[Path] | None = Field(
+    query_tls_ca: NonEmpty[Path] | None = Field(
         None, description="Certificates (PEM) to trust there. Unset: those that gRPC trusts."
     )
-    query_key: Filled[SecretStr] | None = Field(None, description="API key of this process at that QueryService.")
+    query_key: NonEmpty[SecretStr] | None = Field(None, description="API key of this process at that QueryService.")
     quoted: float = Field(
         0.11,
         gt=0,

@@ -86,7 +86,7 @@ def groups() -> dict[str, type[SettingsGroup]]:
     }
 
 
-def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
+def strip_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment without the variables of settings, however they are spelt."""
     own = _variables()
     return {name: value for name, value in environment.items() if name.upper() not in own}

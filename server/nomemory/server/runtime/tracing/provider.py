@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from nomemory.server import __version__
 from nomemory.server.runtime.listen_address import parse_listen_address
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.startup_errors import CannotStartError, need_extra
+from nomemory.server.runtime.startup_errors import StartupError, require_extra
 from nomemory.spans.span import CallTracer
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _LAST_S: Final = 3.0
 _MS: Final = 1000
 
 
-class TracingSettingsError(CannotStartError):
+class TracingSettingsError(StartupError):
     """The settings do not describe where spans go, or would show secrets to others; the text says what to set."""
 
 
@@ -92,7 +92,7 @@ def _sampler(settings: Settings) -> Sampler:
 
 def _exporter(settings: Settings) -> OTLPSpanExporter:
     """Connect to the collector."""
-    need_extra("otel", ("opentelemetry.sdk", "opentelemetry.exporter"), "NOMEMORY_OTLP_ENDPOINT")
+    require_extra("otel", ("opentelemetry.sdk", "opentelemetry.exporter"), "NOMEMORY_OTLP_ENDPOINT")
     target, is_tls = _address(settings.tracing.endpoint.strip())
     if settings.tracing.ca is not None and not is_tls:
         raise TracingSettingsError("NOMEMORY_OTLP_CA needs an endpoint of https://")

@@ -28,7 +28,7 @@ STORE: Final = "gen_ai.memory.store.id"
 MODEL: Final = "gen_ai.request.model"
 _READS: Final = (
     "page",
-    "first_wires",
+    "first_encoded_page",
     "wires",
     "count",
     "conversations",
@@ -42,17 +42,17 @@ _WORDS: Final = ("freeze", "search", "total", "postings")
 _VECTORS: Final = ("search", "vectors")
 
 
-def traced_log(log: LogReader, settings: Settings) -> LogReader:
+def traced_log_reader(log: LogReader, settings: Settings) -> LogReader:
     """Return the log whose reads are spans."""
     return _engine(log, "log", "sqlite" if settings.server.log is None else "postgresql", _READS, settings)
 
 
-def traced_words(words: LexicalIndex, settings: Settings) -> LexicalIndex:
+def traced_lexical_index(words: LexicalIndex, settings: Settings) -> LexicalIndex:
     """Return the lexical index whose searches are spans."""
     return _engine(words, "words", "tantivy" if settings.server.log is None else "postgresql", _WORDS, settings)
 
 
-def traced_vectors(vectors: VectorSearch, settings: Settings) -> VectorSearch:
+def traced_vector_index(vectors: VectorSearch, settings: Settings) -> VectorSearch:
     """Return the vector index whose searches are spans."""
     return _engine(vectors, "vectors", "qdrant", _VECTORS, settings)
 
@@ -81,7 +81,7 @@ def traced_search(search: _Part, method: str, settings: Settings) -> _Part:
     return _traced(search, {method: call}, settings)
 
 
-def traced_changes(log: LogWriter, settings: Settings) -> LogWriter:
+def traced_log_writer(log: LogWriter, settings: Settings) -> LogWriter:
     """Return the log whose changes are spans."""
     changes: Mapping[str, tuple[str, Note]] = {
         "write": ("upsert_memory", _note_messages),

@@ -6,11 +6,11 @@ from contextlib import AsyncExitStack
 
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.indexing.vector.indexed_spaces import IndexedSpaces
-from nomemory.server.runtime.active_faults import StandingFaults
+from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.structured_logs import get_logger
-from nomemory.server.runtime.wiring.former_model import FormerModelLostError, former_model
+from nomemory.server.runtime.wiring.previous_model import PreviousModelUnavailableError, previous_model
 from nomemory.server.runtime.wiring.rebuild_notice import rebuild_notice
 from nomemory.server.runtime.wiring.vector_spaces import VectorSpaces
 from nomemory.server.search.semantic.collection import collection_of
@@ -25,7 +25,7 @@ async def open_spaces(
     builder: VectorSpaces,
     embedder: Embedder,
     position: LogPosition,
-    faults: StandingFaults,
+    faults: ActiveFaults,
     meters: Meters,
     stack: AsyncExitStack,
 ) -> IndexedSpaces:
@@ -47,8 +47,8 @@ async def open_spaces(
     notice = rebuild_notice(collection.name, was_discarded=discard_foreign_vectors(collection, position))
     former_faults, migration_notice = faults.former(), ""
     try:
-        former = former_model(settings, builder.directory, embedder, position, former_faults, meters)
-    except FormerModelLostError as error:
+        former = previous_model(settings, builder.directory, embedder, position, former_faults, meters)
+    except PreviousModelUnavailableError as error:
         _log.warning("the model has changed, and the former one cannot serve on", cause=str(error))
         former, migration_notice = None, str(error)
     configured = builder.build(settings, embedder, faults)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nomemory.server.api.identity.factory import checks_credentials, check_credential_settings
+from nomemory.server.api.identity.factory import check_credential_settings, checks_credentials
 from nomemory.server.api.identity.tls import tls_files
 from nomemory.server.runtime.exposure import Protection, check_exposure
 from nomemory.server.runtime.listen_address import Addresses, ListenAddress, http_address, parse_listen_address

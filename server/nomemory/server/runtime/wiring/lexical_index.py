@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from nomemory.server.indexing.lexical.messages import Follow
+from nomemory.server.indexing.lexical.messages import FollowLog
 from nomemory.server.indexing.lexical.process import LexicalIndexerProcess
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.processes.watchdog import WatchPolicy
@@ -81,7 +81,7 @@ def open_tantivy_index(
     """
     index = open_or_discard(directory.lexical, threads)
     stack.push_async_callback(index.close)
-    work = Follow(
+    work = FollowLog(
         store.feed(),
         directory.lexical,
         heap_bytes=_HEAP_BYTES,

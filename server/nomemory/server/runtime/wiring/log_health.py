@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from nomemory.server.faults import Fault
-from nomemory.server.runtime.active_faults import MESSAGE_LOG, UNREACHABLE, StandingFaults
+from nomemory.server.runtime.active_faults import MESSAGE_LOG, UNREACHABLE, ActiveFaults
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.log_store import log_store
@@ -31,7 +31,7 @@ HealthCheck = Callable[[SetServingStatus], Coroutine[Any, Any, None]]
 
 
 def log_health_check(
-    settings: Settings, directory: DataDirectory, faults: StandingFaults, stack: AsyncExitStack
+    settings: Settings, directory: DataDirectory, faults: ActiveFaults, stack: AsyncExitStack
 ) -> HealthCheck | None:
     """Return the health check of the message log; None if the log is a file in the data directory.
 
@@ -47,13 +47,13 @@ def log_health_check(
     return partial(check_log, log, faults, _INTERVAL_S)
 
 
-async def check_log(log: LogReader, faults: StandingFaults, interval_s: float, set_status: SetServingStatus) -> None:
+async def check_log(log: LogReader, faults: ActiveFaults, interval_s: float, set_status: SetServingStatus) -> None:
     """Query the log at an interval, in seconds, which is also the time limit of each query."""
     is_healthy = True
     while True:
         failure = await _query_failure(log, interval_s)
         if failure:
-            faults.stand(MESSAGE_LOG, UNREACHABLE, failure)
+            faults.report(MESSAGE_LOG, UNREACHABLE, failure)
         else:
             faults.clear(MESSAGE_LOG)
         if is_healthy is bool(failure):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.startup_errors import need_extra
+from nomemory.server.runtime.startup_errors import require_extra
 from nomemory.server.runtime.wiring.sqlite_store import SqliteStore
 from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.store.change_feed import ChangeFeed
@@ -92,7 +92,7 @@ def log_store(settings: Settings, directory: DataDirectory) -> LogStore:
     """
     if settings.server.log is None:
         return SqliteStore(settings, directory)
-    need_extra("postgres", ("asyncpg",), "NOMEMORY_LOG with a database")
+    require_extra("postgres", ("asyncpg",), "NOMEMORY_LOG with a database")
     from nomemory.server.runtime.wiring.postgres_store import PostgresStore  # noqa: PLC0415 - its driver is an extra
 
     return PostgresStore(settings, directory, settings.server.log.get_secret_value())

@@ -22,13 +22,13 @@ from nomemory.server.store.log_record import read_record
 from nomemory.server.store.position import LogPosition
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.erasure import PostgresLogErasure
-from nomemory.server.store.postgres.feed import DatabaseAwayError, PostgresChangeFeed, wait_for
+from nomemory.server.store.postgres.feed import DatabaseUnavailableError, PostgresChangeFeed, wait_for
 from nomemory.server.store.postgres.followers import follower_name, join_followers
 from nomemory.server.store.postgres.reader import PostgresLogReader
-from nomemory.server.store.postgres.schema import begin_epoch, bring_forward
+from nomemory.server.store.postgres.schema import begin_epoch, upgrade_schema
 from nomemory.server.store.postgres.writer import PostgresLogWriter
 from nomemory.server.store.protocol import LogReader
-from nomemory.server.store.retention import Lifetimes
+from nomemory.server.store.retention import RetentionPolicy
 
 _log = structlog.get_logger("log")
 
@@ -45,7 +45,7 @@ class PostgresStore:
     def __init__(self, settings: Settings, directory: DataDirectory, url: str) -> None:
         self._settings = settings
         self._directory = directory
-        self._lifetimes = Lifetimes.of_days(settings.retention.days)
+        self._lifetimes = RetentionPolicy.of_days(settings.retention.days)
         self._database = Database(
             url,
             pool_max=settings.postgres.pool_max,
@@ -55,16 +55,16 @@ class PostgresStore:
 
     def position(self) -> LogPosition:
         """Return which log the database holds, and how far. An empty database gets one."""
-        wait_for(bring_forward(self._database))
+        wait_for(upgrade_schema(self._database))
         try:
             with closing(self.feed()()) as feed:
                 return feed.position()
-        except DatabaseAwayError as error:
+        except DatabaseUnavailableError as error:
             raise LogUnusableError(f"the message log in PostgreSQL cannot be read: {error}") from error
 
     def begin_epoch(self) -> LogPosition:
         """Give the log a new epoch."""
-        wait_for(bring_forward(self._database))
+        wait_for(upgrade_schema(self._database))
         wait_for(begin_epoch(self._database))
         return self.position()
 
@@ -72,7 +72,7 @@ class PostgresStore:
         self, announce: Callable[[], None], stack: AsyncExitStack
     ) -> tuple[PostgresLogWriter, PostgresLogErasure]:
         """Open the log for writing."""
-        if not wait_for(bring_forward(self._database)):
+        if not wait_for(upgrade_schema(self._database)):
             _log.warning("fsync is off in PostgreSQL: if its machine fails, acknowledged messages are lost")
         name = follower_name(self._directory.follower)
         has_index = self._settings.vector.qdrant_url is None
@@ -85,7 +85,7 @@ class PostgresStore:
             announce=announce,
             connections=self._settings.postgres.writers,
             lifetimes=self._lifetimes,
-            read_words=token_columns,
+            extract_tokens=token_columns,
         )
         erasable = PostgresLogErasure(self._database, name, is_lasting=has_index)
         stack.push_async_callback(erasable.close)

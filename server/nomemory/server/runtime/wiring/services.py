@@ -22,7 +22,7 @@ from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.token_keys import FileTokenCipher
-from nomemory.server.runtime.tracing.traced import traced_log_reader, traced_search, traced_lexical_index
+from nomemory.server.runtime.tracing.traced import traced_lexical_index, traced_log_reader, traced_search
 from nomemory.server.runtime.wiring.recall_planner import RecallSettingsError
 from nomemory.server.runtime.wiring.recall_wiring import recall_service
 from nomemory.server.runtime.wiring.remote_query import remote_query

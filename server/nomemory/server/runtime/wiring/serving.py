@@ -18,7 +18,7 @@ from nomemory.server.runtime.listen_address import Addresses, ListenAddress
 from nomemory.server.runtime.metrics.exporter import MetricsExporter
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.wiring.log_health import HealthCheck
 from nomemory.spans.span import CallTracer
 
@@ -66,12 +66,12 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a server
         tracer: begins the spans of calls; None: there are none.
 
     Raises:
-        CannotStartError: HTTP is served, and `host` has gRPC interceptors.
+        StartupError: HTTP is served, and `host` has gRPC interceptors.
         ListenAddressError: a port is taken.
         IdentitySettingsError: the files for TLS cannot be used.
     """
     if host.grpc and addresses.http is not None:
-        raise CannotStartError(
+        raise StartupError(
             "gRPC interceptors do not see calls over HTTP: pass functions in `before_handler` instead, or do not set "
             "NOMEMORY_HTTP and NOMEMORY_INSPECT"
         )

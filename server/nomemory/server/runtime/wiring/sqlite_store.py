@@ -14,7 +14,7 @@ from nomemory.server.store.change_feed import ChangeFeed
 from nomemory.server.store.damage import LogDamage
 from nomemory.server.store.position import LogPosition
 from nomemory.server.store.protocol import LogReader
-from nomemory.server.store.retention import Lifetimes
+from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.sqlite.erasure import SqliteLogErasure
 from nomemory.server.store.sqlite.feed import SqliteChangeFeed
 from nomemory.server.store.sqlite.inspection import LogInspector
@@ -37,7 +37,7 @@ class SqliteStore:
     def __init__(self, settings: Settings, directory: DataDirectory) -> None:
         self._settings = settings
         self._path = directory.log
-        self._lifetimes = Lifetimes.of_days(settings.retention.days)
+        self._lifetimes = RetentionPolicy.of_days(settings.retention.days)
 
     def position(self) -> LogPosition | None:
         """Return which log the file holds, and how far; None if there is none."""

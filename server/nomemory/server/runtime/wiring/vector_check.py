@@ -16,7 +16,7 @@ from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.collection import collection_of
 from nomemory.server.search.semantic.factory import choose_vector_index
-from nomemory.server.store.change_feed import Touched
+from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.sqlite.feed import SqliteChangeFeed
 
 _T = TypeVar("_T")
@@ -59,5 +59,5 @@ async def _run_here(job: Callable[[], _T], /) -> _T:
     return job()
 
 
-async def _ignore(_differences: Sequence[Touched | Orphan]) -> None:
+async def _ignore(_differences: Sequence[ChangeRef | Orphan]) -> None:
     """Leave the repair to the server."""

@@ -12,13 +12,13 @@ from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.indexing.vector.indexed_spaces import IndexedSpace
 from nomemory.server.indexing.vector.indexer import VectorIndexer
 from nomemory.server.indexing.vector.model_record import ModelRecord, write_model_record
-from nomemory.server.runtime.active_faults import QDRANT, VECTOR_ENGINE, VECTOR_INDEX, StandingFaults
+from nomemory.server.runtime.active_faults import QDRANT, VECTOR_ENGINE, VECTOR_INDEX, ActiveFaults
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
 from nomemory.server.runtime.processes.supervisor import Supervisor
 from nomemory.server.runtime.processes.watchdog import watch_policy
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.tracing.traced import traced_vectors
+from nomemory.server.runtime.tracing.traced import traced_vector_index
 from nomemory.server.runtime.wiring.commit_signal import CommitSignal
 from nomemory.server.runtime.wiring.log_store import LogStore
 from nomemory.server.search.semantic.collection import (
@@ -60,7 +60,7 @@ class VectorSpaces:
     log_id: str
 
     def build(
-        self, settings: Settings, embedder: Embedder, faults: StandingFaults, failing_s: Callable[[], float] = _never
+        self, settings: Settings, embedder: Embedder, faults: ActiveFaults, failing_s: Callable[[], float] = _never
     ) -> IndexedSpace:
         """Build a space.
 
@@ -75,21 +75,21 @@ class VectorSpaces:
         index = self._index(settings, embedder, faults, stack)
         indexer = self._indexer(settings, embedder, faults, index, stack)
         if settings.vector.qdrant_url is not None:
-            supervisor.run_within(stack, "vector-probe", Reachability(index, _PROBE_INTERVAL_S, faults).run)
-        supervisor.run_within(stack, VECTOR_JOB, indexer.run, indexer.stop)
+            supervisor.supervise(stack, "vector-probe", Reachability(index, _PROBE_INTERVAL_S, faults).run)
+        supervisor.supervise(stack, VECTOR_JOB, indexer.run, indexer.stop)
         return IndexedSpace(
             _space(settings, embedder, index, indexer),
             index,
             indexer,
             partial(supervisor.fault, VECTOR_JOB),
-            tuple(map(faults.name_of, (VECTOR_ENGINE, VECTOR_INDEX, QDRANT))),
+            tuple(map(faults.qualified_name, (VECTOR_ENGINE, VECTOR_INDEX, QDRANT))),
             failing_s,
             partial(write_model_record, self.directory.model, ModelRecord.of(settings, indexer.collection)),
             stack.aclose,
         )
 
     def _index(
-        self, settings: Settings, embedder: Embedder, faults: StandingFaults, stack: AsyncExitStack
+        self, settings: Settings, embedder: Embedder, faults: ActiveFaults, stack: AsyncExitStack
     ) -> VectorIndex:
         policy = watch_policy(settings.processes, faults, self.processes)
         index = choose_vector_index(settings, self.directory.vectors, embedder, policy, log_id=self.log_id)
@@ -100,7 +100,7 @@ class VectorSpaces:
         self,
         settings: Settings,
         embedder: Embedder,
-        faults: StandingFaults,
+        faults: ActiveFaults,
         index: VectorIndex,
         stack: AsyncExitStack,
     ) -> VectorIndexer:
@@ -116,5 +116,5 @@ class VectorSpaces:
 
 
 def _space(settings: Settings, embedder: Embedder, index: VectorIndex, indexer: VectorIndexer) -> VectorSpace:
-    vectors = LimitedVectorSearch(traced_vectors(index, settings))
+    vectors = LimitedVectorSearch(traced_vector_index(index, settings))
     return VectorSpace(indexer.collection, embedder, vectors, indexer, query_limit(embedder))

@@ -19,7 +19,7 @@ from nomemory.server.runtime.processes.supervisor import Supervisor
 from nomemory.server.runtime.processes.watchdog import watch_policy
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.tracing.traced import traced_log_writer, traced_embedder
+from nomemory.server.runtime.tracing.traced import traced_embedder, traced_log_writer
 from nomemory.server.runtime.wiring.active_spaces import open_spaces
 from nomemory.server.runtime.wiring.commit_signal import CommitSignal
 from nomemory.server.runtime.wiring.lexical_index import open_index_in_log, open_tantivy_index
@@ -34,7 +34,7 @@ from nomemory.server.store.damage import LogDamage
 from nomemory.server.store.erasure import Erasure, Indexes
 from nomemory.server.store.expiry_sweeper import ExpirySweeper
 from nomemory.server.store.feed_position import FeedPosition
-from nomemory.server.store.write_queue import MeteredLog
+from nomemory.server.store.write_queue import MeteredLogWriter
 
 _READ_THREADS: Final = 1
 """Rankings and highlights hold the interpreter's lock. A second thread would not make them faster, and would make the
@@ -100,13 +100,13 @@ async def build_parts(
     report = LocalStatusReporter(log, lexical.progress, spaces, supervisor.fault, faults, notice, damage)
     meters.add_source(partial(_sample_write_queue, writer))
     return ServerParts(
-        log, traced_log_writer(MeteredLog(writer, meters), settings), lexical.index, serving, report, threads
+        log, traced_log_writer(MeteredLogWriter(writer, meters), settings), lexical.index, serving, report, threads
     )
 
 
 def _reached(store: LogStore) -> FeedPosition:
     with closing(store.feed()()) as feed:
-        return feed.reached()
+        return feed.end_position()
 
 
 def _sample_write_queue(writer: QueuedWriter, samples: Samples) -> None:

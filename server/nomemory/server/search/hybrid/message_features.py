@@ -9,7 +9,7 @@ from sys import intern
 from typing import Final, NamedTuple
 
 from nomemory.server.message import LoggedMessage
-from nomemory.server.metadata_marks import Entry
+from nomemory.server.metadata_hashes import Entry
 from nomemory.text.asking import ends_asking, only_asks
 from nomemory.text.attachments import without_attachments
 from nomemory.text.names import beginning

@@ -9,7 +9,7 @@ from typing import Final
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.runtime.processes.watchdog import WatchPolicy
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.startup_errors import need_extra
+from nomemory.server.runtime.startup_errors import require_extra
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.search.semantic.collection import Collection, collection_of
 from nomemory.server.search.semantic.collection_state import has_points
@@ -61,7 +61,7 @@ def _delete_former_layout(collection: Collection) -> None:
 
 def _on_server(url: str, settings: Settings, collection: Collection, dimension: int, log_id: str) -> VectorIndex:
     """Import the client only where there is a server: it takes half a second and 40 MB."""
-    need_extra("qdrant", ("qdrant_client",), "NOMEMORY_QDRANT_URL")
+    require_extra("qdrant", ("qdrant_client",), "NOMEMORY_QDRANT_URL")
     from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect  # noqa: PLC0415
 
     vector, key = settings.vector, settings.vector.qdrant_api_key

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from nomemory.server.message_filter import Filter
-from nomemory.server.metadata_marks import marks_of
+from nomemory.server.metadata_hashes import entry_hashes
 from nomemory.server.search.semantic.points import CONVERSATION, METADATA, ROLE, TIME, USER
 
 
@@ -41,7 +41,7 @@ def conditions(user_id: str, filters: Filter) -> tuple[Condition, ...]:
         result.append(Match(ROLE, int(filters.role)))
     if filters.conversation_id:
         result.append(Match(CONVERSATION, filters.conversation_id))
-    result += (Match(METADATA, mark) for mark in marks_of(filters.metadata))
+    result += (Match(METADATA, mark) for mark in entry_hashes(filters.metadata))
     if filters.since_us is not None or filters.until_us is not None:
         result.append(Range(TIME, _next_float(filters.since_us, -math.inf), _next_float(filters.until_us, math.inf)))
     return tuple(result)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID, uuid5
 
-from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalise
+from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalize
 from nomemory.server.faults import Violation, invalid
 from nomemory.server.search.semantic.protocol import VectorPoint
 
@@ -62,7 +62,7 @@ def usable_query(vector: Vector, dimension: int) -> Vector:
         Fault: INVALID_FIELD, if no cosine can be computed with it.
     """
     try:
-        return l2_normalise(vector, dimension)
+        return l2_normalize(vector, dimension)
     except UnusableVectorError as error:
         raise invalid([Violation("query_embedding.values", str(error))]) from None
 
@@ -76,7 +76,7 @@ def usable_points(points: Sequence[VectorPoint], dimension: int) -> tuple[Vector
     usable, violations = [], []
     for number, point in enumerate(points):
         try:
-            usable.append(replace(point, vector=l2_normalise(point.vector, dimension)))
+            usable.append(replace(point, vector=l2_normalize(point.vector, dimension)))
         except UnusableVectorError as error:
             violations.append(Violation(f"points[{number}].vector", str(error)))
     if violations:

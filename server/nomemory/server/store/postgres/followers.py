@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from nomemory.server.runtime.secure_files import put
+from nomemory.server.runtime.secure_files import write_atomically
 from nomemory.server.store.errors import LogUnusableError
 from nomemory.server.store.position import Checkpoint, LogIdentity
 from nomemory.server.store.postgres.connections import Database
@@ -38,7 +38,7 @@ def follower_name(path: Path) -> str:
         return path.read_text("ascii").strip()
     except FileNotFoundError:
         name = os.urandom(_NAME_BYTES).hex()
-        put(path, name.encode())
+        write_atomically(path, name.encode())
         return name
 
 

@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 from nomemory.server.message import LoggedMessage
-from nomemory.server.metadata_marks import RETRACTION
+from nomemory.server.metadata_hashes import RETRACTION
 from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.checksums import Row
-from nomemory.server.store.conditions import Clause, Dialect, Expiry, Value, joined
+from nomemory.server.store.conditions import Clause, Dialect, Expiry, Value, all_of
 from nomemory.server.store.damage import LogDamage
 from nomemory.server.store.postgres.connections import Pool, faults
 from nomemory.server.store.results import FirstPage
@@ -107,24 +107,26 @@ class PostgresRows:
         self, user_id: str, where: Sequence[Clause], order: Clause = IN_ANY_ORDER
     ) -> list[LoggedMessage]:
         """Return the living messages of a user that conditions admit, in an order."""
-        return self._damage.sound_messages(user_id, await self._read(COLUMNS, user_id, where, order))
+        return self._damage.verify_messages(user_id, await self._read(COLUMNS, user_id, where, order))
 
-    async def wires(self, user_id: str, where: Sequence[Clause], order: Clause = IN_ANY_ORDER) -> list[bytes]:
+    async def encoded_messages(
+        self, user_id: str, where: Sequence[Clause], order: Clause = IN_ANY_ORDER
+    ) -> list[bytes]:
         """Return what `messages` does as the bytes of ChatMessages."""
-        return self._damage.sound_wires(user_id, await self._read(CHECKED, user_id, where, order))
+        return self._damage.verify_encoded(user_id, await self._read(CHECKED, user_id, where, order))
 
     async def pinned_wires(self, user_id: str, where: Sequence[Clause], order: Clause) -> FirstPage:
         """Return what `wires` does, and before it the sequence of the latest change to the user's messages; 0: none."""
         rows = await self._read(f"{_PIN}, {CHECKED}", user_id, where, order, bucket_of(user_id), user_id)
         pinned = (rows[0][0] or 0) if rows else 0
-        return FirstPage(pinned, self._damage.sound_wires(user_id, [row[1:] for row in rows]))
+        return FirstPage(pinned, self._damage.verify_encoded(user_id, [row[1:] for row in rows]))
 
     async def _read(
         self, columns: str, user_id: str, where: Sequence[Clause], order: Clause, *of_columns: Value
     ) -> list[Row]:
         """Return columns of messages of a user, and what took each back."""
-        living = self._expiry.living()
-        condition, values = joined([*where, living])
+        living = self._expiry.unexpired()
+        condition, values = all_of([*where, living])
         taker, of_taker = self._expiry.retracted_by(user_id, living)
         statement = f"SELECT {columns}, {taker} FROM messages WHERE {condition} {order.condition}"  # noqa: S608 - ours
         return await self.fetch(statement, (*of_columns, *of_taker, *values, *order.values))

@@ -1,7 +1,7 @@
 """How SQLite writes conditions on the table `messages`, and the table of metadata that filters look at.
 
 An entry of metadata is kept as the bytes of its mark, so that a row is short whatever the entry. What a message takes
-back is kept as entries, too (`retraction_mark`). Rows come and go with their messages, in one transaction.
+back is kept as entries, too (`retraction_key`). Rows come and go with their messages, in one transaction.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from nomemory.server import wire
-from nomemory.server.metadata_marks import RETRACTION, Entry, stored_mark
+from nomemory.server.metadata_hashes import RETRACTION, Entry, entry_hash_bytes
 from nomemory.server.store.commit import entries_of
 from nomemory.server.store.conditions import Clause, Dialect
 
@@ -44,7 +44,7 @@ _AT_ONCE: Final = 1024
 
 def rarest_first(connection: sqlite3.Connection, user_id: str, entries: Iterable[Entry]) -> list[bytes]:
     """Return the marks of entries, the one that the fewest of a user's messages have first."""
-    marks = list(map(stored_mark, entries))
+    marks = list(map(entry_hash_bytes, entries))
     if len(marks) > 1:
         marks.sort(key=lambda mark: int(connection.execute(_COUNT, (user_id, mark, _FEW)).fetchone()[0]))
     return marks

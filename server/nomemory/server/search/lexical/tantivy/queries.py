@@ -10,7 +10,7 @@ from tantivy import Occur
 
 from nomemory.server.message import Role
 from nomemory.server.message_filter import Filter
-from nomemory.server.metadata_marks import marks_of
+from nomemory.server.metadata_hashes import entry_hashes
 from nomemory.server.search.grammar.tree import AllOf, AnyOf, Leaf, Node, Query, SpeakerBoost, Stream
 from nomemory.server.search.lexical.tantivy.schema import METADATA, build_schema
 from nomemory.server.search.lexical.window import RankingWindow, window_terms
@@ -35,7 +35,7 @@ def filter_queries(message_filter: Filter) -> Iterator[tantivy.Query]:
         yield _role_query(message_filter.role)
     if message_filter.conversation_id:
         yield _value_query("conversation", message_filter.conversation_id)
-    for mark in marks_of(message_filter.metadata):
+    for mark in entry_hashes(message_filter.metadata):
         yield _value_query(METADATA, mark)
 
 

@@ -9,7 +9,7 @@ from typing import Self
 import tantivy
 
 from nomemory.server.message import Message
-from nomemory.server.metadata_marks import marks_of
+from nomemory.server.metadata_hashes import entry_hashes
 from nomemory.server.search.lexical.message_class import message_class
 from nomemory.server.search.lexical.tantivy.schema import (
     CHECKPOINT,
@@ -59,7 +59,7 @@ class TantivyLexicalWriter:
         fields = {
             "user": message.user_id,
             "conversation": message.conversation_id,
-            METADATA: list(marks_of(message.metadata.items())),
+            METADATA: list(entry_hashes(message.metadata.items())),
             "chars": " ".join(tokens),
             "terms": " ".join(terms),
             "speaker": _speaker(message.name),

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.runtime.active_faults import QDRANT, UNREACHABLE, StandingFaults
-from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.active_faults import QDRANT, UNREACHABLE, ActiveFaults
+from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.search.semantic.protocol import VectorIndex
 
 _MESSAGE: Final = """\
@@ -16,7 +16,7 @@ the collection {collection} on the Qdrant server is filled from another message 
 own (NOMEMORY_QDRANT_URL), or delete the collection there if nothing uses it any more"""
 
 
-class ForeignCollectionError(Fault, CannotStartError):
+class ForeignCollectionError(Fault, StartupError):
     """A collection is filled from another message log. A server does not start with it.
 
     Args:
@@ -39,7 +39,7 @@ class Reachability:
 
     index: VectorIndex
     probe_s: float
-    faults: StandingFaults
+    faults: ActiveFaults
     _is_unavailable: bool = field(default=False, init=False)
 
     async def run(self) -> None:
@@ -51,7 +51,7 @@ class Reachability:
                 self._is_unavailable = True
                 is_foreign = isinstance(fault, ForeignCollectionError)
                 detail = fault.message if is_foreign else "the Qdrant server does not answer"
-                self.faults.stand(QDRANT, UNREACHABLE, detail)
+                self.faults.report(QDRANT, UNREACHABLE, detail)
             else:
                 if self._is_unavailable:
                     self._is_unavailable = False

@@ -12,12 +12,12 @@ from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.wrappers import WatchedEmbedder
 from nomemory.server.indexing.vector.model_record import ModelRecord, read_model_record
-from nomemory.server.runtime.active_faults import StandingFaults
+from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.processes.watchdog import watch_policy
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.tracing.traced import traced_embedder
 from nomemory.server.search.semantic.collection import Collection, collection_name, collection_named, other_collections
 from nomemory.server.search.semantic.collection_state import discard_foreign_vectors, has_points, is_complete
@@ -38,7 +38,7 @@ _UNRECORDED: Final = ModelRecord(
 
 
 @dataclass(frozen=True, slots=True)
-class FormerModel:
+class PreviousModel:
     """A model that serves while the index of another one is filled.
 
     Attributes:
@@ -52,22 +52,22 @@ class FormerModel:
     watched: WatchedEmbedder
 
 
-class FormerModelLostError(Exception):
+class PreviousModelUnavailableError(Exception):
     """The former model cannot be run any more. The text is for the operator."""
 
 
-def former_model(
+def previous_model(
     settings: Settings,
     directory: DataDirectory,
     current: Embedder,
     log: LogPosition,
-    faults: StandingFaults,
+    faults: ActiveFaults,
     meters: Meters | None = None,
-) -> FormerModel | None:
+) -> PreviousModel | None:
     """Return the model that serves until the current one has indexed everything; None if the current one serves now.
 
     Raises:
-        FormerModelLostError: there is an index of another model, but that model cannot be run.
+        PreviousModelUnavailableError: there is an index of another model, but that model cannot be run.
     """
     if current.kind == NoEmbedder.kind:
         return None
@@ -77,9 +77,9 @@ def former_model(
     if former != collection and not discard_foreign_vectors(former, log) and has_points(former.backlog):
         try:
             return _restore(settings, record, faults, meters or Meters())
-        except (CannotStartError, ValidationError, FormerModelLostError) as error:
+        except (StartupError, ValidationError, PreviousModelUnavailableError) as error:
             cause = str(error).partition("\n")[0]
-            raise FormerModelLostError(_LOST.format(former=former.name, cause=cause, model=current.model)) from None
+            raise PreviousModelUnavailableError(_LOST.format(former=former.name, cause=cause, model=current.model)) from None
     if not has_points(collection.backlog):
         _check_for_unavailable_models(_LOST, directory.vectors, collection, current.model)
     elif not is_complete(collection.backlog, log):
@@ -87,19 +87,19 @@ def former_model(
     return None
 
 
-def _restore(settings: Settings, record: ModelRecord, faults: StandingFaults, meters: Meters) -> FormerModel:
+def _restore(settings: Settings, record: ModelRecord, faults: ActiveFaults, meters: Meters) -> PreviousModel:
     restored = record.restored(settings)
     watched: list[WatchedEmbedder] = []
 
     def watch(model: Embedder) -> Embedder:
         if collection_name(model.model, model.dimension) != record.collection:
-            raise FormerModelLostError(f"this version and these packages have {model.model} in its place")
+            raise PreviousModelUnavailableError(f"this version and these packages have {model.model} in its place")
         watched.append(WatchedEmbedder(traced_embedder(model, settings)))
         return watched[0]
 
     policy = watch_policy(settings.processes, faults, meters.processes)
     embedder = choose_embedder(restored, policy, watch, meters)
-    return FormerModel(restored, embedder, watched[0])
+    return PreviousModel(restored, embedder, watched[0])
 
 
 def _check_for_unavailable_models(message: str, vectors: Path, collection: Collection, model: str) -> None:
@@ -113,4 +113,4 @@ def _check_for_unavailable_models(message: str, vectors: Path, collection: Colle
     unknown = [other.name for other in others if not other.name.startswith((collection.name, without_embedder))]
     if unknown:
         cause = "it is not known how it was run"
-        raise FormerModelLostError(message.format(former=", ".join(unknown), cause=cause, model=model))
+        raise PreviousModelUnavailableError(message.format(former=", ".join(unknown), cause=cause, model=model))
