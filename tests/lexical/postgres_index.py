@@ -15,7 +15,7 @@ from nomemory.server.search.lexical.postgres.token_columns import token_columns
 from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.checksums import checksum
 from nomemory.server.store.postgres.connections import Database
-from nomemory.server.store.postgres.schema import bring_forward
+from nomemory.server.store.postgres.schema import upgrade_schema
 
 _ADD = """
 INSERT INTO messages (bucket, user_id, ts_us, message_id, sequence, expire_us, checksum, role, conversation_id, wire,
@@ -63,7 +63,7 @@ def engine_of(server: PrivatePostgres) -> Engine:
 
     async def opened(_directory: Path) -> OpenIndex:
         database = Database(fresh_schema(server))
-        await bring_forward(database)
+        await upgrade_schema(database)
         return OpenPostgresIndex(database)
 
     return opened

@@ -15,7 +15,7 @@ from lexical.shelf import message, query
 
 from nomemory.server.indexing.lexical import indexer
 from nomemory.server.indexing.lexical.indexer import LexicalIndexer
-from nomemory.server.indexing.lexical.messages import Follow
+from nomemory.server.indexing.lexical.messages import FollowLog
 from nomemory.server.message import Message
 from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.read_threads import ReadThreads
@@ -57,7 +57,7 @@ class Following:
         self.failure: Exception | None = None
         self.on_reading: Callable[[], None] = lambda: None
         self._caught_up = threading.Condition()
-        work = Follow(
+        work = FollowLog(
             lambda: WatchedFeed(directory / "log.db", self._note),
             directory / DIRECTORY,
             heap_bytes=HEAP_BYTES,

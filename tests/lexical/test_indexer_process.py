@@ -16,7 +16,7 @@ import pytest
 from lexical.engine import HEAP_BYTES
 from lexical.test_indexer import Following
 
-from nomemory.server.indexing.lexical.messages import Follow
+from nomemory.server.indexing.lexical.messages import FollowLog
 from nomemory.server.indexing.lexical.process import IndexerLostError, LexicalIndexerProcess
 from nomemory.server.search.lexical.tantivy.schema import DIRECTORY
 from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
@@ -31,7 +31,7 @@ class Apart:
     def __init__(self, directory: Path) -> None:
         self.following = Following(directory)
         self._wake = asyncio.Event()
-        work = Follow(
+        work = FollowLog(
             partial(SqliteChangeFeed, directory / "log.db"),
             directory / DIRECTORY,
             heap_bytes=HEAP_BYTES,

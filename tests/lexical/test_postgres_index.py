@@ -35,7 +35,7 @@ from nomemory.server.search.lexical.tantivy import reader as tantivy_reader
 from nomemory.server.search.lexical_listing import LexicalListing
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.reader import PostgresLogReader
-from nomemory.server.store.postgres.schema import bring_forward
+from nomemory.server.store.postgres.schema import upgrade_schema
 from nomemory.server.store.postgres.writer import PostgresLogWriter
 from nomemory.server.store.results import OnConflict
 
@@ -186,11 +186,11 @@ TEXT = "火锅 cat zebra"
 async def listing_over(url: str) -> AsyncIterator[LexicalListing]:
     """Open a log with some messages of one user, and list it by words."""
     database = Database(url)
-    await bring_forward(database)
+    await upgrade_schema(database)
     async with AsyncExitStack() as stack:
         pool, log = database.pool(), PostgresLogReader(database)
         writer = PostgresLogWriter(
-            database, queue_max=100, queue_max_bytes=1_000_000, announce=lambda: None, read_words=token_columns
+            database, queue_max=100, queue_max_bytes=1_000_000, announce=lambda: None, extract_tokens=token_columns
         )
         for close in (pool.close, log.close, writer.close):
             stack.push_async_callback(close)

@@ -19,16 +19,16 @@ from nomemory.server.store.expiry_sweeper import ExpiredMessages
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.feed import PostgresChangeFeed
 from nomemory.server.store.postgres.reader import PostgresLogReader
-from nomemory.server.store.postgres.schema import bring_forward
+from nomemory.server.store.postgres.schema import upgrade_schema
 from nomemory.server.store.postgres.writer import PostgresLogWriter
 from nomemory.server.store.protocol import LogReader, LogWriter
-from nomemory.server.store.results import OnConflict, Outcome, Written
-from nomemory.server.store.retention import Lifetimes
+from nomemory.server.store.results import OnConflict, WriteOutcome, Written
+from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.sqlite.feed import SqliteChangeFeed
 from nomemory.server.store.sqlite.reader import SqliteLogReader
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
-FOREVER = Lifetimes()
+FOREVER = RetentionPolicy()
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Log:
     feed: ChangeFeed
     close: Callable[[], Awaitable[None]]
 
-    async def write(self, *messages: Message, on_conflict: OnConflict = OnConflict.REFUSE) -> tuple[Outcome, ...]:
+    async def write(self, *messages: Message, on_conflict: OnConflict = OnConflict.REFUSE) -> tuple[WriteOutcome, ...]:
         return (await self.writer.write(messages, on_conflict=on_conflict)).outcomes
 
     async def write_nameless(self, *messages: Message, request_id: str = "") -> Written:
@@ -69,11 +69,11 @@ def decoded(messages: list[LoggedMessage]) -> list[Message]:
 class Engine(Protocol):
     """Opens the log that belongs to a directory, a new one at first. The engine need not keep it there."""
 
-    async def __call__(self, directory: Path, lifetimes: Lifetimes = FOREVER) -> Log:
+    async def __call__(self, directory: Path, lifetimes: RetentionPolicy = FOREVER) -> Log:
         """Open it."""
 
 
-async def open_sqlite_log(directory: Path, lifetimes: Lifetimes = FOREVER) -> Log:
+async def open_sqlite_log(directory: Path, lifetimes: RetentionPolicy = FOREVER) -> Log:
     """Open a log in SQLite."""
     path = directory / "log.db"
     writer = SqliteLogWriter(path, queue_max=100, queue_max_bytes=10**9, announce=lambda: None, lifetimes=lifetimes)
@@ -97,14 +97,14 @@ class PostgresEngine:
         """Return where the log of a directory is."""
         return Database(schema_url(self.server, f"log_{sha256(str(directory).encode()).hexdigest()[:20]}"))
 
-    async def __call__(self, directory: Path, lifetimes: Lifetimes = FOREVER) -> Log:
+    async def __call__(self, directory: Path, lifetimes: RetentionPolicy = FOREVER) -> Log:
         database = self.database(directory)
-        await bring_forward(database)
+        await upgrade_schema(database)
         writer = PostgresLogWriter(
             database,
             queue_max=100,
             queue_max_bytes=10**9,
-            read_words=token_columns,
+            extract_tokens=token_columns,
             announce=lambda: None,
             lifetimes=lifetimes,
         )

@@ -11,8 +11,8 @@ from log.test_message_log import said
 
 from nomemory.server import wire
 from nomemory.server.message_filter import EVERYTHING
-from nomemory.server.store.results import OnConflict, Outcome
-from nomemory.server.store.retention import Lifetimes
+from nomemory.server.store.results import OnConflict, WriteOutcome
+from nomemory.server.store.retention import RetentionPolicy
 
 NOW = 1_000
 
@@ -35,7 +35,7 @@ def clock() -> Clock:
 @pytest.fixture
 async def log(engine: Engine, tmp_path: Path, clock: Clock) -> AsyncIterator[Log]:
     """A log with a message that stays, and one that expires."""
-    log = await engine(tmp_path, Lifetimes(now_us=clock))
+    log = await engine(tmp_path, RetentionPolicy(now_us=clock))
     await log.write(
         said("stays", message_id="a", ts_us=1), said("goes", message_id="b", ts_us=2)._replace(expire_us=NOW + 5)
     )
@@ -48,7 +48,7 @@ async def ids_by_every_read(log: Log) -> list[list[str]]:
     """Read all there is in every way."""
     reader, pinned = log.reader, await log.reader.sequence()
     page = await reader.page("u", EVERYTHING, before=None, pinned=pinned, limit=10)
-    wires = await reader.wires("u", EVERYTHING, after=None, pinned=pinned, limit=10)
+    wires = await reader.encoded_page("u", EVERYTHING, after=None, pinned=pinned, limit=10)
     by_ids = await reader.by_ids("u", ["a", "b", "c"])
     by_sequences = await reader.by_sequences("u", range(10))
     [around] = await reader.around([page[-1]], 5, 5)
@@ -96,7 +96,7 @@ async def test_a_sweep_removes_what_has_expired_and_the_feed_tells(log: Log, clo
 
 async def test_what_has_expired_is_no_obstacle_to_a_new_message(log: Log, clock: Clock) -> None:
     clock.now_us = NOW + 5
-    assert await log.write(said("other", message_id="b")) == (Outcome.CREATED,)
+    assert await log.write(said("other", message_id="b")) == (WriteOutcome.CREATED,)
     assert (await log.reader.counts("u")).messages == 3
     clock.now_us += 1
     assert await log.sweep() == 0
@@ -117,12 +117,12 @@ async def test_an_erasure_counts_what_could_be_read(log: Log, clock: Clock) -> N
 
 async def test_another_expiry_is_another_message(log: Log) -> None:
     longer = said("goes", message_id="b", ts_us=2)._replace(expire_us=NOW + 6)
-    assert await log.write(longer, on_conflict=OnConflict.SKIP) == (Outcome.CONFLICT,)
-    assert await log.write(longer, on_conflict=OnConflict.REPLACE) == (Outcome.REPLACED,)
+    assert await log.write(longer, on_conflict=OnConflict.SKIP) == (WriteOutcome.CONFLICT,)
+    assert await log.write(longer, on_conflict=OnConflict.REPLACE) == (WriteOutcome.REPLACED,)
 
 
 async def test_what_is_too_old_is_gone_from_every_read(engine: Engine, tmp_path: Path, clock: Clock) -> None:
-    log = await engine(tmp_path, Lifetimes(100, clock))
+    log = await engine(tmp_path, RetentionPolicy(100, clock))
     await log.write(
         said("old", message_id="b", ts_us=NOW - 99),
         said("x", message_id="a", ts_us=NOW),
@@ -139,7 +139,7 @@ async def test_what_is_too_old_is_gone_from_every_read(engine: Engine, tmp_path:
 
 
 async def test_a_sweep_reaches_all_users_in_small_steps(engine: Engine, tmp_path: Path, clock: Clock) -> None:
-    log = await engine(tmp_path, Lifetimes(100, clock))
+    log = await engine(tmp_path, RetentionPolicy(100, clock))
     await log.write(*(said("x", user=f"u{n:04}", message_id=f"m{k}", ts_us=k) for n in range(1200) for k in (1, NOW)))
     assert await log.sweep(most=7) == 1200
     assert (await log.reader.counts(None)).messages == 1200

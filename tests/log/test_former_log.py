@@ -12,8 +12,8 @@ from log.former_log import FORMER, LOG_ID, make_former_log
 from log.test_message_log import said
 
 from nomemory.server.store.errors import LogUnusableError, LogVersionError
-from nomemory.server.store.results import Outcome
-from nomemory.server.store.retention import Lifetimes
+from nomemory.server.store.results import WriteOutcome
+from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
 STORED = [
@@ -38,8 +38,8 @@ async def test_a_former_log_opens_with_its_messages_and_its_name(tmp_path: Path,
     assert await log.everything() == without_vectors
     assert (await log.reader.identity(), await log.reader.sequence()) == ((LOG_ID, ""), 2)
     assert [change.sequence for change in log.feed.changes(0, 10)] == [1, 2]
-    assert await log.write(*STORED) == (Outcome.UNCHANGED,) * 2
-    assert await log.write(said("new", message_id="n", ts_us=3)._replace(expire_us=1)) == (Outcome.CREATED,)
+    assert await log.write(*STORED) == (WriteOutcome.UNCHANGED,) * 2
+    assert await log.write(said("new", message_id="n", ts_us=3)._replace(expire_us=1)) == (WriteOutcome.CREATED,)
     assert await log.sweep() == 1
     assert (await log.writer.erase("u")).deleted == 2
     await log.close()
@@ -57,7 +57,7 @@ async def test_a_former_log_has_the_shape_of_a_new_one_afterwards(tmp_path: Path
 
 async def test_a_greatest_age_holds_for_a_former_log(tmp_path: Path) -> None:
     make_former_log(tmp_path / "log.db", "u", STORED)
-    log = await open_sqlite_log(tmp_path, Lifetimes(10, lambda: 11))
+    log = await open_sqlite_log(tmp_path, RetentionPolicy(10, lambda: 11))
     assert [message.message_id for message in await log.everything()] == ["b"]
     assert await log.sweep() == 1
     await log.close()

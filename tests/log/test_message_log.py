@@ -14,7 +14,7 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Message, Role
 from nomemory.server.message_filter import Filter
 from nomemory.server.store.feed_position import FeedPosition
-from nomemory.server.store.results import LogCounts, OnConflict, Outcome, Position
+from nomemory.server.store.results import LogCounts, OnConflict, Position, WriteOutcome
 
 LONG_AGO, LATER = 10, 10**16
 """Moments from which on messages are gone; the second is far in the future."""
@@ -34,7 +34,7 @@ async def test_a_large_batch_comes_back_whole(log: Log) -> None:
     batch = [
         said(str(n), message_id=f"{n:04}", ts_us=n)._replace(embedding=n.to_bytes(4, "little")) for n in range(1, 1101)
     ]
-    assert set(await log.write(*batch)) == {Outcome.CREATED}
+    assert set(await log.write(*batch)) == {WriteOutcome.CREATED}
     assert [message.content for message in await log.everything()] == [str(n) for n in range(1100, 0, -1)]
     assert log.feed.embeddings("u", [one.message_id for one in batch]) == {
         one.message_id: one.embedding for one in batch
@@ -42,8 +42,8 @@ async def test_a_large_batch_comes_back_whole(log: Log) -> None:
 
 
 async def test_the_same_message_twice_is_stored_once(log: Log) -> None:
-    assert await log.write(said("x")) == (Outcome.CREATED,)
-    assert await log.write(said("x"), said("x")) == (Outcome.UNCHANGED, Outcome.UNCHANGED)
+    assert await log.write(said("x")) == (WriteOutcome.CREATED,)
+    assert await log.write(said("x"), said("x")) == (WriteOutcome.UNCHANGED, WriteOutcome.UNCHANGED)
     assert (await log.reader.counts("u")).messages == 1
 
 
@@ -78,7 +78,7 @@ async def test_a_conflict_within_one_batch_is_refused_too(log: Log) -> None:
 async def test_conflicts_can_be_skipped(log: Log) -> None:
     await log.write(said("x"))
     outcomes = await log.write(said("y"), said("z", message_id="b"), on_conflict=OnConflict.SKIP)
-    assert outcomes == (Outcome.CONFLICT, Outcome.CREATED)
+    assert outcomes == (WriteOutcome.CONFLICT, WriteOutcome.CREATED)
     assert [message.content for message in await log.everything()] == ["z", "x"]
 
 
@@ -86,7 +86,7 @@ async def test_a_replacement_may_change_every_field_and_is_a_new_version(log: Lo
     await log.write(said("x", ts_us=5))
     old = (await log.reader.by_ids("u", ["a"]))["a"].sequence
     newer = Message("u", "a", 1, Role.ASSISTANT, "y", "N", "c", {"k": "v"})
-    assert await log.write(newer, on_conflict=OnConflict.REPLACE) == (Outcome.REPLACED,)
+    assert await log.write(newer, on_conflict=OnConflict.REPLACE) == (WriteOutcome.REPLACED,)
     assert await log.everything() == [newer]
     assert await log.reader.by_sequences("u", [old]) == {}
     assert [change.removed_sequence for change in log.feed.changes(old, 10)] == [old, None]
@@ -121,7 +121,7 @@ async def test_a_refused_batch_does_not_spoil_those_committed_with_it(log: Log) 
     await log.write(said("x"))
     bad, good = await asyncio.gather(log.write(said("y")), log.write(said("z", message_id="b")), return_exceptions=True)
     assert isinstance(bad, Fault)
-    assert good == (Outcome.CREATED,)
+    assert good == (WriteOutcome.CREATED,)
 
 
 async def test_an_embedding_is_kept_beside_its_message_and_goes_with_it(log: Log) -> None:
@@ -136,7 +136,7 @@ async def test_what_was_touched_is_told_between_two_sequences_with_vectors_of_th
     await log.writer.delete("u", ["c"])
 
     def touched(after: int, until: int, *, own: bool = False) -> list[tuple[int, str]]:
-        found = log.feed.touched(FeedPosition.at(after), FeedPosition.at(until), 100, own_vectors_only=own)
+        found = log.feed.change_refs(FeedPosition.at(after), FeedPosition.at(until), 100, caller_vectors_only=own)
         return [(one.sequence, one.message_id) for one in found.entries]
 
     a, b, c = (change.sequence for change in log.feed.changes(0, 10))

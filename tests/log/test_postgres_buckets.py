@@ -16,7 +16,7 @@ from nomemory.server.message import Message, Role
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
 from nomemory.server.store.buckets import BUCKETS, bucket_of
 from nomemory.server.store.postgres.connections import Database
-from nomemory.server.store.postgres.schema import bring_forward
+from nomemory.server.store.postgres.schema import upgrade_schema
 from nomemory.server.store.postgres.writer import PostgresLogWriter
 from nomemory.server.store.results import OnConflict, Written
 
@@ -48,7 +48,7 @@ async def write(writer: PostgresLogWriter, messages: Sequence[Message]) -> Writt
 @pytest.fixture
 async def database(postgres_url: str) -> Database:
     database = Database(postgres_url)
-    await bring_forward(database)
+    await upgrade_schema(database)
     return database
 
 
@@ -61,7 +61,7 @@ async def opened(database: Database, writers: int, connections: int = 4) -> Asyn
                 database,
                 queue_max=1000,
                 queue_max_bytes=10**9,
-                read_words=token_columns,
+                extract_tokens=token_columns,
                 announce=lambda: None,
                 connections=connections,
             )
@@ -143,7 +143,7 @@ async def test_what_the_database_always_turns_back_is_refused(database: Database
 
 async def test_the_bounds_of_what_waits_are_of_all_connections_together(database: Database) -> None:
     writer = PostgresLogWriter(
-        database, queue_max=4, queue_max_bytes=10**9, read_words=token_columns, announce=lambda: None, connections=4
+        database, queue_max=4, queue_max_bytes=10**9, extract_tokens=token_columns, announce=lambda: None, connections=4
     )
     calls = [asyncio.create_task(write(writer, said(user_of(bucket)))) for bucket in (0, 1, 2, 3, 4)]
     answers = await asyncio.gather(*calls, return_exceptions=True)
@@ -236,7 +236,7 @@ async def test_a_copy_without_its_sequences_gives_no_number_out_twice(database: 
             with pytest.raises(Fault) as refused:
                 await call
             assert refused.value.reason == Reason.ERROR_REASON_STORAGE_UNAVAILABLE
-        await bring_forward(database)
+        await upgrade_schema(database)
         assert (await write(writer, said("a"))).sequence > latest
         await connection.close()
 

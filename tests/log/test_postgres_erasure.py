@@ -16,7 +16,7 @@ from nomemory.server.store.position import Checkpoint
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.erasure import PostgresLogErasure
 from nomemory.server.store.postgres.followers import follower_name, join_followers
-from nomemory.server.store.postgres.schema import bring_forward
+from nomemory.server.store.postgres.schema import upgrade_schema
 from nomemory.server.store.results import Removals
 
 
@@ -34,18 +34,18 @@ async def test_a_removal_is_forgotten_when_every_server_has_wiped_it_out(
     last = (await log.writer.delete("u", ["1", "2", "3"])).sequence
     latest = FeedPosition(tuple(last if bucket == bucket_of("u") else 0 for bucket in range(BUCKETS)))
     for server in servers:
-        assert await server.removals(3) == Removals(latest, are_many=True)
-        assert await server.removals(4) == Removals(latest, are_many=False)
-    assert await servers[0].forget(latest, 2) is False
-    assert await servers[0].removals(1) is None
-    assert await servers[1].removals(1) == Removals(latest, are_many=True)
+        assert await server.pending_removals(3) == Removals(latest, are_many=True)
+        assert await server.pending_removals(4) == Removals(latest, are_many=False)
+    assert await servers[0].forget_removals(latest, 2) is False
+    assert await servers[0].pending_removals(1) is None
+    assert await servers[1].pending_removals(1) == Removals(latest, are_many=True)
     assert [change.removed_sequence for change in log.feed.changes(written, 9)] == [
         versions[name].sequence for name in "123"
     ]
-    assert await servers[1].forget(latest, 2) is True
-    assert await servers[1].forget(latest, 2) is False
+    assert await servers[1].forget_removals(latest, 2) is True
+    assert await servers[1].forget_removals(latest, 2) is False
     assert log.feed.changes(written, 9) == []
-    assert await servers[0].wipe(0, 10) is None
+    assert await servers[0].wipe_pages(0, 10) is None
     assert len(await log.everything()) == 2
     for server in servers:
         await server.close()
@@ -59,7 +59,7 @@ async def test_of_an_erased_user_nothing_is_left(postgres: PrivatePostgres, tmp_
     await log.write_nameless(Message("u", "", 1, Role.USER, "x", "", "c", {"k": "v"}, b"\0\0\0\0"), request_id="r")
     erased = await log.writer.erase("u")
     server = PostgresLogErasure(database, "one")
-    await server.forget(FeedPosition.at(erased.sequence), 100)
+    await server.forget_removals(FeedPosition.at(erased.sequence), 100)
     connection = await database.connect()
     tables = ("messages", "metadata_entries", "embeddings", "removals", "users", "requests")
     left = {table: await connection.fetchval(f"SELECT count(*) FROM {table}") for table in tables}  # noqa: S608 - ours
@@ -71,7 +71,7 @@ async def test_of_an_erased_user_nothing_is_left(postgres: PrivatePostgres, tmp_
 
 async def test_a_server_that_was_taken_off_the_list_is_refused(postgres_url: str, tmp_path: Path) -> None:
     database = Database(postgres_url)
-    await bring_forward(database)
+    await upgrade_schema(database)
     name = follower_name(tmp_path / "follower")
     assert follower_name(tmp_path / "follower") == name
     await join_followers(database, name, None)
@@ -96,12 +96,12 @@ async def test_nobody_waits_for_a_server_without_an_index_that_is_gone(
     lasting, stopped, lost = (PostgresLogErasure(database, name, is_lasting=name == "lasting") for name in names)
     await log.write(Message("u", "m", 1, Role.USER, "x"))
     until = FeedPosition.at((await log.writer.delete("u", ["m"])).sequence)
-    await lasting.forget(until, 10)
-    assert await lost.removals(1) is not None, "it is waited for"
+    await lasting.forget_removals(until, 10)
+    assert await lost.pending_removals(1) is not None, "it is waited for"
     await stopped.close()
     connection = await database.connect()
     await connection.execute("UPDATE followers SET seen = now() - interval '2 days'")
-    await lasting.forget(until, 10)
+    await lasting.forget_removals(until, 10)
     assert await connection.fetchval("SELECT count(*) FROM removals") == 0
     assert [row["name"] for row in await connection.fetch("SELECT name FROM followers")] == ["lasting"]
     connection.terminate()

@@ -18,10 +18,10 @@ from nomemory.server.search.lexical.postgres.token_columns import token_columns
 from nomemory.server.store.commit import CommitPlan
 from nomemory.server.store.postgres.connections import Database, faults
 from nomemory.server.store.postgres.reader import PostgresLogReader
-from nomemory.server.store.postgres.schema import bring_forward
+from nomemory.server.store.postgres.schema import upgrade_schema
 from nomemory.server.store.postgres.transaction import PostgresTransaction
 from nomemory.server.store.postgres.writer import PostgresLogWriter
-from nomemory.server.store.results import OnConflict, Outcome, Position
+from nomemory.server.store.results import OnConflict, Position, WriteOutcome
 from nomemory.server.store.write_queue import AnyPlannedJob
 
 
@@ -31,7 +31,7 @@ def said(message_id: str, ts_us: int = 0) -> Message:
 
 def _writer(database: Database) -> PostgresLogWriter:
     return PostgresLogWriter(
-        database, queue_max=1000, queue_max_bytes=10**9, read_words=token_columns, announce=lambda: None
+        database, queue_max=1000, queue_max_bytes=10**9, extract_tokens=token_columns, announce=lambda: None
     )
 
 
@@ -39,7 +39,7 @@ def _writer(database: Database) -> PostgresLogWriter:
 async def _writers(url: str, count: int) -> AsyncIterator[tuple[list[PostgresLogWriter], PostgresLogReader]]:
     """Open a log for several writers, as replicas do, and for reading."""
     database = Database(url)
-    await bring_forward(database)
+    await upgrade_schema(database)
     async with AsyncExitStack() as stack:
         writers = [_writer(database) for _ in range(count)]
         reader = PostgresLogReader(database)
@@ -50,7 +50,7 @@ async def _writers(url: str, count: int) -> AsyncIterator[tuple[list[PostgresLog
 
 
 async def _everything(reader: PostgresLogReader, user_id: str = "u") -> list[Message]:
-    found = await reader.wires(user_id, EVERYTHING, after=None, pinned=2**62, limit=10_000, oldest_first=True)
+    found = await reader.encoded_page(user_id, EVERYTHING, after=None, pinned=2**62, limit=10_000, oldest_first=True)
     return list(map(wire.decode, found))
 
 
@@ -71,7 +71,7 @@ async def test_a_request_that_comes_to_several_writers_at_once_is_stored_once(po
         ]
         written = await asyncio.gather(*calls)
         assert len({one.message_ids for one in written}) == 1
-        assert sum(one.outcomes == (Outcome.CREATED,) * 3 for one in written) == 1
+        assert sum(one.outcomes == (WriteOutcome.CREATED,) * 3 for one in written) == 1
         assert len(await _everything(reader)) == 3
 
 
@@ -90,7 +90,7 @@ async def test_a_pinned_listing_stays_as_it_was_while_others_write(postgres_url:
     async with _writers(postgres_url, 2) as (writers, reader):
         for n in range(30):
             await writers[0].write([said(f"{n:02}", n)], on_conflict=OnConflict.REFUSE)
-        first = await reader.first_wires("u", EVERYTHING, limit=10)
+        first = await reader.first_encoded_page("u", EVERYTHING, limit=10)
         found = list(map(wire.decode, first.wires))
         while found[-1].ts_us > 0:
             at = int(found[-1].ts_us)
@@ -98,7 +98,7 @@ async def test_a_pinned_listing_stays_as_it_was_while_others_write(postgres_url:
             replaced = said(f"{at - 1:02}", at - 1)._replace(content="replaced")
             await writers[1].write([newer, replaced], on_conflict=OnConflict.REPLACE)
             after = Position(found[-1].ts_us, found[-1].message_id)
-            page = await reader.wires("u", EVERYTHING, after=after, pinned=first.pinned, limit=10)
+            page = await reader.encoded_page("u", EVERYTHING, after=after, pinned=first.pinned, limit=10)
             if not page:
                 break
             found += map(wire.decode, page)
@@ -114,8 +114,8 @@ async def test_reads_take_one_round_trip(postgres_url: str, monkeypatch: pytest.
         await writer.write([said(f"{n}", n) for n in range(5)], on_conflict=OnConflict.REFUSE)
         anchors = await reader.page("u", EVERYTHING, before=None, pinned=9, limit=5)
         reads: list[Callable[[], Awaitable[object]]] = [
-            lambda: reader.first_wires("u", Filter(since_us=1), limit=3),
-            lambda: reader.wires("u", EVERYTHING, after=Position(3, "3"), pinned=9, limit=3),
+            lambda: reader.first_encoded_page("u", Filter(since_us=1), limit=3),
+            lambda: reader.encoded_page("u", EVERYTHING, after=Position(3, "3"), pinned=9, limit=3),
             lambda: reader.surroundings("u", "2", 2, 2),
             lambda: reader.by_ids("u", ["1", "2", "no"]),
             lambda: reader.around(anchors, 1, 1),
@@ -207,7 +207,7 @@ async def test_a_connection_that_the_database_has_ended_is_a_fault_whenever_it_i
 async def test_a_database_that_hangs_keeps_nobody_for_long() -> None:
     with private_postgres() as server:
         database = Database(fresh_schema(server), connect_timeout_s=2.0, statement_timeout_s=0.5)
-        await bring_forward(database)
+        await upgrade_schema(database)
         writer, reader = _writer(database), PostgresLogReader(database)
         await writer.write([said("before")], on_conflict=OnConflict.REFUSE)
         await reader.sequence()

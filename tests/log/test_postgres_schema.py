@@ -19,7 +19,7 @@ from nomemory.server.store.errors import LogUnusableError, LogVersionError
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.feed import PostgresChangeFeed
 from nomemory.server.store.postgres.reader import PostgresLogReader
-from nomemory.server.store.postgres.schema import MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE, bring_forward
+from nomemory.server.store.postgres.schema import MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE, upgrade_schema
 from nomemory.server.store.postgres.writer import PostgresLogWriter
 from nomemory.server.store.results import OnConflict
 
@@ -35,36 +35,36 @@ async def _versions(url: str) -> list[int]:
 
 
 async def test_several_servers_that_start_at_once_make_one_schema(postgres_url: str) -> None:
-    await asyncio.gather(*(bring_forward(Database(postgres_url)) for _ in range(4)))
-    await bring_forward(Database(postgres_url))
+    await asyncio.gather(*(upgrade_schema(Database(postgres_url)) for _ in range(4)))
+    await upgrade_schema(Database(postgres_url))
     assert await _versions(postgres_url) == list(range(1, SCHEMA_VERSION + 1))
 
 
 async def test_a_schema_of_a_later_server_is_refused(postgres_url: str) -> None:
-    await bring_forward(Database(postgres_url))
+    await upgrade_schema(Database(postgres_url))
     connection = await Database(postgres_url).connect()
     await connection.execute("INSERT INTO schema_versions (version) VALUES ($1)", SCHEMA_VERSION + 1)
     await connection.close()
     with pytest.raises(LogVersionError):
-        await bring_forward(Database(postgres_url))
+        await upgrade_schema(Database(postgres_url))
 
 
 async def test_a_database_of_another_encoding_is_refused(postgres: PrivatePostgres) -> None:
     name = f"latin_{os.getpid()}"
     execute(postgres, f"CREATE DATABASE {name} ENCODING 'LATIN1' TEMPLATE template0")
     with pytest.raises(LogUnusableError, match="LATIN1"):
-        await bring_forward(Database(postgres.url.replace("/postgres?", f"/{name}?")))
+        await upgrade_schema(Database(postgres.url.replace("/postgres?", f"/{name}?")))
 
 
 async def test_a_database_whose_commits_are_not_durable_is_refused(postgres_url: str) -> None:
     with pytest.raises(LogUnusableError, match="synchronous_commit is off"):
-        await bring_forward(Database(f"{postgres_url}&synchronous_commit=off"))
+        await upgrade_schema(Database(f"{postgres_url}&synchronous_commit=off"))
 
 
 async def test_a_database_that_is_away_is_refused_without_its_password() -> None:
     url = "postgresql://nomemory:a-secret@127.0.0.1:1/none"
     with pytest.raises(LogUnusableError) as refused:
-        await bring_forward(Database(url))
+        await upgrade_schema(Database(url))
     assert "a-secret" not in str(refused.value)
 
 
@@ -73,17 +73,17 @@ async def test_a_later_schema_is_gone_on_with_if_it_says_so(
     postgres_url: str, oldest_served: int, *, is_served: bool
 ) -> None:
     database = Database(postgres_url)
-    await bring_forward(database)
+    await upgrade_schema(database)
     connection = await database.connect()
     await connection.execute(
         "INSERT INTO schema_versions (version, oldest_served) VALUES ($1, $2)", SCHEMA_VERSION + 1, oldest_served
     )
     connection.terminate()
     if is_served:
-        await bring_forward(database)
+        await upgrade_schema(database)
         return
     with pytest.raises(LogVersionError):
-        await bring_forward(database)
+        await upgrade_schema(database)
 
 
 LAST_ID = 2**127
@@ -130,11 +130,11 @@ async def _fill(database: Database, version: int) -> None:
 async def test_what_is_there_is_found_and_sequences_and_ids_go_on(postgres_url: str, version: int) -> None:
     database = Database(postgres_url)
     await _fill(database, version)
-    await bring_forward(database)
+    await upgrade_schema(database)
     assert await _wiped(database) == [3] * BUCKETS
     reader, feed = PostgresLogReader(database), PostgresChangeFeed(database)
     writer = PostgresLogWriter(
-        database, queue_max=9, queue_max_bytes=10**9, read_words=token_columns, announce=lambda: None
+        database, queue_max=9, queue_max_bytes=10**9, extract_tokens=token_columns, announce=lambda: None
     )
     for user in "uv":
         assert wire.decode((await reader.by_ids(user, ["m"]))["m"].wire).content == f"of {user}"
@@ -151,7 +151,7 @@ async def test_what_is_there_is_found_and_sequences_and_ids_go_on(postgres_url: 
 
 async def test_whoever_followed_the_log_up_to_its_end_has_followed_every_bucket(postgres_url: str) -> None:
     await _fill(Database(postgres_url), 2)
-    await bring_forward(Database(postgres_url))
+    await upgrade_schema(Database(postgres_url))
     connection = await Database(postgres_url).connect()
     buckets = await connection.fetch("SELECT bucket, sequence FROM buckets ORDER BY bucket")
     assert list(map(tuple, buckets)) == [(bucket, 4) for bucket in range(BUCKETS)]
@@ -160,9 +160,9 @@ async def test_whoever_followed_the_log_up_to_its_end_has_followed_every_bucket(
 
 async def test_the_first_sequence_of_a_log_that_was_empty_is_one(postgres_url: str) -> None:
     database = Database(postgres_url)
-    await bring_forward(database)
+    await upgrade_schema(database)
     writer = PostgresLogWriter(
-        database, queue_max=9, queue_max_bytes=10**9, read_words=token_columns, announce=lambda: None
+        database, queue_max=9, queue_max_bytes=10**9, extract_tokens=token_columns, announce=lambda: None
     )
     assert (await writer.write([Message("u", "", 1, Role.USER, "x")], on_conflict=OnConflict.REFUSE)).sequence == 1
     await writer.close()

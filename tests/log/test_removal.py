@@ -12,7 +12,7 @@ from log.test_message_log import filters, messages, oracle, said
 
 from nomemory.server.message import Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
-from nomemory.server.store.results import Outcome
+from nomemory.server.store.results import WriteOutcome
 
 VECTOR = b"\0\0\x80?"
 NARROWING = {
@@ -80,7 +80,7 @@ async def test_an_erasure_leaves_nothing_of_the_user_and_everything_of_others(lo
     assert len(await log.everything("v")) == 1
     assert log.feed.embeddings("v", ["a"]) == {"a": VECTOR}
     again = await log.write_nameless(said("x"), request_id="r")
-    assert again.outcomes == (Outcome.CREATED,)
+    assert again.outcomes == (WriteOutcome.CREATED,)
     assert again.message_ids > named.message_ids
 
 

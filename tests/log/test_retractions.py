@@ -16,7 +16,7 @@ from nomemory.server import wire
 from nomemory.server.message import LoggedMessage, Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.store.results import OnConflict, Position
-from nomemory.server.store.retention import Lifetimes
+from nomemory.server.store.retention import RetentionPolicy
 from nomemory.v1 import message_pb2
 
 USERS: Final = ("u", "v")
@@ -49,9 +49,9 @@ async def read_in_every_way(log: Log, user: str) -> list[dict[str, str]]:
         marks(page),
         marks(list((await reader.by_ids(user, IDS)).values())),
         marks(list((await reader.by_sequences(user, [one.sequence for one in page])).values())),
-        marks_in(await reader.wires(user, EVERYTHING, after=None, pinned=pinned, limit=99, oldest_first=True)),
-        marks_in(await reader.wires(user, Filter(role=Role.USER), after=None, pinned=pinned, limit=99)),
-        marks_in((await reader.first_wires(user, EVERYTHING, limit=99)).wires),
+        marks_in(await reader.encoded_page(user, EVERYTHING, after=None, pinned=pinned, limit=99, oldest_first=True)),
+        marks_in(await reader.encoded_page(user, Filter(role=Role.USER), after=None, pinned=pinned, limit=99)),
+        marks_in((await reader.first_encoded_page(user, EVERYTHING, limit=99)).wires),
     ]
     if page:
         beside = await reader.surroundings(user, page[0].message_id, 99, 99)
@@ -78,7 +78,7 @@ async def test_the_id_of_a_message_that_is_yet_to_come_is_marked_when_it_comes(l
 
 async def test_a_retraction_ends_at_the_moment_at_which_its_message_expires(engine: Engine, tmp_path: Path) -> None:
     moment = 10
-    log = await engine(tmp_path, Lifetimes(now_us=lambda: moment))
+    log = await engine(tmp_path, RetentionPolicy(now_us=lambda: moment))
     await log.write(said("a"), said("b", "a", ts_us=2)._replace(expire_us=20))
     assert (await read_in_every_way(log, "u"))[0] == {"a": "b", "b": ""}
     moment = 20  # nothing has been removed yet

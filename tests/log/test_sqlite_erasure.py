@@ -57,15 +57,15 @@ def left(directory: Path, numbers: list[int]) -> list[int]:
 
 
 async def erase_everything(erasure: SqliteLogErasure) -> None:
-    removals = await erasure.removals(1)
+    removals = await erasure.pending_removals(1)
     assert removals is not None
-    while await erasure.forget(removals.until, 100):
+    while await erasure.forget_removals(removals.until, 100):
         pass
-    while await erasure.give_back(50):
+    while await erasure.release_free_pages(50):
         pass
     at: int | None = 0
     while at is not None:
-        at = await erasure.wipe(at, 100)
+        at = await erasure.wipe_pages(at, 100)
 
 
 @pytest.mark.parametrize("vacuum_max_bytes", [PIECES, WHOLE])
@@ -84,7 +84,7 @@ async def test_no_byte_of_a_removed_row_is_left_and_every_other_row_is(tmp_path:
         assert left(tmp_path, gone) == gone
         await erase_everything(erasure)
         assert left(tmp_path, gone) == []
-        assert await erasure.removals(1) is None
+        assert await erasure.pending_removals(1) is None
     with closing(sqlite3.connect(path)) as file:
         assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert file.execute("PRAGMA freelist_count").fetchone() == (0,)
@@ -132,7 +132,7 @@ async def test_a_reader_in_the_way_is_waited_for(tmp_path: Path) -> None:
             cursor = reading.execute("SELECT wire FROM messages")
             cursor.fetchone()
             await writer.delete("user1", ["id000001x"])
-            assert await erasure.wipe(0, 100) == 0
+            assert await erasure.wipe_pages(0, 100) == 0
             cursor.close()
-            assert await erasure.wipe(0, 10_000) is None
+            assert await erasure.wipe_pages(0, 10_000) is None
         assert left(tmp_path, [0]) == [0]

@@ -17,7 +17,7 @@ from nomemory.server.message import Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.metadata_hashes import entry_hash_bytes
 from nomemory.server.store.feed_position import FeedPosition
-from nomemory.server.store.results import OnConflict, Outcome, Position
+from nomemory.server.store.results import OnConflict, Position, WriteOutcome
 from nomemory.server.store.sqlite.reader import SqliteLogReader
 from nomemory.server.store.sqlite.schema import open_for_writing
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
@@ -49,11 +49,11 @@ async def test_a_log_whose_vectors_are_clustered_by_id_goes_on(tmp_path: Path) -
         )
     log = await open_sqlite_log(tmp_path)
     first, second = said("x")._replace(embedding=b"\0\0\x80?"), said("x")._replace(embedding=b"\0\0\0@")
-    assert await log.write(first) == (Outcome.CREATED,)
-    assert await log.write(first) == (Outcome.UNCHANGED,)
-    assert await log.write(second, on_conflict=OnConflict.REPLACE) == (Outcome.REPLACED,)
+    assert await log.write(first) == (WriteOutcome.CREATED,)
+    assert await log.write(first) == (WriteOutcome.UNCHANGED,)
+    assert await log.write(second, on_conflict=OnConflict.REPLACE) == (WriteOutcome.REPLACED,)
     assert log.feed.embeddings("u", ["a"]) == {"a": second.embedding}
-    taken = log.feed.touched(FeedPosition.at(0), FeedPosition.at(3), 100, own_vectors_only=True)
+    taken = log.feed.change_refs(FeedPosition.at(0), FeedPosition.at(3), 100, caller_vectors_only=True)
     assert [one.sequence for one in taken.entries] == [3, 2]
     await log.close()
 
@@ -88,7 +88,7 @@ async def test_an_entry_that_few_messages_have_is_found_without_walking_through_
         assert [one.message_id for one in await log.everything(narrowed=Filter(metadata=metadata))] == ["m17"]
     assert len(steps) < 60, "counting the common entry is all that takes long"
     steps.clear()
-    page = await log.reader.wires("u", Filter(metadata=(("app", "phone"),)), after=None, pinned=2**62, limit=20)
+    page = await log.reader.encoded_page("u", Filter(metadata=(("app", "phone"),)), after=None, pinned=2**62, limit=20)
     assert len(page) == 20
     assert len(steps) < 3
 
@@ -131,7 +131,7 @@ async def test_storage_that_refuses_one_batch_says_so_to_that_one_alone(log: Log
     )
     writes = [log.write(said("x", message_id=message_id)) for message_id in ("a", "bad", "b")]
     first, refused, last = await asyncio.gather(*writes, return_exceptions=True)
-    assert first == last == (Outcome.CREATED,)
+    assert first == last == (WriteOutcome.CREATED,)
     assert isinstance(refused, Fault)
     assert refused.reason == Reason.ERROR_REASON_STORAGE_UNAVAILABLE
 
@@ -171,7 +171,7 @@ async def test_what_no_index_leads_to_is_sought_beside_the_event_loop(log: Log, 
 
     async def listed() -> list[Message]:
         page = await log.reader.page("u", narrowed, before=None, pinned=6_000, limit=2)
-        wires = await log.reader.wires("u", narrowed, after=None, pinned=6_000, limit=2)
+        wires = await log.reader.encoded_page("u", narrowed, after=None, pinned=6_000, limit=2)
         assert wires == [message.wire for message in page]
         return [decode(wire) for wire in wires]
 

@@ -70,7 +70,7 @@ def test_what_is_read_oldest_first_is_what_brute_force_gives_while_writes_land(
         log = await engine(tmp_path_factory.mktemp("log"))
         await log.write(*stored)
         pinned, after, walked = await log.reader.sequence(), None, list[Message]()
-        while wires := await log.reader.wires("u", narrowed, after=after, pinned=pinned, limit=size, oldest_first=True):
+        while wires := await log.reader.encoded_page("u", narrowed, after=after, pinned=pinned, limit=size, oldest_first=True):
             walked += map(wire.decode, wires)
             after = Position(*wire.sort_key(wires[-1]))
             await log.write(*late, on_conflict=OnConflict.SKIP)
@@ -119,7 +119,7 @@ async def test_a_slice_of_an_export_costs_the_same_wherever_it_stands(tmp_path: 
     async def steps_of_slice(above: int) -> int:
         nonlocal steps
         steps = 0
-        found = await log.reader.wires(
+        found = await log.reader.encoded_page(
             "u", Filter(since_us=10), after=Position(above, "~"), pinned=10_000, limit=20, oldest_first=True
         )
         assert [wire.decode(one).ts_us for one in found] == list(range(above + 1, above + 21))

@@ -17,7 +17,7 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Message, Role
 from nomemory.server.message_ids import IdAllocator, id_of
 from nomemory.server.store.errors import LogUnusableError
-from nomemory.server.store.results import OnConflict, Outcome, Written
+from nomemory.server.store.results import OnConflict, WriteOutcome, Written
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 from nomemory.server.store.write_queue import WriteQueue
 
@@ -146,14 +146,14 @@ async def test_a_request_that_comes_again_gets_the_ids_of_the_first_time(engine:
     second = await engine(tmp_path)
     again = await second.write_nameless(*batch, request_id="r")
     assert again.message_ids == written.message_ids
-    assert set(again.outcomes) == {Outcome.UNCHANGED}
+    assert set(again.outcomes) == {WriteOutcome.UNCHANGED}
     await second.close()
 
 
 async def test_users_do_not_share_requests(log: Log) -> None:
     first = await log.write_nameless(said("x"), request_id="r")
     second = await log.write_nameless(said("x", user="v"), request_id="r")
-    assert second.outcomes == (Outcome.CREATED,)
+    assert second.outcomes == (WriteOutcome.CREATED,)
     assert first.message_ids != second.message_ids
 
 
@@ -172,14 +172,14 @@ async def test_a_request_that_was_refused_is_not_remembered(log: Log) -> None:
     for _ in range(2):
         with pytest.raises(Fault):
             await log.writer.write(batch, on_conflict=OnConflict.REFUSE, request_id="r")
-    assert (await log.write_nameless(said("x"), request_id="r")).outcomes == (Outcome.CREATED,)
+    assert (await log.write_nameless(said("x"), request_id="r")).outcomes == (WriteOutcome.CREATED,)
 
 
 async def test_a_deleted_message_comes_back_with_its_id_if_its_request_does(log: Log) -> None:
     written = await log.write_nameless(said("x"), request_id="r")
     await log.writer.delete("u", written.message_ids)
     again = await log.write_nameless(said("x"), request_id="r")
-    assert (again.message_ids, again.outcomes) == (written.message_ids, (Outcome.CREATED,))
+    assert (again.message_ids, again.outcomes) == (written.message_ids, (WriteOutcome.CREATED,))
 
 
 async def test_messages_that_bring_their_ids_keep_them(log: Log) -> None:

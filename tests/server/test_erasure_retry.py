@@ -51,7 +51,7 @@ class FailsOnce:
     async def wipe_vectors(self) -> str:
         return ""
 
-    async def wipe_removed(self) -> None:
+    async def erase_deleted(self) -> None:
         self.times += 1
         if self.times == 1:
             raise ConnectionError

@@ -64,7 +64,7 @@ class UpToDate:
     def look(self) -> None:
         return
 
-    def note_query(self, _user_id: str) -> None:
+    def record_query(self, _user_id: str) -> None:
         """Do nothing."""
 
 

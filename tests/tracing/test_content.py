@@ -94,7 +94,7 @@ def test_spans_hold_no_content_and_no_ids(
         "upsert_memory",
         "execute_tool lexical_search",
         "chat scripted",
-        "log first_wires",
+        "log first_encoded_page",
     } <= names
     asked = next(one for one in seen.spans if one.name == "chat scripted")
     assert asked.attributes["gen_ai.operation.name"] == "chat"
@@ -175,7 +175,7 @@ def test_a_call_over_http_is_part_of_its_callers_trace(
             answer = client.get("/v1/users/lin/messages", headers={name: str(value) for name, value in of_trace(trace)})
             assert answer.status_code == 200
         for trace in traces:
-            spans = collector.trace(trace, "nomemory.v1.QueryService/ListMessages", "log first_wires")
+            spans = collector.trace(trace, "nomemory.v1.QueryService/ListMessages", "log first_encoded_page")
             assert len(spans) == 2
             (call,) = (one for one in spans if one.parent == CALLER)
             assert call.attributes["nomemory.via"] == "http"

@@ -21,15 +21,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from nomemory.server.indexing.vector.backlog import Backlog, BacklogCounts, BacklogReader, Pending
 from nomemory.server.indexing.vector.backlog_migration import split_backlogs_into_buckets
 from nomemory.server.store.buckets import BUCKETS, bucket_of
-from nomemory.server.store.change_feed import Touched
+from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
 
 USERS = ["ann", "bob"]
 MESSAGES = ["m1", "m2", "m3"]
 
 
-def change(sequence: int, user_id: str = "ann", message_id: str = "m1") -> Touched:
-    return Touched(sequence, user_id, message_id)
+def change(sequence: int, user_id: str = "ann", message_id: str = "m1") -> ChangeRef:
+    return ChangeRef(sequence, user_id, message_id)
 
 
 @pytest.fixture
@@ -229,14 +229,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "model-8" / "vectors.db"
 
 
-def begun(path: Path, changes: list[Touched], until: FeedPosition) -> None:
+def begun(path: Path, changes: list[ChangeRef], until: FeedPosition) -> None:
     with closing(Backlog(path)) as backlog:
         backlog.follow("log")
         backlog.feed(changes, until)
 
 
 def test_backlog_of_one_bucket_is_split_into_many(path: Path, tmp_path: Path) -> None:
-    begun(path, [Touched(3, ANN, "a"), Touched(7, BOB, "b")], FeedPosition.at(9))
+    begun(path, [ChangeRef(3, ANN, "a"), ChangeRef(7, BOB, "b")], FeedPosition.at(9))
     for _ in range(2):  # an interrupted migration repeats it
         split_backlogs_into_buckets(tmp_path)
     with closing(Backlog(path)) as backlog:

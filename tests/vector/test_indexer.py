@@ -326,7 +326,7 @@ async def test_whoever_is_queried_overtakes_the_others(tmp_path: Path) -> None:
         async with running(w):
             await embedder.called.wait()
             await w.until_pending(lambda pending: pending == 201)
-            w.indexer.note_query("ann")
+            w.indexer.record_query("ann")
             embedder.gate.set()
             latest = await w.reader.sequence()
             await w.until_applied("ann", latest)

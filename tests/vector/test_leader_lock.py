@@ -15,7 +15,7 @@ from nomemory.server.search.semantic.index_progress import DeadLetter, IndexProg
 from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.postgres.connections import Database
-from nomemory.server.store.postgres.schema import bring_forward
+from nomemory.server.store.postgres.schema import upgrade_schema
 
 COLLECTION = "vectors-8"
 ANN = bucket_of("ann")
@@ -32,7 +32,7 @@ class Servers:
         self.other = self.known.leader_lock()
 
     async def begin(self) -> None:
-        await bring_forward(self.database)
+        await upgrade_schema(self.database)
         assert await self.ours.acquire()
         await self.ours.start("log", None, _nothing)
 

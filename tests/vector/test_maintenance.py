@@ -18,11 +18,11 @@ from nomemory.server.indexing.vector.reconcile import Reconciliation
 from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.search.semantic.protocol import StoredPoints
 from nomemory.server.store.buckets import BUCKETS
-from nomemory.server.store.change_feed import Touched
+from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogIdentity, LogPosition
 
-LATE, LOST = Touched(1, "u", "late"), Touched(2, "u", "lost")
+LATE, LOST = ChangeRef(1, "u", "late"), ChangeRef(2, "u", "lost")
 
 
 class Expected:
@@ -45,7 +45,7 @@ async def here(job: Callable[[], Any], /) -> Any:  # noqa: ANN401 - whatever the
 
 async def test_what_came_into_the_index_or_left_it_while_it_was_read_is_not_wrong() -> None:
     reads = iter([StoredPoints([Counter({3: 1, 4: 1})], 0), StoredPoints([Counter({1: 1, 3: 1})], 0)])
-    reported, cleared = list[Touched](), list[Orphan]()
+    reported, cleared = list[ChangeRef](), list[Orphan]()
 
     class Index:
         async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
@@ -55,7 +55,7 @@ async def test_what_came_into_the_index_or_left_it_while_it_was_read_is_not_wron
         async def users(self) -> set[str]:
             return {"u"}
 
-    async def report(wrong: Sequence[Touched]) -> None:
+    async def report(wrong: Sequence[ChangeRef]) -> None:
         reported.extend(wrong)
 
     async def clear(orphans: Sequence[Orphan]) -> None:
@@ -79,8 +79,8 @@ class Feed:
     def reached(self) -> FeedPosition:
         return FeedPosition((7,) * BUCKETS)
 
-    def has_points(self, *, own_vectors_only: bool) -> bool:
-        return own_vectors_only and False
+    def has_points(self, *, caller_vectors_only: bool) -> bool:
+        return caller_vectors_only and False
 
 
 async def at_once(job: Callable[[], object]) -> object:

@@ -14,7 +14,7 @@ from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.previous_model import PreviousModelUnavailableError, previous_model
 from nomemory.server.search.semantic.collection import collection_named
-from nomemory.server.store.change_feed import Touched
+from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogIdentity, LogPosition
 
@@ -79,7 +79,7 @@ def test_a_former_model_that_is_another_one_by_now_leaves_the_file_of_kept_vecto
     directory, log = DataDirectory(tmp_path), LogPosition(LogIdentity("a log"), 1)
     backlog = Backlog(collection_named(settings(HERE, "large"), directory.vectors, "gone-8").backlog)
     backlog.follow(log.identity.name)
-    backlog.feed([Touched(1, "u", "m")], FeedPosition.at(1))
+    backlog.feed([ChangeRef(1, "u", "m")], FeedPosition.at(1))
     backlog.mark_applied(backlog.take([], 1))
     backlog.close()
     write_model_record(directory.model, ModelRecord.of(settings(HERE, "small"), "gone-8"))

@@ -30,7 +30,7 @@ from nomemory.server.search.semantic.qdrant.collection import QdrantCollection
 from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
 from nomemory.server.search.semantic.qdrant.reachability import ForeignCollectionError
 from nomemory.server.search.semantic.qdrant.sharding import QdrantSharding
-from nomemory.server.store.change_feed import Touched
+from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import Checkpoint, LogIdentity, LogPosition
 from proofs.qdrant_stand_in import described
@@ -126,7 +126,7 @@ async def test_a_collection_that_somebody_deletes_is_noticed() -> None:
 def fed_backlog(collection: Collection, log: str, sequence: int) -> Backlog:
     backlog = Backlog(collection.backlog)
     backlog.follow(log)
-    backlog.feed([Touched(sequence, "u", "m")], FeedPosition.at(sequence))
+    backlog.feed([ChangeRef(sequence, "u", "m")], FeedPosition.at(sequence))
     return backlog
 
 

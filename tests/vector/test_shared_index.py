@@ -27,7 +27,7 @@ from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.feed import PostgresChangeFeed
 from nomemory.server.store.postgres.reader import PostgresLogReader
-from nomemory.server.store.postgres.schema import bring_forward
+from nomemory.server.store.postgres.schema import upgrade_schema
 from nomemory.server.store.postgres.writer import PostgresLogWriter
 from nomemory.server.store.results import OnConflict
 
@@ -45,7 +45,7 @@ class Cluster:
         self.qdrant: AsyncQdrantClient = connect(":memory:", None, 5.0)
         self.reader = PostgresLogReader(database)
         self.log = PostgresLogWriter(
-            database, queue_max=1000, queue_max_bytes=10**9, read_words=token_columns, announce=lambda: None
+            database, queue_max=1000, queue_max_bytes=10**9, extract_tokens=token_columns, announce=lambda: None
         )
         self.known = PostgresSharedIndex(database, COLLECTION, LEASE_S)
         self.index = QdrantIndex(self.qdrant, COLLECTION, DIMENSION)
@@ -58,9 +58,9 @@ class Cluster:
 
     async def settled(self) -> None:
         """Wait until everything is in the index, whoever put it there."""
-        reached = await self.reader.reached()
+        reached = await self.reader.end_position()
         async with asyncio.timeout(60):
-            while not (await self.known.checkpoint()).has(reached):  # noqa: ASYNC110 - a state in the database
+            while not (await self.known.checkpoint()).covers(reached):  # noqa: ASYNC110 - a state in the database
                 await asyncio.sleep(0.02)
 
     async def found(self, user_id: str, text: str) -> list[str]:
@@ -121,7 +121,7 @@ class Server:
 @asynccontextmanager
 async def cluster(postgres: PrivatePostgres, directory: Path) -> AsyncIterator[Cluster]:
     database = Database(fresh_schema(postgres))
-    await bring_forward(database)
+    await upgrade_schema(database)
     cluster = Cluster(database, directory)
     try:
         yield cluster

@@ -24,7 +24,7 @@ from nomemory.server.search.semantic.hot_users import HotUsers
 from nomemory.server.search.semantic.protocol import VectorPoint
 from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
 from nomemory.server.search.semantic.vector_space import VectorSpace
-from nomemory.server.store.change_feed import Touched
+from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
 
 EAST = b"\0\0\x80?" + b"\0" * 12
@@ -94,7 +94,7 @@ async def test_unused_collections_are_deleted_on_the_server_of_the_settings(tmp_
     others = [collection_named(settings, tmp_path, "former"), collection_named(elsewhere, tmp_path, "new")]
     for collection in (kept, *others):
         backlog = Backlog(collection.backlog)
-        backlog.feed([Touched(1, "u", "m")], FeedPosition.at(1))
+        backlog.feed([ChangeRef(1, "u", "m")], FeedPosition.at(1))
         backlog.close()
 
     class InUse:

@@ -18,12 +18,12 @@ import orjson
 from nomemory.server.api.call import CallContext
 from nomemory.server.message import Message
 from nomemory.server.runtime.stderr import log_stream
-from nomemory.server.store.results import Outcome
+from nomemory.server.store.results import WriteOutcome
 from nomemory.spans.span import trace_fields
 
 Action = Literal["write", "import", "delete", "delete-matching", "erase", "recall"]
 
-_CHANGES: Final = frozenset({Outcome.CREATED, Outcome.REPLACED})
+_CHANGES: Final = frozenset({WriteOutcome.CREATED, WriteOutcome.REPLACED})
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Audit:
     is_on: bool = True
 
     def record_write(
-        self, context: CallContext, action: Action, messages: Iterable[Message], outcomes: Iterable[Outcome]
+        self, context: CallContext, action: Action, messages: Iterable[Message], outcomes: Iterable[WriteOutcome]
     ) -> None:
         """Note a batch that the log has. Who is named in it counts, also where nothing had to be changed."""
         if self.is_on:

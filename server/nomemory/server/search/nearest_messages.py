@@ -53,7 +53,7 @@ class NearestMessages:
         """Return whether the index has applied this user's changes up to a sequence."""
         if not await space.progress.behind(user_id, min(sequence, await self._log.user_sequence(user_id))):
             return True
-        space.progress.look()
+        space.progress.poll()
         return False
 
     async def search(self, space: VectorSpace, query: NearestQuery) -> Nearest:

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.search.reply_budget import fitting_wires
 from nomemory.server.store.protocol import LogReader
-from nomemory.server.store.results import Surroundings
+from nomemory.server.store.results import EncodedNeighbors
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ async def read_neighborhood(
     )
 
 
-def _fitting(around: Surroundings, budget_bytes: int) -> tuple[int, int]:
+def _fitting(around: EncodedNeighbors, budget_bytes: int) -> tuple[int, int]:
     """Count how many on each side fit, from the anchor outward, one of each side in turn."""
     wires = [*around.before, around.anchor, *around.after]
     if fitting_wires(wires, budget_bytes) == len(wires):

@@ -10,7 +10,7 @@ from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogPosition
 
 
-class Touched(NamedTuple):
+class ChangeRef(NamedTuple):
     """A message that was stored or removed at a sequence."""
 
     sequence: int
@@ -18,18 +18,18 @@ class Touched(NamedTuple):
     message_id: str
 
 
-class Taken(NamedTuple):
+class ChangeBatch(NamedTuple):
     """What was touched from one position of the feed to another, `until`, in any order."""
 
-    entries: list[Touched]
+    entries: list[ChangeRef]
     until: FeedPosition
 
 
-class GoneVersion(NamedTuple):
+class DeletedVersion(NamedTuple):
     """A version that the log does not have. `removal` is what removed it, until that is forgotten."""
 
     sequence: int
-    removal: Touched | None
+    removal: ChangeRef | None
 
 
 class Change(NamedTuple):
@@ -66,20 +66,20 @@ class ChangeFeed(Protocol):
     def sequence(self) -> int:
         """Return the sequence of the latest change (0 in an empty log). The feed has everything up to there."""
 
-    def reached(self) -> FeedPosition:
+    def end_position(self) -> FeedPosition:
         """Return the sequence of the latest change of each bucket. The feed has everything up to there."""
 
-    def has_points(self, *, own_vectors_only: bool) -> bool:
+    def has_points(self, *, caller_vectors_only: bool) -> bool:
         """Return whether the log holds any message, or any with a caller's own vector."""
 
     def changes(self, after: int, limit: int) -> list[Change]:
         """Return up to `limit` entries of the feed with `sequence > after`, in order of sequence."""
 
-    def touched(self, after: FeedPosition, until: FeedPosition, most: int, *, own_vectors_only: bool) -> Taken:
+    def change_refs(self, after: FeedPosition, until: FeedPosition, most: int, *, caller_vectors_only: bool) -> ChangeBatch:
         """Return the ids in the feed between two positions, without the messages: the first of each bucket.
 
         `until` is no further than the feed has come. `most` is how many changes of a bucket are gone through at once.
-        With `own_vectors_only`, stored messages without a caller's own vector are left out.
+        With `caller_vectors_only`, stored messages without a caller's own vector are left out.
         """
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
@@ -88,16 +88,16 @@ class ChangeFeed(Protocol):
     def users(self, after: str, limit: int) -> list[str]:
         """Return users who have messages, in order of their ids, beyond one."""
 
-    def versions(self, user_id: str, until: int, *, own_vectors_only: bool) -> list[StoredVersion]:
+    def versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
         """Return the messages of a user whose sequence is at most `until`, without their contents, in any order.
 
-        With `own_vectors_only`, messages without a caller's own vector are left out.
+        With `caller_vectors_only`, messages without a caller's own vector are left out.
         """
 
     def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Resolve versions of any users; those that are gone are not in the answer."""
 
-    def gone(self, sequences: Sequence[int]) -> list[GoneVersion]:
+    def deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
         """Return those of some versions that are gone, or never were."""
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> Mapping[str, bytes]:

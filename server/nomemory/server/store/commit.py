@@ -19,7 +19,7 @@ from nomemory.server.message_ids import IdAllocator, id_of
 from nomemory.server.metadata_hashes import entry_hash_bytes, retraction_key
 from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.checksums import checksum
-from nomemory.server.store.results import Deleted, OnConflict, Outcome, Written
+from nomemory.server.store.results import Deleted, OnConflict, WriteOutcome, Written
 from nomemory.server.store.tables import METADATA, REMOVALS, REQUESTS, USERS, VECTORS, Row, Table
 from nomemory.server.store.versions import BucketState, StoredRequest, Version
 
@@ -49,7 +49,7 @@ class _Batch:
 
     stores: dict[Key, tuple[Message, bytes]] = field(default_factory=dict)
     removes: dict[Key, Version] = field(default_factory=dict)
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[WriteOutcome] = field(default_factory=list)
     covering: int = 0
 
 
@@ -224,13 +224,13 @@ class CommitPlan:
     def _planned(self, messages: Sequence[Message], on_conflict: OnConflict) -> _Batch:
         batch = _Batch()
         batch.outcomes += [self._placed(batch, message, on_conflict) for message in messages]
-        conflicts = [place for place, outcome in enumerate(batch.outcomes) if outcome is Outcome.CONFLICT]
+        conflicts = [place for place, outcome in enumerate(batch.outcomes) if outcome is WriteOutcome.CONFLICT]
         if conflicts and on_conflict is OnConflict.REFUSE:
             violations = [Violation(f"messages[{place}].message_id", CONFLICT) for place in conflicts]
             raise bad_field(Reason.ERROR_REASON_MESSAGE_CONFLICT, *violations)
         return batch
 
-    def _placed(self, batch: _Batch, message: Message, on_conflict: OnConflict) -> Outcome:
+    def _placed(self, batch: _Batch, message: Message, on_conflict: OnConflict) -> WriteOutcome:
         key = (message.user_id, message.message_id)
         existing = self._existing.get(key)
         present: tuple[bytes, bytes | None] | None = None
@@ -242,13 +242,13 @@ class CommitPlan:
         encoded = wire.encode(message)
         if present == (encoded, message.embedding):
             batch.covering = max(batch.covering, existing.sequence if existing else 0)
-            return Outcome.UNCHANGED
+            return WriteOutcome.UNCHANGED
         if present is not None and on_conflict is not OnConflict.REPLACE:
-            return Outcome.CONFLICT
+            return WriteOutcome.CONFLICT
         if existing is not None:
             batch.removes[key] = existing
         batch.stores[key] = message, encoded
-        return Outcome.CREATED if present is None else Outcome.REPLACED
+        return WriteOutcome.CREATED if present is None else WriteOutcome.REPLACED
 
     def _store(self, batch: _Batch) -> None:
         self._remove(batch.removes)

@@ -11,9 +11,9 @@ from zlib import crc32
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import LoggedMessage
-from nomemory.server.store.change_feed import Touched
+from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.checksums import Row, checksum, start_of
-from nomemory.server.wire import marked
+from nomemory.server.wire import with_retracted_by
 
 _RETRY_AFTER_S: Final = 1.0
 
@@ -79,7 +79,7 @@ class LogDamage:
         self._messages |= {DamagedMessage(user_id, sequence)}
         return _fault("a message of this answer is damaged in the message log", "CHECKSUM", None)
 
-    def sound_wires(self, user_id: str, rows: Sequence[Row]) -> list[bytes]:
+    def verify_encoded(self, user_id: str, rows: Sequence[Row]) -> list[bytes]:
         """Return the bytes of versions of one user. Many are checked at once without a step of the interpreter.
 
         Args:
@@ -94,34 +94,34 @@ class LogDamage:
         wires, sequences, sums, takers = zip(*rows, strict=True)
         start = start_of(user_id)
         if tuple(map(crc32, wires, [start + sequence for sequence in sequences])) == sums:
-            return list(map(marked, wires, takers)) if any(takers) else list(wires)
+            return list(map(with_retracted_by, wires, takers)) if any(takers) else list(wires)
         damaged = [sequence for wire, sequence, crc, _ in rows if checksum(user_id, sequence, wire) != crc]
         raise next(iter([self.report(user_id, sequence) for sequence in damaged]))
 
-    def sound_messages(self, user_id: str, rows: Sequence[Row]) -> list[LoggedMessage]:
-        """Return messages of one user, of rows that have user, id and time before what `sound_wires` takes."""
-        wires = self.sound_wires(user_id, [row[3:] for row in rows])
+    def verify_messages(self, user_id: str, rows: Sequence[Row]) -> list[LoggedMessage]:
+        """Return messages of one user, of rows that have user, id and time before what `verify_encoded` takes."""
+        wires = self.verify_encoded(user_id, [row[3:] for row in rows])
         return [
             LoggedMessage(user, message, ts_us, sequence, wire, taker or "")
             for wire, (user, message, ts_us, _, sequence, _, taker) in zip(wires, rows, strict=True)
         ]
 
-    def sifted(self, rows: Iterable[Row]) -> tuple[list[LoggedMessage], list[Touched]]:
+    def split_damaged(self, rows: Iterable[Row]) -> tuple[list[LoggedMessage], list[ChangeRef]]:
         """Return messages of any users, of such rows, and apart from them what is damaged, which is noted.
 
         The rows do not say what took a message back.
         """
-        sound, damaged = list[LoggedMessage](), list[Touched]()
+        sound, damaged = list[LoggedMessage](), list[ChangeRef]()
         for user_id, message_id, ts_us, wire, sequence, crc in rows:
             if checksum(user_id, sequence, wire) == crc:
                 sound.append(LoggedMessage(user_id, message_id, ts_us, sequence, wire))
             else:
                 self.report(user_id, sequence)
-                damaged.append(Touched(sequence, user_id, message_id))
+                damaged.append(ChangeRef(sequence, user_id, message_id))
         return sound, damaged
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
+    def translated_errors(self) -> Iterator[None]:
         """Turn SQLite's errors about the file into faults.
 
         Raises:
@@ -130,9 +130,9 @@ class LogDamage:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            raise self.fault_of(error) or error from error
+            raise self.fault_for(error) or error from error
 
-    def fault_of(self, error: sqlite3.DatabaseError) -> Fault | None:
+    def fault_for(self, error: sqlite3.DatabaseError) -> Fault | None:
         """Return what to tell of an error; None if the file is not to blame. Damage is remembered."""
         kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & _PRIMARY
         if kind in _MISUSE:

@@ -11,7 +11,7 @@ from nomemory.server.faults import Fault, Reason
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class ExpiryResult:
     """What one step of a sweep did: how many messages it removed, and the user after whom the next step goes on.
 
     `after` is None at the end of the sweep.
@@ -24,7 +24,7 @@ class Swept:
 class ExpiredMessages(Protocol):
     """Removes what has expired. No read returns it any more; its bytes are still there, and indexes know it."""
 
-    async def remove_expired(self, after: str, most: int) -> Swept:
+    async def remove_expired(self, after: str, most: int) -> ExpiryResult:
         """Remove up to `most` messages.
 
         Messages that are too old are looked for user by user, among users whose ids come after `after`.

@@ -35,7 +35,7 @@ class FeedPosition:
         """Return the sequence of a user's bucket."""
         return self.sequences[0] if len(self.sequences) == 1 else self.of(bucket_of(user_id))
 
-    def has(self, other: FeedPosition) -> bool:
+    def covers(self, other: FeedPosition) -> bool:
         """Return whether this has come as far as another position, in every bucket."""
         return all(ours >= theirs for ours, theirs in self._beside(other))
 
@@ -51,17 +51,17 @@ class FeedPosition:
         """Return the position in some buckets; 0 in all others."""
         return FeedPosition(tuple(self.of(bucket) if bucket in buckets else 0 for bucket in range(len(self.sequences))))
 
-    def settled(self, reached: FeedPosition) -> int:
+    def covered_sequence(self, reached: FeedPosition) -> int:
         """Return the sequence up to which this has all that a log has which has come to `reached`."""
         behind = [ours for ours, theirs in self._beside(reached) if ours < theirs]
         return min(behind, default=max(self.latest, reached.latest))
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """Return it as bytes: the sequences, eight bytes each, little-endian."""
         return struct.pack(f"<{len(self.sequences)}q", *self.sequences)
 
     @classmethod
-    def decoded(cls, stored: bytes | int) -> FeedPosition:
+    def decode(cls, stored: bytes | int) -> FeedPosition:
         """Return what was encoded; of a number, that position everywhere.
 
         Raises:

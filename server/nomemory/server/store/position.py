@@ -41,6 +41,6 @@ class Checkpoint(NamedTuple):
         """Return whether it followed this log, in this epoch."""
         return self.log == log.name if self.log else not log.epoch
 
-    def can_go_on(self, log: LogPosition) -> bool:
+    def can_resume(self, log: LogPosition) -> bool:
         """Return whether it can go on following a log from here."""
         return self.is_of(log.identity) and self.sequence <= log.sequence

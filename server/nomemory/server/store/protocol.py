@@ -14,16 +14,16 @@ from nomemory.server.store.errors import LogUnusableError
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogIdentity
 from nomemory.server.store.results import (
-    Around,
     ConversationSummary,
     Deleted,
+    EncodedNeighbors,
     Erased,
     FirstPage,
     LogCounts,
+    Neighbors,
     OnConflict,
     Position,
     Removals,
-    Surroundings,
     UserCount,
     Written,
 )
@@ -46,7 +46,7 @@ class LogReader(Protocol):
     async def sequence(self) -> int:
         """Return the sequence of the latest change (0 in an empty log)."""
 
-    async def reached(self) -> FeedPosition:
+    async def end_position(self) -> FeedPosition:
         """Return the sequence of the latest change of each bucket."""
 
     async def user_sequence(self, user_id: str) -> int:
@@ -66,7 +66,7 @@ class LogReader(Protocol):
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
 
-    async def wires(
+    async def encoded_page(
         self,
         user_id: str,
         narrowed: Filter,
@@ -81,7 +81,7 @@ class LogReader(Protocol):
         They stand strictly after a position in that order.
         """
 
-    async def first_wires(self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False) -> FirstPage:
+    async def first_encoded_page(self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False) -> FirstPage:
         """Return what `wires` gives of the beginning of a listing, and what pins the rest of it, as of one moment."""
 
     async def count(self, user_id: str, narrowed: Filter) -> int:
@@ -105,10 +105,10 @@ class LogReader(Protocol):
     async def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Resolve versions; those that were deleted, replaced, or are another user's are not in the answer."""
 
-    async def around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Around]:
+    async def around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
         """Return, for each anchor, up to so many messages right before and right after it. All are of one user."""
 
-    async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
+    async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> EncodedNeighbors | None:
         """Return a message and up to so many right before and right after it; None if there is no such message."""
 
     async def close(self) -> None:
@@ -149,19 +149,19 @@ class ErasableLog(Protocol):
     A piece that is done stays done, whatever happens to the process.
     """
 
-    async def removals(self, many: int) -> Removals | None:
+    async def pending_removals(self, many: int) -> Removals | None:
         """Return what removals there are, and whether they are at least `many`; None if there are none."""
 
-    async def forget(self, until: FeedPosition, most: int) -> bool:
+    async def forget_removals(self, until: FeedPosition, most: int) -> bool:
         """Forget up to `most` removals up to a position, and the users of whom nothing is left.
 
         Return whether there are more.
         """
 
-    async def give_back(self, most: int) -> bool:
+    async def release_free_pages(self, most: int) -> bool:
         """Give back up to `most` pages of the file that hold nothing; return whether there may be more."""
 
-    async def wipe(self, after: int, most: int) -> int | None:
+    async def wipe_pages(self, after: int, most: int) -> int | None:
         """Overwrite what is left of removed rows in up to `most` pages after a page; return the last of these.
 
         None at the end of the file, when nothing is left in the write-ahead log either. The same page as was given

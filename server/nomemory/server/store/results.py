@@ -10,7 +10,7 @@ from nomemory.server.message import LoggedMessage
 from nomemory.server.store.feed_position import FeedPosition
 
 
-class Outcome(Enum):
+class WriteOutcome(Enum):
     """What a write did with one message."""
 
     CREATED = "created"
@@ -35,7 +35,7 @@ class OnConflict(Enum):
 class Written:
     """The receipt of a batch: outcome and id of each message, and the sequence that covers all of them."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[WriteOutcome, ...]
     sequence: int
     message_ids: tuple[str, ...]
 
@@ -83,7 +83,7 @@ class LogCounts:
     users: int
 
 
-class Surroundings(NamedTuple):
+class EncodedNeighbors(NamedTuple):
     """A message and those right before and after it, oldest first, each as the bytes of a ChatMessage."""
 
     before: list[bytes]
@@ -91,7 +91,7 @@ class Surroundings(NamedTuple):
     after: list[bytes]
 
 
-class Around(NamedTuple):
+class Neighbors(NamedTuple):
     """The messages right before and right after an anchor, both oldest first, without the anchor."""
 
     before: list[LoggedMessage]

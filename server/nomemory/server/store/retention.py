@@ -16,7 +16,7 @@ def _now_us() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Lifetimes:
+class RetentionPolicy:
     """Tells which messages have expired: by their own `expire_us`, or because they are too old.
 
     Attributes:
@@ -28,7 +28,7 @@ class Lifetimes:
     now_us: Callable[[], int] = _now_us
 
     @classmethod
-    def of_days(cls, days: float) -> Lifetimes:
+    def of_days(cls, days: float) -> RetentionPolicy:
         """Return those of a greatest age in days; 0: there is none."""
         return cls(round(days * 86_400_000_000) or None)
 

@@ -18,7 +18,7 @@ from nomemory.server.runtime.metrics import catalog
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.commit import CommitPlan, Key, RequestKey, digest_of
-from nomemory.server.store.expiry_sweeper import Swept
+from nomemory.server.store.expiry_sweeper import ExpiryResult
 from nomemory.server.store.protocol import LogWriter
 from nomemory.server.store.results import Deleted, Erased, OnConflict, Written
 
@@ -80,7 +80,7 @@ def _size_of(message: Message) -> int:
     return len(message.content.encode()) + metadata + len(message.embedding or b"")
 
 
-Receipt = TypeVar("Receipt", Written, Deleted, Erased, Swept)
+Receipt = TypeVar("Receipt", Written, Deleted, Erased, ExpiryResult)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,7 +132,7 @@ class StatementJob(Job[Receipt]):
 
 
 AnyPlannedJob = PlannedJob[Written] | PlannedJob[Deleted]
-AnyJob = Job[Written] | Job[Deleted] | Job[Erased] | Job[Swept]
+AnyJob = Job[Written] | Job[Deleted] | Job[Erased] | Job[ExpiryResult]
 
 
 def requests_of(jobs: Iterable[AnyPlannedJob]) -> set[RequestKey]:
@@ -145,7 +145,7 @@ def keys_of(plan: CommitPlan, jobs: Iterable[AnyPlannedJob]) -> list[Key]:
     """Return the messages that have to be looked up for jobs, when their requests have been."""
     wanted = set[Key]()
     for job in jobs:
-        wanted |= {key for key in job.keys if key[1]} | plan.named_before(job.request_id, job.keys)
+        wanted |= {key for key in job.keys if key[1]} | plan.previous_keys(job.request_id, job.keys)
     return sorted(wanted)
 
 
@@ -158,7 +158,7 @@ def groups(jobs: Iterable[AnyJob]) -> Iterator[list[AnyJob]]:
             yield from ([job] for job in some)
 
 
-class QueuedLog:
+class QueuedLogWriter:
     """Makes jobs of what is called: what the writers of all engines are. Implements `LogWriter` and `ExpiredMessages`.
 
     Args:
@@ -200,9 +200,9 @@ class QueuedLog:
         """Delete everything of one user; returns when it is durable."""
         return await self._submit(StatementJob[Erased](work=lambda step: step.erase(user_id)), user_id)
 
-    async def remove_expired(self, after: str, most: int) -> Swept:
+    async def remove_expired(self, after: str, most: int) -> ExpiryResult:
         """Remove up to `most` messages that have expired."""
-        return await self._submit(StatementJob[Swept](work=lambda step: step.remove_expired(after, most)), "")
+        return await self._submit(StatementJob[ExpiryResult](work=lambda step: step.remove_expired(after, most)), "")
 
     async def _submit(self, job: Job[Receipt], user_id: str, size: int = 0) -> Receipt:
         partition = bucket_of(user_id) % self._partitions
@@ -215,7 +215,7 @@ class QueuedLog:
         raise NotImplementedError
 
 
-class MeteredLog:
+class MeteredLogWriter:
     """A `LogWriter` around another.
 
     Args:

@@ -11,7 +11,7 @@ from nomemory.server.api.validation.ingest_requests import (
 )
 from nomemory.server.faults import Reason, Violation
 from nomemory.server.store.commit import CONFLICT
-from nomemory.server.store.results import Outcome, Written
+from nomemory.server.store.results import WriteOutcome, Written
 from nomemory.v1 import ingest_service_pb2 as pb
 
 
@@ -33,11 +33,11 @@ class ImportTally:
 
     def add(self, batch: Batch, written: Written, *, size: int) -> None:
         """Add a stored batch. `size` is the number of messages that it came with, refused ones too."""
-        counts = {outcome: written.outcomes.count(outcome) for outcome in Outcome}
-        self.response.created += counts[Outcome.CREATED]
-        self.response.unchanged += counts[Outcome.UNCHANGED]
-        self.response.replaced += counts[Outcome.REPLACED]
-        self.response.rejected += counts[Outcome.CONFLICT] + len(batch.refused)
+        counts = {outcome: written.outcomes.count(outcome) for outcome in WriteOutcome}
+        self.response.created += counts[WriteOutcome.CREATED]
+        self.response.unchanged += counts[WriteOutcome.UNCHANGED]
+        self.response.replaced += counts[WriteOutcome.REPLACED]
+        self.response.rejected += counts[WriteOutcome.CONFLICT] + len(batch.refused)
         self._list_rejections([*batch.refused, *_conflicting(batch, written)])
         self.sequence = max(self.sequence, written.sequence)
         self._batches += 1
@@ -66,5 +66,5 @@ def _conflicting(batch: Batch, written: Written) -> list[RefusedMessage]:
     return [
         RefusedMessage(position, message_id, reason, violations)
         for position, message_id, outcome in zip(batch.positions, written.message_ids, written.outcomes, strict=True)
-        if outcome is Outcome.CONFLICT
+        if outcome is WriteOutcome.CONFLICT
     ]

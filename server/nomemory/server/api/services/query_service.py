@@ -138,7 +138,7 @@ class QueryService:
         """Find messages near in meaning."""
         with self.spaces.used() as space:
             query, mask = decode_semantic(request, self.settings, space.embedder.dimension)
-            space.progress.note_query(request.user_id)
+            space.progress.record_query(request.user_id)
             await self._wait_for_vectors(space, request, context)
             nearest = await self.nearest_messages.search(space, query)
         reply = pb.SemanticSearchResponse(
@@ -150,7 +150,7 @@ class QueryService:
         """Find the messages that answer a question."""
         with self.spaces.used() as space:
             query, mask = decode_hybrid(request, self.settings, space.embedder.dimension)
-            space.progress.note_query(request.user_id)
+            space.progress.record_query(request.user_id)
             await self._wait_for_lexical(request, context)
             await self._wait_for_vectors(space, request, context)
             patience_s = context.remaining_s() * _SHARE_OF_MEANING

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
 from nomemory.server import wire
-from nomemory.server.indexing.lexical.messages import Follow
+from nomemory.server.indexing.lexical.messages import FollowLog
 from nomemory.server.search.lexical.tantivy.panics import ordinary_panics
 from nomemory.server.search.lexical.tantivy.segment_erasure import SegmentErasure
 from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
@@ -41,12 +41,12 @@ class LexicalIndexer:
         work: what to follow, and in which pieces.
         wake: set by whoever writes to the log.
         committed: called by `run` with what `applied` has become.
-        wiped: called by `run` when what `wipe_removed` asked for is done.
+        wiped: called by `run` when what `erase_deleted` asked for is done.
     """
 
     def __init__(
         self,
-        work: Follow,
+        work: FollowLog,
         wake: threading.Event,
         committed: Callable[[int], None] = lambda _applied: None,
         wiped: Callable[[], None] = lambda: None,
@@ -88,7 +88,7 @@ class LexicalIndexer:
         """Have the log's changes read now."""
         self._wake.set()
 
-    def wipe_removed(self) -> None:
+    def erase_deleted(self) -> None:
         """Have everything taken out of the index's files that was removed and applied by now."""
         self._wipe.set()
         self._wake.set()

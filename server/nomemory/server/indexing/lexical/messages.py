@@ -15,7 +15,7 @@ from nomemory.server.store.change_feed import ChangeFeed
 
 
 @dataclass(frozen=True, slots=True)
-class Follow:
+class FollowLog:
     """Follow the log. The first call; it ends when that fails. It may hold a password, which is why it is a call.
 
     After each commit the other end is told the sequence up to which everything is committed.
@@ -43,7 +43,7 @@ class ReadLog:
 
 
 @dataclass(frozen=True, slots=True)
-class WipeRemoved:
+class EraseDeleted:
     """Take everything out of the index's files that was removed and committed by now. Answer: None, when it is done."""
 
 

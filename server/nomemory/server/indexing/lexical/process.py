@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from nomemory.server.indexing.lexical.messages import FAILURES_BY_NAME, Follow, ReadLog, WipeRemoved
+from nomemory.server.indexing.lexical.messages import FAILURES_BY_NAME, EraseDeleted, FollowLog, ReadLog
 from nomemory.server.runtime.active_faults import LEXICAL_INDEXER
 from nomemory.server.runtime.processes.child_process import ChildProcess
 from nomemory.server.runtime.processes.ipc_connection import CallFailedError, PipeClosedError, PipeConnection
@@ -30,7 +30,7 @@ class LexicalIndexerProcess:
         policy: how the process is watched.
     """
 
-    def __init__(self, work: Follow, wake: asyncio.Event, policy: WatchPolicy | None = None) -> None:
+    def __init__(self, work: FollowLog, wake: asyncio.Event, policy: WatchPolicy | None = None) -> None:
         self._policy = policy or WatchPolicy()
         self._launch = Launch(_MODULE, (), logs=True)
         self._work = work
@@ -67,7 +67,7 @@ class LexicalIndexerProcess:
             waking.cancel()
             await child.close()
 
-    async def wipe_removed(self) -> None:
+    async def erase_deleted(self) -> None:
         """Have everything taken out of the index's files that was removed and applied by now.
 
         Raises:
@@ -76,7 +76,7 @@ class LexicalIndexerProcess:
         try:
             if self._child is None:
                 raise IndexerLostError
-            await self._child.pipe.call(WipeRemoved())
+            await self._child.pipe.call(EraseDeleted())
         except (PipeClosedError, CallFailedError) as error:
             raise IndexerLostError from error
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 
 from nomemory.server.indexing.lexical.indexer import LexicalIndexer
-from nomemory.server.indexing.lexical.messages import EXPECTED_FAILURES, WipeRemoved, failure_name
+from nomemory.server.indexing.lexical.messages import EXPECTED_FAILURES, EraseDeleted, failure_name
 from nomemory.server.runtime.logs import configure_logs
 from nomemory.server.runtime.processes.ipc_worker import WorkerPipe
 from nomemory.server.runtime.structured_logs import get_logger
@@ -41,9 +41,9 @@ def main(descriptor: int) -> None:
     with suppress(EOFError, ConnectionError):
         while True:
             for call in pipe.receive(wait=True):
-                if isinstance(call.request, WipeRemoved):
+                if isinstance(call.request, EraseDeleted):
                     wiping.append(call.call_id)
-                    indexer.wipe_removed()
+                    indexer.erase_deleted()
                 else:
                     indexer.wake()
     indexer.stop()

@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from nomemory.server.store.buckets import bucket_of
-from nomemory.server.store.change_feed import Touched
+from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.sqlite_users import users_condition
 
@@ -95,7 +95,7 @@ class BacklogReader:
 
     def fed(self) -> FeedPosition:
         """Return the position up to which changes are in the backlog."""
-        return FeedPosition.decoded(self._connection.execute("SELECT fed FROM feed").fetchone()[0])
+        return FeedPosition.decode(self._connection.execute("SELECT fed FROM feed").fetchone()[0])
 
     def is_behind(self, user_id: str, sequence: int) -> bool:
         """Return whether a change of this user up to a sequence may not be applied yet.
@@ -103,7 +103,7 @@ class BacklogReader:
         The fed position and the oldest pending change are read in one statement, so that they are consistent.
         """
         fed, oldest = self._connection.execute(_PROGRESS, (user_id,)).fetchone()
-        fed_of_user = fed if isinstance(fed, int) else FeedPosition.decoded(fed).of_user(user_id)
+        fed_of_user = fed if isinstance(fed, int) else FeedPosition.decode(fed).of_user(user_id)
         return fed_of_user < sequence or (oldest is not None and oldest <= sequence)
 
     def is_pending(self, user_id: str) -> bool:
@@ -175,7 +175,7 @@ class Backlog(BacklogReader):
         """Record which log this backlog follows (`LogIdentity.name`), unless one is recorded already."""
         self._connection.execute("INSERT INTO followed SELECT ?, 0 WHERE NOT EXISTS (SELECT 1 FROM followed)", (log,))
 
-    def feed(self, changes: Iterable[Touched], until: FeedPosition | None = None) -> None:
+    def feed(self, changes: Iterable[ChangeRef], until: FeedPosition | None = None) -> None:
         """Add changes of the feed, and record the position up to which there are no others."""
         spans = _spans(changes)
         with self._transaction():
@@ -231,7 +231,7 @@ class Backlog(BacklogReader):
         with self._transaction():
             self._connection.execute("DELETE FROM work WHERE state > 0 AND state = ?", (APPLIED,))
 
-    def wipe_removed(self) -> None:
+    def erase_deleted(self) -> None:
         """Rewrite the file, to erase deleted rows. It is small unless the backlog is long."""
         self._connection.execute("VACUUM")
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -266,7 +266,7 @@ class Backlog(BacklogReader):
 
 
 def _stored(position: FeedPosition) -> int | bytes:
-    return position.latest if len(position.sequences) == 1 else position.encoded()
+    return position.latest if len(position.sequences) == 1 else position.encode()
 
 
 def _open_or_recreate(path: Path) -> sqlite3.Connection:
@@ -290,7 +290,7 @@ def _open(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _spans(changes: Iterable[Touched]) -> list[tuple[str, str, int, int]]:
+def _spans(changes: Iterable[ChangeRef]) -> list[tuple[str, str, int, int]]:
     """Return each message once: user, message, latest and oldest sequence."""
     spans: dict[tuple[str, str], tuple[int, int]] = {}
     for change in changes:

@@ -15,7 +15,7 @@ from nomemory.server.indexing.vector.expected_points import ExpectedPoints
 from nomemory.server.message import LoggedMessage
 from nomemory.server.search.semantic.index_progress import DeadLetter, IndexProgress, UserCheckpoint
 from nomemory.server.store.buckets import bucket_of
-from nomemory.server.store.change_feed import ChangeFeed, Touched
+from nomemory.server.store.change_feed import ChangeFeed, ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
 
 _MAX_CHANGES: Final = 256
@@ -63,12 +63,12 @@ class BacklogFeed:
         The end of the log is read first, so that a feed that ends has every change up to it.
         """
         fed, end = self.backlog.fed(), self.log_end()
-        if fed.has(end):
+        if fed.covers(end):
             return False
         limit = _MAX_CHANGES if self.split else _MAX_CHANGES_WITHOUT_EMBEDDER
-        taken = self.log.touched(fed, end, limit, own_vectors_only=self.split is None)
+        taken = self.log.change_refs(fed, end, limit, caller_vectors_only=self.split is None)
         self.backlog.feed(taken.entries, taken.until)
-        return not taken.until.has(end)
+        return not taken.until.covers(end)
 
     def restart_empty(self) -> bool:
         """Note that the index is empty; return whether it was not so before, and the feed is read from its start."""
@@ -80,9 +80,9 @@ class BacklogFeed:
 
     def log_has_points(self) -> bool:
         """Return whether the log has messages that can have points."""
-        return self.log.has_points(own_vectors_only=self.split is None)
+        return self.log.has_points(caller_vectors_only=self.split is None)
 
-    def requeue(self, changes: Iterable[Touched]) -> None:
+    def requeue(self, changes: Iterable[ChangeRef]) -> None:
         """Put messages into the backlog again."""
         if self._is_leading:
             self.backlog.feed(changes)
@@ -118,7 +118,7 @@ class BacklogFeed:
 
     def log_end(self) -> FeedPosition:
         """Return the end of the log; the beginning, where another server fills the index."""
-        return self.log.reached() if self._is_leading else FeedPosition()
+        return self.log.end_position() if self._is_leading else FeedPosition()
 
     def expected_points(self, part_chars: int) -> ExpectedPoints:
         """Return what compares the index with the log. It belongs to the same thread."""

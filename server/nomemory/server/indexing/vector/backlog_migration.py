@@ -24,4 +24,4 @@ def split_backlogs_into_buckets(vectors: Path) -> None:
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.create_function("bucket_of", 1, bucket_of, deterministic=True)
             connection.execute("UPDATE work SET bucket = bucket_of(user_id)")
-            connection.execute("UPDATE feed SET fed = ?", (by_bucket.encoded(),))
+            connection.execute("UPDATE feed SET fed = ?", (by_bucket.encode(),))

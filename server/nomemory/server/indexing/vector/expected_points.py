@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from nomemory.server import wire
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.indexing.vector.desired_points import usable_caller_vector
-from nomemory.server.store.change_feed import ChangeFeed, StoredVersion, Touched
+from nomemory.server.store.change_feed import ChangeFeed, ChangeRef, StoredVersion
 from nomemory.server.store.feed_position import FeedPosition
 
 _MAX_USERS: Final = 256
@@ -37,7 +37,7 @@ class Differences(NamedTuple):
     """
 
     messages: int
-    mismatched: list[Touched]
+    mismatched: list[ChangeRef]
     orphans: Sequence[Orphan] = ()
 
 
@@ -71,10 +71,10 @@ class ExpectedPoints:
             stored: the number of points by sequence, for each user.
             until: messages after this position are left out.
         """
-        messages, mismatched, orphans = 0, list[Touched](), list[Orphan]()
+        messages, mismatched, orphans = 0, list[ChangeRef](), list[Orphan]()
         for user_id, points in zip(users, stored, strict=True):
             last = until.of_user(user_id)
-            versions = self.log.versions(user_id, last, own_vectors_only=self.split is None)
+            versions = self.log.versions(user_id, last, caller_vectors_only=self.split is None)
             messages += len(versions)
             orphans += self._orphans(user_id, points.keys() - {version.sequence for version in versions}, last)
             doubtful = [v for v in versions if v.size > self.part_chars or points.get(v.sequence, 0) != 1]
@@ -84,7 +84,7 @@ class ExpectedPoints:
 
     def _orphans(self, user_id: str, unknown: Collection[int], until: int) -> list[Orphan]:
         """Return the versions that are not in the log and whose removal is not in the backlog."""
-        gone = self.log.gone(sorted(unknown)) if unknown else []
+        gone = self.log.deleted_versions(sorted(unknown)) if unknown else []
         if not gone:
             return []
         known = self.known(user_id, [version.removal.message_id for version in gone if version.removal])
@@ -94,12 +94,12 @@ class ExpectedPoints:
             if removal is None or (removal.sequence <= until and removal.message_id not in known)
         ]
 
-    def _mismatched(self, user_id: str, stored: Mapping[int, int], doubtful: Sequence[StoredVersion]) -> list[Touched]:
+    def _mismatched(self, user_id: str, stored: Mapping[int, int], doubtful: Sequence[StoredVersion]) -> list[ChangeRef]:
         ids = [version.message_id for version in doubtful]
         current, vectors = self.log.by_ids(user_id, ids), self.log.embeddings(user_id, ids)
         known = self.known(user_id, ids)
         return [
-            Touched(version.sequence, user_id, version.message_id)
+            ChangeRef(version.sequence, user_id, version.message_id)
             for version in doubtful
             if version.message_id not in known
             and (message := current.get(version.message_id)) is not None

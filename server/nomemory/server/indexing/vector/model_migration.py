@@ -91,7 +91,7 @@ class ModelMigration:
     async def _is_complete(self, space: IndexedSpace) -> bool:
         """Return whether an index has all that the log had at the start, and all that the active index has."""
         needed = self.log_end.merged(await self.spaces.active.indexer.applied())
-        return (await space.indexer.applied()).has(needed)
+        return (await space.indexer.applied()).covers(needed)
 
     async def _switch(self, space: IndexedSpace, notice: str) -> None:
         space.record()

@@ -84,10 +84,10 @@ class PostgresSharedIndex:
             self._notify(user_id)
         return is_behind
 
-    def look(self) -> None:
-        """Do nothing: as with `note_query`."""
+    def poll(self) -> None:
+        """Do nothing: as with `record_query`."""
 
-    def note_query(self, user_id: str) -> None:
+    def record_query(self, user_id: str) -> None:
         """Do nothing: the leader is notified when a user turns out to be behind."""
 
     async def status(self, user_id: str | None = None, prefix: str = "") -> IndexerStatus:

@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeVar
 
 from nomemory.server.indexing.vector.expected_points import Differences, ExpectedPoints, Orphan
 from nomemory.server.search.semantic.protocol import StoredPoints, VectorIndex
-from nomemory.server.store.change_feed import Touched
+from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
 
 _T = TypeVar("_T")
@@ -78,7 +78,7 @@ class Reconciliation:
     expected: ExpectedPoints
     in_store_thread: RunInStoreThread
     until: FeedPosition
-    on_mismatch: Callable[[Sequence[Touched]], Awaitable[None]]
+    on_mismatch: Callable[[Sequence[ChangeRef]], Awaitable[None]]
     on_orphans: Callable[[Sequence[Orphan]], Awaitable[None]]
 
     async def run(self) -> ReconcileReport:

@@ -167,5 +167,5 @@ class LexicalProgress(Protocol):
     def applied(self) -> int:
         """The sequence up to which everything is committed."""
 
-    async def wipe_removed(self) -> None:
+    async def erase_deleted(self) -> None:
         """Remove from the index's files everything that was deleted and applied by now."""

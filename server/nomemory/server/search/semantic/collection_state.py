@@ -58,4 +58,4 @@ def _read(backlog: Path) -> _State | None:
             log, is_begun = file.execute("SELECT log, is_begun FROM followed").fetchone() or ("", False)
     except sqlite3.Error:
         return None
-    return _State(Checkpoint(log, FeedPosition.decoded(fed).latest), bool(is_begun), int(pending))
+    return _State(Checkpoint(log, FeedPosition.decode(fed).latest), bool(is_begun), int(pending))

@@ -17,10 +17,10 @@ class VectorProgress(Protocol):
     async def behind(self, user_id: str, sequence: int) -> bool:
         """Return whether a change of this user up to `sequence` may not be in the index yet."""
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Poll the log now, because a read waits for what another server may have written."""
 
-    def note_query(self, user_id: str) -> None:
+    def record_query(self, user_id: str) -> None:
         """Record that this user is being queried: their backlog goes first."""
 
 

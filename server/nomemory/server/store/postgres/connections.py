@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 
 RETRY_AFTER_S: Final = 1.0
 
-AWAY: Final = (
+CONNECTION_ERRORS: Final = (
     *(OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError),
     asyncpg.InternalClientError,  # a statement on a connection that the database has just ended
 )
 """The database cannot be reached, or the connection to it broke."""
 
-EVERY_JOB: Final = (*AWAY, asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError)
+DATABASE_WIDE_ERRORS: Final = (*CONNECTION_ERRORS, asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError)
 """What stops a commit whatever is in it: the database is away, shuts down, is full, or gave a statement up."""
 
-TURNED_BACK: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+RETRYABLE_ERRORS: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 """The database undid a commit for the sake of another. Made again it may succeed."""
 
-ERRORS: Final = (*AWAY, asyncpg.PostgresError)
+ERRORS: Final = (*CONNECTION_ERRORS, asyncpg.PostgresError)
 """Whatever a statement may raise."""
 
-LONG_S: Final = 86_400.0
+LONG_TIMEOUT_S: Final = 86_400.0
 """Seconds that a statement may take that goes through whole tables, in the background or before a server starts."""
 
 
-class NumbersBehindError(OSError):
+class SequenceBehindError(OSError):
     """The database gives out numbers that it gave out before, as a copy does that was made without its sequences."""
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nomemory.server.faults import Fault
 from nomemory.server.store.buckets import BUCKETS
 from nomemory.server.store.feed_position import FeedPosition
-from nomemory.server.store.postgres.connections import LONG_S, Database, faults
+from nomemory.server.store.postgres.connections import LONG_TIMEOUT_S, Database, faults
 from nomemory.server.store.postgres.rows import numbered
 from nomemory.server.store.results import Removals
 
@@ -75,7 +75,7 @@ class PostgresLogErasure:
         self._is_lasting = is_lasting
         self._seen_at = time.monotonic()
 
-    async def removals(self, many: int) -> Removals | None:
+    async def pending_removals(self, many: int) -> Removals | None:
         """Return what removals there are that this server has not wiped out, and whether they are at least `many`."""
         if time.monotonic() - self._seen_at >= _SEEN_S:
             self._seen_at = time.monotonic()
@@ -86,7 +86,7 @@ class PostgresLogErasure:
         latest = await self._fetch(_LATEST)
         return Removals(FeedPosition(tuple(sequence for (sequence,) in latest)), found >= many)
 
-    async def forget(self, until: FeedPosition, most: int) -> bool:
+    async def forget_removals(self, until: FeedPosition, most: int) -> bool:
         """Note that this server has wiped out what was removed.
 
         Forget up to `most` removals that all servers have, of one bucket, and the users of whom nothing is left.
@@ -115,17 +115,17 @@ class PostgresLogErasure:
             by_all = by_all.common(position)
         return by_all
 
-    async def give_back(self, most: int) -> bool:  # noqa: ARG002 - the protocol's
+    async def release_free_pages(self, most: int) -> bool:  # noqa: ARG002 - the protocol's
         """Return False: PostgreSQL reuses free space by itself."""
         return False
 
-    async def wipe(self, after: int, most: int) -> int | None:  # noqa: ARG002 - as above
+    async def wipe_pages(self, after: int, most: int) -> int | None:  # noqa: ARG002 - as above
         """Have the rows of removed messages cleared, as far as the role may."""
         with faults("written"):
             async with self._pool.connection() as connection:
                 await connection.execute("SET statement_timeout = 0")
                 try:
-                    await connection.execute(_CLEAR, timeout=LONG_S)
+                    await connection.execute(_CLEAR, timeout=LONG_TIMEOUT_S)
                 finally:
                     await connection.execute("RESET statement_timeout")
         return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from nomemory.server.message import LoggedMessage
 from nomemory.server.store.buckets import BUCKETS, EACH, IN_ALL, bucket_of
-from nomemory.server.store.change_feed import Change, GoneVersion, StoredVersion, Taken, Touched
+from nomemory.server.store.change_feed import Change, ChangeBatch, ChangeRef, DeletedVersion, StoredVersion
 from nomemory.server.store.conditions import Value
 from nomemory.server.store.damage import LogDamage
 from nomemory.server.store.feed_position import FeedPosition
@@ -29,7 +29,7 @@ Answer = TypeVar("Answer")
 Row = Any
 
 
-class DatabaseAwayError(ConnectionError):
+class DatabaseUnavailableError(ConnectionError):
     """The database could not answer; the text is the kind of error. It may be tried again."""
 
 
@@ -68,12 +68,12 @@ class BlockingConnection:
         """Return all rows of a statement with question marks.
 
         Raises:
-            DatabaseAwayError: it could not be answered.
+            DatabaseUnavailableError: it could not be answered.
         """
         try:
             return self._thread.result(self._fetch(numbered(statement), values))
         except ERRORS as error:
-            raise DatabaseAwayError(getattr(error, "sqlstate", None) or type(error).__name__) from error
+            raise DatabaseUnavailableError(getattr(error, "sqlstate", None) or type(error).__name__) from error
 
     def close(self) -> None:
         """Close the connection."""
@@ -141,7 +141,7 @@ _SHARE_MIN: Final = 16
 class PostgresChangeFeed:
     """A connection to the log; implements `ChangeFeed`. A damaged message is as if it were not there.
 
-    Any method raises DatabaseAwayError while the database cannot answer, and may be called again.
+    Any method raises DatabaseUnavailableError while the database cannot answer, and may be called again.
 
     Args:
         database: where the log is.
@@ -159,21 +159,21 @@ class PostgresChangeFeed:
 
     def sequence(self) -> int:
         """Return the sequence of the latest change."""
-        return self.reached().latest
+        return self.end_position().latest
 
-    def reached(self) -> FeedPosition:
+    def end_position(self) -> FeedPosition:
         """Return the sequence of the latest change of each bucket."""
         return FeedPosition(tuple(sequence for (sequence,) in self._connection.fetch(_REACHED)))
 
-    def has_points(self, *, own_vectors_only: bool) -> bool:
+    def has_points(self, *, caller_vectors_only: bool) -> bool:
         """Return whether the log holds any message, or any with a caller's own vector."""
-        table = "embeddings" if own_vectors_only else "messages"
+        table = "embeddings" if caller_vectors_only else "messages"
         return bool(self._connection.fetch(f"SELECT 1 FROM {table} LIMIT 1"))  # noqa: S608 - ours
 
     def changes(self, after: int, limit: int) -> list[Change]:
         """Return up to `limit` entries of the feed, read in one statement so that none is overtaken."""
         rows = self._connection.fetch(_CHANGES, after, limit, after, limit, limit)
-        sound, damaged = self._damage.sifted(row[:-1] for row in rows if row[-1] is None)
+        sound, damaged = self._damage.split_damaged(row[:-1] for row in rows if row[-1] is None)
         feed = [Change(m.sequence, m.user_id, m.message_id, stored=m) for m in sound]
         feed += [Change(*one) for one in damaged]
         feed += [
@@ -183,7 +183,7 @@ class PostgresChangeFeed:
         ]
         return sorted(feed, key=lambda change: change.sequence)
 
-    def touched(self, after: FeedPosition, until: FeedPosition, most: int, *, own_vectors_only: bool) -> Taken:
+    def change_refs(self, after: FeedPosition, until: FeedPosition, most: int, *, caller_vectors_only: bool) -> ChangeBatch:
         """Return the ids in the feed between two positions; `most` are shared by the buckets that have any."""
         wanted = {
             bucket: (after.of(bucket), until.of(bucket))
@@ -191,18 +191,18 @@ class PostgresChangeFeed:
             if after.of(bucket) < until.of(bucket)
         }
         share = max(_SHARE_MIN, most // max(1, len(wanted)))
-        statement = _TOUCHED.format(is_work=_HAS_VECTOR if own_vectors_only else "true")
+        statement = _TOUCHED.format(is_work=_HAS_VECTOR if caller_vectors_only else "true")
         firsts, lasts = [first for first, _ in wanted.values()], [last for _, last in wanted.values()]
         rows = self._connection.fetch(statement, list(wanted), firsts, lasts, share, share)
         reached = _reached(rows, share, dict(zip(wanted, lasts, strict=True)))
-        entries = [Touched(*row) for bucket, _, *row, is_work in rows if is_work and row[0] <= reached[bucket]]
-        return Taken(entries, FeedPosition(tuple(reached.get(b, after.of(b)) for b in range(BUCKETS))))
+        entries = [ChangeRef(*row) for bucket, _, *row, is_work in rows if is_work and row[0] <= reached[bucket]]
+        return ChangeBatch(entries, FeedPosition(tuple(reached.get(b, after.of(b)) for b in range(BUCKETS))))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids to the current versions; those that do not exist are not in the answer."""
         statement = f"SELECT {COLUMNS} FROM messages WHERE {_OF_USER} AND message_id = ANY(?)"  # noqa: S608 - ours
         rows = self._connection.fetch(statement, bucket_of(user_id), user_id, list(message_ids))
-        sound, _ = self._damage.sifted(rows)
+        sound, _ = self._damage.split_damaged(rows)
         return {message.message_id: message for message in sound}
 
     def users(self, after: str, limit: int) -> list[str]:
@@ -210,9 +210,9 @@ class PostgresChangeFeed:
         statement = "SELECT user_id FROM users WHERE user_id > ? AND messages > 0 ORDER BY user_id LIMIT ?"
         return [user_id for (user_id,) in self._connection.fetch(statement, after, limit)]
 
-    def versions(self, user_id: str, until: int, *, own_vectors_only: bool) -> list[StoredVersion]:
+    def versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
         """Return the messages of a user whose sequence is at most `until`, without their contents."""
-        only = _HAS_VECTOR if own_vectors_only else "TRUE"
+        only = _HAS_VECTOR if caller_vectors_only else "TRUE"
         statement = (
             f"SELECT message_id, sequence, length(wire) FROM messages WHERE {_OF_USER} AND sequence <= ? AND {only}"  # noqa: S608
         )
@@ -222,13 +222,13 @@ class PostgresChangeFeed:
     def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Resolve versions of any users; those that are gone or damaged are not in the answer."""
         statement = f"SELECT {COLUMNS} FROM messages WHERE {IN_ALL} AND sequence = ANY(?)"  # noqa: S608 - ours
-        sound, _ = self._damage.sifted(self._connection.fetch(statement, list(sequences)))
+        sound, _ = self._damage.split_damaged(self._connection.fetch(statement, list(sequences)))
         return {message.sequence: message for message in sound}
 
-    def gone(self, sequences: Sequence[int]) -> list[GoneVersion]:
+    def deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
         """Return those of some versions that are gone, or never were."""
         rows = self._connection.fetch(_GONE, list(sequences))
-        return [GoneVersion(sequence, None if by[0] is None else Touched(*by)) for sequence, *by in rows]
+        return [DeletedVersion(sequence, None if by[0] is None else ChangeRef(*by)) for sequence, *by in rows]
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
         """Return the callers' own vectors of those messages that brought one."""

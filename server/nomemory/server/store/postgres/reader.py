@@ -9,7 +9,7 @@ from typing import Final
 from nomemory.server.message import LoggedMessage
 from nomemory.server.message_filter import Filter
 from nomemory.server.store.buckets import BUCKETS, bucket_of
-from nomemory.server.store.conditions import Clause, Expiry, joined, unbounded
+from nomemory.server.store.conditions import Clause, Expiry, all_of, unbounded
 from nomemory.server.store.damage import LogDamage
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogIdentity
@@ -22,15 +22,15 @@ from nomemory.server.store.postgres.rows import (
     users_clause,
 )
 from nomemory.server.store.results import (
-    Around,
     ConversationSummary,
+    EncodedNeighbors,
     FirstPage,
     LogCounts,
+    Neighbors,
     Position,
-    Surroundings,
     UserCount,
 )
-from nomemory.server.store.retention import Lifetimes
+from nomemory.server.store.retention import RetentionPolicy
 
 _NEWEST_FIRST: Final = "ORDER BY messages.ts_us DESC, messages.message_id DESC"
 _OLDEST_FIRST: Final = "ORDER BY messages.ts_us, messages.message_id"
@@ -88,9 +88,9 @@ class PostgresLogReader:
         damage: told of what is found to be damaged.
     """
 
-    def __init__(self, database: Database, lifetimes: Lifetimes | None = None, damage: LogDamage | None = None) -> None:
+    def __init__(self, database: Database, lifetimes: RetentionPolicy | None = None, damage: LogDamage | None = None) -> None:
         self._pool = database.pool()
-        self._expiry = Expiry(POSTGRES, lifetimes or Lifetimes())
+        self._expiry = Expiry(POSTGRES, lifetimes or RetentionPolicy())
         self._damage = damage or LogDamage()
         self._rows = PostgresRows(self._pool, self._expiry, self._damage)
 
@@ -101,9 +101,9 @@ class PostgresLogReader:
 
     async def sequence(self) -> int:
         """Return the sequence of the latest change."""
-        return (await self.reached()).latest
+        return (await self.end_position()).latest
 
-    async def reached(self) -> FeedPosition:
+    async def end_position(self) -> FeedPosition:
         """Return the sequence of the latest change of each bucket."""
         rows = await self._rows.fetch("SELECT sequence FROM buckets ORDER BY bucket", ())
         return FeedPosition(tuple(sequence for (sequence,) in rows))
@@ -139,7 +139,7 @@ class PostgresLogReader:
         which, order = _page(user_id, narrowed, before, limit, oldest_first=False)
         return await self._rows.messages(user_id, [*which, _of_pin(pinned)], order)
 
-    async def wires(
+    async def encoded_page(
         self,
         user_id: str,
         narrowed: Filter,
@@ -151,23 +151,23 @@ class PostgresLogReader:
     ) -> list[bytes]:
         """Return what `page` returns as the bytes of ChatMessages, strictly after a position in either order."""
         which, order = _page(user_id, narrowed, after, limit, oldest_first=oldest_first)
-        return await self._rows.wires(user_id, [*which, _of_pin(pinned)], order)
+        return await self._rows.encoded_messages(user_id, [*which, _of_pin(pinned)], order)
 
-    async def first_wires(self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False) -> FirstPage:
+    async def first_encoded_page(self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False) -> FirstPage:
         """Return what `wires` returns of the beginning of a listing, and what pins the rest of it, as of one moment."""
         which, order = _page(user_id, narrowed, None, limit, oldest_first=oldest_first)
         return await self._rows.pinned_wires(user_id, which, order)
 
     async def count(self, user_id: str, narrowed: Filter) -> int:
         """Count the messages that a filter admits, as of one moment."""
-        where, values = joined([*POSTGRES.admitted(user_id, narrowed), self._expiry.living()])
+        where, values = all_of([*POSTGRES.admitted(user_id, narrowed), self._expiry.unexpired()])
         ((found,),) = await self._rows.fetch(f"SELECT count(*) FROM messages WHERE {where}", values)  # noqa: S608 - ours
         return int(found)
 
     async def conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
         """Return all conversations, the latest first, as far as versions with `sequence <= pinned` go."""
         named = Clause("conversation_id <> ''")
-        where, values = joined([of_user(user_id), named, _of_pin(pinned), self._expiry.living()])
+        where, values = all_of([of_user(user_id), named, _of_pin(pinned), self._expiry.unexpired()])
         rows = await self._rows.fetch(_CONVERSATIONS.format(where=where), values)
         return list(map(ConversationSummary._make, rows))
 
@@ -190,11 +190,11 @@ class PostgresLogReader:
         found = await self._rows.messages(user_id, [of_user(user_id), Clause("sequence = ANY(?)", (list(sequences),))])
         return {message.sequence: message for message in found}
 
-    async def around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Around]:
+    async def around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
         """Return, for each anchor, up to so many messages right before and right after it."""
         if not anchors:
             return []
-        living = self._expiry.living()
+        living = self._expiry.unexpired()
         taker = self._expiry.retracted_by(anchors[0].user_id, living)
         buckets = [bucket_of(anchor.user_id) for anchor in anchors]
         user_ids, message_ids, times, *_ = zip(*anchors, strict=True)
@@ -203,12 +203,12 @@ class PostgresLogReader:
         statement = _AROUND.format(living=living.condition, taker=taker.condition)
         sides: list[tuple[list[LoggedMessage], list[LoggedMessage]]] = [([], []) for _ in anchors]
         for place, side, *row in await self._rows.fetch(statement, values):
-            sides[place - 1][side - _BEFORE].extend(self._damage.sound_messages(anchors[place - 1].user_id, [row]))
-        return [Around(older[::-1], newer) for older, newer in sides]
+            sides[place - 1][side - _BEFORE].extend(self._damage.verify_messages(anchors[place - 1].user_id, [row]))
+        return [Neighbors(older[::-1], newer) for older, newer in sides]
 
-    async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
+    async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> EncodedNeighbors | None:
         """Return a message and up to so many right before and right after it; None if there is no such message."""
-        living, user = self._expiry.living(), of_user(user_id)
+        living, user = self._expiry.unexpired(), of_user(user_id)
         taker = self._expiry.retracted_by(user_id, living)
         anchor = (*user.values, message_id, *living.values)
         values = (*anchor, *taker.values, *living.values, before, *living.values, after)
@@ -216,11 +216,11 @@ class PostgresLogReader:
         rows = await self._rows.fetch(statement, values)
         if not rows:
             return None
-        wires = self._damage.sound_wires(user_id, [row[1:] for row in rows])
+        wires = self._damage.verify_encoded(user_id, [row[1:] for row in rows])
         sides: tuple[list[bytes], ...] = ([], [], [])
         for (side, *_), wire in zip(rows, wires, strict=True):
             sides[side].append(wire)
-        return Surroundings(sides[_BEFORE][::-1], sides[_ANCHOR][0], sides[_AFTER])
+        return EncodedNeighbors(sides[_BEFORE][::-1], sides[_ANCHOR][0], sides[_AFTER])
 
     async def close(self) -> None:
         """Close the connections."""

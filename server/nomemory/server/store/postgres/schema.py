@@ -27,7 +27,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from nomemory.server.store.errors import LogUnusableError, LogVersionError
-from nomemory.server.store.postgres.connections import ERRORS, LONG_S, Database
+from nomemory.server.store.postgres.connections import ERRORS, LONG_TIMEOUT_S, Database
 
 if TYPE_CHECKING:
     from nomemory.server.store.postgres.connections import Connection
@@ -200,7 +200,7 @@ _LATEST: Final = "SELECT version, oldest_served FROM schema_versions ORDER BY ve
 _NOTE: Final = "INSERT INTO schema_versions (version, oldest_served) VALUES ($1, $2)"
 
 
-async def bring_forward(database: Database) -> bool:
+async def upgrade_schema(database: Database) -> bool:
     """Check the database, and make the schema that this server knows out of whatever is there.
 
     Return whether what it acknowledges survives a failure of its machine.
@@ -285,5 +285,5 @@ async def _step(connection: Connection, to: int) -> None:
         await connection.execute("SET LOCAL statement_timeout = 0")
         if await connection.fetchval("SELECT 1 FROM schema_versions WHERE version = $1", to):
             return
-        await connection.execute(MIGRATIONS[to - 1], timeout=LONG_S)
+        await connection.execute(MIGRATIONS[to - 1], timeout=LONG_TIMEOUT_S)
         await connection.execute(_NOTE, to, OLDEST_SERVED)

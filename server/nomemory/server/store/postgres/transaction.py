@@ -14,13 +14,13 @@ from nomemory.server.message import Message
 from nomemory.server.message_filter import Filter
 from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.commit import NUMBER_BYTES, CommitPlan, Key
-from nomemory.server.store.conditions import Clause, Expiry, joined
-from nomemory.server.store.expiry_sweeper import Swept
+from nomemory.server.store.conditions import Clause, Expiry, all_of
+from nomemory.server.store.expiry_sweeper import ExpiryResult
 from nomemory.server.store.postgres import statements
-from nomemory.server.store.postgres.connections import NumbersBehindError
+from nomemory.server.store.postgres.connections import SequenceBehindError
 from nomemory.server.store.postgres.rows import POSTGRES, in_buckets, numbered, of_user
 from nomemory.server.store.results import Deleted, Erased
-from nomemory.server.store.retention import Lifetimes
+from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.tables import MESSAGES
 from nomemory.server.store.versions import BucketState, StoredRequest, Version
 from nomemory.server.store.write_queue import AnyPlannedJob, keys_of, requests_of
@@ -28,7 +28,7 @@ from nomemory.server.store.write_queue import AnyPlannedJob, keys_of, requests_o
 if TYPE_CHECKING:
     from nomemory.server.store.postgres.connections import Connection
 
-ReadWords = Callable[[Message], tuple[Sequence[int], bytes]]
+ExtractTokens = Callable[[Message], tuple[Sequence[int], bytes]]
 """Reads what a row holds for search by words: its keys and its tokens. It depends on nothing but the message."""
 
 _USERS_MAX: Final = 1_000
@@ -44,17 +44,17 @@ class PostgresTransaction:
     Args:
         connection: to the log; nobody else uses it meanwhile.
         lifetimes: tells what has expired.
-        read_words: reads what a row holds for search by words.
+        extract_tokens: reads what a row holds for search by words.
 
-    Raises (any method that is awaited): one of the database's errors; NumbersBehindError: the log cannot be written
+    Raises (any method that is awaited): one of the database's errors; SequenceBehindError: the log cannot be written
         before a server is started again, which mends it.
     """
 
-    def __init__(self, connection: Connection, lifetimes: Lifetimes, read_words: ReadWords) -> None:
+    def __init__(self, connection: Connection, lifetimes: RetentionPolicy, extract_tokens: ExtractTokens) -> None:
         self._connection = connection
         self._lifetimes = lifetimes
         self._expiry = Expiry(POSTGRES, lifetimes)
-        self._read_words = read_words
+        self._extract_tokens = extract_tokens
         self._plan = CommitPlan()
 
     @property
@@ -73,7 +73,7 @@ class PostgresTransaction:
         if requests := requests_of(jobs):
             places = _columns([(bucket_of(user), user, digest) for user, digest in sorted(requests)], 3)
             for user, digest, first, size in await self._fetch(statements.REQUESTS, *places):
-                self._plan.learn_request((user, digest), StoredRequest(int.from_bytes(first, "big"), size))
+                self._plan.add_request((user, digest), StoredRequest(int.from_bytes(first, "big"), size))
         await self._look_up(keys_of(self._plan, jobs))
         for job in jobs:
             job.plan(self._plan)
@@ -81,8 +81,8 @@ class PostgresTransaction:
     async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
         """Delete what a filter admits."""
         await self._lock([user_id], 1)
-        deleted = await self._remove_where(user_id, [*POSTGRES.admitted(user_id, narrowed), self._expiry.living()])
-        return Deleted(deleted, (), self._plan.latest_of(user_id))
+        deleted = await self._remove_where(user_id, [*POSTGRES.admitted(user_id, narrowed), self._expiry.unexpired()])
+        return Deleted(deleted, (), self._plan.latest_sequence_of(user_id))
 
     async def erase(self, user_id: str) -> Erased:
         """Delete all of a user. What has expired goes, too, and is not counted."""
@@ -92,9 +92,9 @@ class PostgresTransaction:
         await self._remove_where(user_id, [of_user(user_id), self._expiry.expired()])
         deleted = await self._remove_where(user_id, [of_user(user_id)])
         await self._fetch(statements.FORGET_REQUESTS, *user)
-        return Erased(deleted, self._plan.latest_of(user_id), was_known)
+        return Erased(deleted, self._plan.latest_sequence_of(user_id), was_known)
 
-    async def remove_expired(self, after: str, most: int) -> Swept:
+    async def remove_expired(self, after: str, most: int) -> ExpiryResult:
         """Remove up to `most` messages that have expired, wherever; then those too old, of users after `after`.
 
         They are found first. Then their buckets are locked, and what is found there still goes.
@@ -111,9 +111,9 @@ class PostgresTransaction:
             until = after if len(found) + len(too_old) == most else until
             found |= too_old
         if not found:
-            return Swept(0, until)
+            return ExpiryResult(0, until)
         await self._lock({user_id for user_id, _ in found}, len(found))
-        return Swept(await self._look_up(sorted(found)), until)
+        return ExpiryResult(await self._look_up(sorted(found)), until)
 
     async def commit(self) -> None:
         """Write what was put together, durably."""
@@ -121,13 +121,13 @@ class PostgresTransaction:
         if buckets:
             if plan.dropped:
                 await self._fetch(statements.REMOVE, *_columns(in_buckets(MESSAGES, list(plan.dropped)), 3))
-            records = [(bucket_of(m.user_id), *row, *self._read_words(m)) for m, row in plan.messages()]
+            records = [(bucket_of(m.user_id), *row, *self._extract_tokens(m)) for m, row in plan.messages()]
             if records:
                 names = ("bucket", *MESSAGES.columns, "keys", "tokens")
                 await self._connection.copy_records_to_table("messages", records=records, columns=names)
             others = [
                 column
-                for table, rows in plan.others().items()
+                for table, rows in plan.other_rows().items()
                 for column in _columns(in_buckets(table, rows), len(table.columns) + 1)
             ]
             states = [(bucket, state.sequence, id_bytes(state.last_id)) for bucket, state in buckets.items()]
@@ -145,7 +145,7 @@ class PostgresTransaction:
             return
         ((buckets, sequences, last_ids, drawn),) = await self._fetch(statements.LOCKED, wanted, numbers)
         if drawn and drawn[0] <= max(sequences):
-            raise NumbersBehindError
+            raise SequenceBehindError
         states = map(BucketState, sequences, (int.from_bytes(last, "big") for last in last_ids))
         self._plan.begin(dict(zip(buckets, states, strict=True)), drawn)
 
@@ -153,20 +153,20 @@ class PostgresTransaction:
         """Learn which of some messages exist. What has expired is removed; return how many messages that was."""
         if not keys:
             return 0
-        living = self._expiry.living()
+        living = self._expiry.unexpired()
         statement = statements.EXISTING.format(living=living.condition)
         places = _columns(in_buckets(MESSAGES, keys), 3)
         existing, expired = dict[Key, Version](), dict[Key, Version]()
         for lives, user, message_id, *version in await self._fetch(statement, *living.values, *places):
             (existing if lives else expired)[user, message_id] = Version(*version)
-        self._plan.learn(existing, expired)
+        self._plan.add_existing(existing, expired)
         return len(expired)
 
     async def _remove_where(self, user_id: str, which: Sequence[Clause]) -> int:
         """Remove at once what conditions admit of a user; return how many messages that was."""
-        condition, values = joined(which)
+        condition, values = all_of(which)
         ((removed, latest),) = await self._fetch(statements.REMOVE_WHERE.format(which=condition), *values)
-        self._plan.note_removed(user_id, removed, latest)
+        self._plan.record_removed(user_id, removed, latest)
         return int(removed)
 
     async def _keys(self, statement: str, *values: str | int) -> set[Key]:

@@ -8,10 +8,16 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from nomemory.server.store.postgres.connections import ERRORS, EVERY_JOB, TURNED_BACK, Database, storage_fault
-from nomemory.server.store.postgres.transaction import PostgresTransaction, ReadWords
-from nomemory.server.store.retention import Lifetimes
-from nomemory.server.store.write_queue import AnyJob, PlannedJob, QueuedLog, StatementJob, groups
+from nomemory.server.store.postgres.connections import (
+    DATABASE_WIDE_ERRORS,
+    ERRORS,
+    RETRYABLE_ERRORS,
+    Database,
+    storage_fault,
+)
+from nomemory.server.store.postgres.transaction import ExtractTokens, PostgresTransaction
+from nomemory.server.store.retention import RetentionPolicy
+from nomemory.server.store.write_queue import AnyJob, PlannedJob, QueuedLogWriter, StatementJob, groups
 
 if TYPE_CHECKING:
     import asyncpg
@@ -31,7 +37,7 @@ class Committer:
         take: takes up to so many jobs that wait for it.
         announce: called after each commit that changed a message.
         lifetimes: tells what has expired.
-        read_words: reads what a row holds for search by words.
+        extract_tokens: reads what a row holds for search by words.
     """
 
     def __init__(
@@ -39,14 +45,14 @@ class Committer:
         database: Database,
         take: Callable[[int], list[AnyJob]],
         announce: Callable[[], None],
-        lifetimes: Lifetimes,
-        read_words: ReadWords,
+        lifetimes: RetentionPolicy,
+        extract_tokens: ExtractTokens,
     ) -> None:
         self._database = database
         self._take = take
         self._announce = announce
         self._lifetimes = lifetimes
-        self._read_words = read_words
+        self._extract_tokens = extract_tokens
         self._connection: asyncpg.Connection[asyncpg.Record] | None = None
         self._committing: asyncio.Task[None] | None = None
 
@@ -83,7 +89,7 @@ class Committer:
     async def _commit_together(self, group: Sequence[AnyJob]) -> None:
         """Commit jobs at once; where that fails, each of them alone: one that cannot be written spoils no other."""
         failure = await self._attempt(group)
-        if failure is None or len(group) == 1 or isinstance(failure, EVERY_JOB):
+        if failure is None or len(group) == 1 or isinstance(failure, DATABASE_WIDE_ERRORS):
             _settle(group, failure)
             return
         for job in group:
@@ -94,7 +100,7 @@ class Committer:
         failure: BaseException | None = None
         for _ in range(_ATTEMPTS_MAX):
             failure = await self._attempt_once(group)
-            if not isinstance(failure, TURNED_BACK):
+            if not isinstance(failure, RETRYABLE_ERRORS):
                 break
         return failure
 
@@ -109,7 +115,7 @@ class Committer:
     async def _commit(self, group: Sequence[AnyJob]) -> None:
         if self._connection is None or self._connection.is_closed():
             self._connection = await self._database.connect()
-        transaction = PostgresTransaction(self._connection, self._lifetimes, self._read_words)
+        transaction = PostgresTransaction(self._connection, self._lifetimes, self._extract_tokens)
         await transaction.begin()
         if planned := [job for job in group if isinstance(job, PlannedJob)]:
             await transaction.do(planned)
@@ -142,7 +148,7 @@ def _settle(group: Sequence[AnyJob], failure: BaseException | None) -> None:
         job.settle(failure)
 
 
-class PostgresLogWriter(QueuedLog):
+class PostgresLogWriter(QueuedLogWriter):
     """A writer of a log. Others may write to the same log elsewhere.
 
     Jobs of one user are done in their order. Those of other buckets of users need not wait for them.
@@ -157,7 +163,7 @@ class PostgresLogWriter(QueuedLog):
         announce: called after each commit that changed a message.
         connections: how many connections it writes through.
         lifetimes: tells what has expired.
-        read_words: reads what a row holds for search by words.
+        extract_tokens: reads what a row holds for search by words.
     """
 
     def __init__(
@@ -168,13 +174,13 @@ class PostgresLogWriter(QueuedLog):
         queue_max_bytes: int,
         announce: Callable[[], None],
         connections: int = 1,
-        lifetimes: Lifetimes | None = None,
-        read_words: ReadWords,
+        lifetimes: RetentionPolicy | None = None,
+        extract_tokens: ExtractTokens,
     ) -> None:
         super().__init__(queue_max, queue_max_bytes, connections)
         self._committers = [
             Committer(
-                database, partial(self._queue.take, partition=partition), announce, lifetimes or Lifetimes(), read_words
+                database, partial(self._queue.take, partition=partition), announce, lifetimes or RetentionPolicy(), extract_tokens
             )
             for partition in range(connections)
         ]

@@ -49,19 +49,19 @@ class SqliteLogErasure:
         self._vacuum_max_bytes = vacuum_max_bytes
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
-    async def removals(self, many: int) -> Removals | None:
+    async def pending_removals(self, many: int) -> Removals | None:
         """Return what removals there are, and whether they are at least `many`."""
         return await self._writer.between_commits(partial(_removals, many=many))
 
-    async def forget(self, until: FeedPosition, most: int) -> bool:
+    async def forget_removals(self, until: FeedPosition, most: int) -> bool:
         """Forget up to `most` removals, and the users of whom nothing is left."""
         return await self._writer.between_commits(partial(_forget, until=until.latest, most=most))
 
-    async def give_back(self, most: int) -> bool:
+    async def release_free_pages(self, most: int) -> bool:
         """Give back up to `most` free pages; a small file, and one that is not made for that, is rewritten."""
-        return await self._writer.between_commits(partial(self._give_back, most=most))
+        return await self._writer.between_commits(partial(self._release_free_pages, most=most))
 
-    async def wipe(self, after: int, most: int) -> int | None:
+    async def wipe_pages(self, after: int, most: int) -> int | None:
         """Overwrite what belongs to no row in up to `most` pages after a page, and empty the write-ahead log."""
         return await self._writer.between_commits(partial(self._wipe, after=after, most=most))
 
@@ -69,7 +69,7 @@ class SqliteLogErasure:
         """Close the file, when no connection of this process has it open any more."""
         os.close(self._file)
 
-    def _give_back(self, connection: sqlite3.Connection, most: int) -> bool:
+    def _release_free_pages(self, connection: sqlite3.Connection, most: int) -> bool:
         if _number(connection, "page_count") * _number(connection, "page_size") <= self._vacuum_max_bytes:
             connection.execute("VACUUM")
         elif _number(connection, "auto_vacuum") == _INCREMENTAL:

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 
 from nomemory.server.message import LoggedMessage
-from nomemory.server.store.change_feed import Change, GoneVersion, StoredVersion, Taken, Touched
+from nomemory.server.store.change_feed import Change, ChangeBatch, ChangeRef, DeletedVersion, StoredVersion
 from nomemory.server.store.damage import LogDamage
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogPosition
@@ -47,13 +47,13 @@ class SqliteChangeFeed:
         """Return the sequence of the latest change."""
         return self._rows.sequence()
 
-    def reached(self) -> FeedPosition:
+    def end_position(self) -> FeedPosition:
         """Return the sequence of the latest change, in the only bucket."""
         return FeedPosition.at(self._rows.sequence())
 
-    def has_points(self, *, own_vectors_only: bool) -> bool:
+    def has_points(self, *, caller_vectors_only: bool) -> bool:
         """Return whether the log holds any message, or any with a caller's own vector."""
-        table = "embeddings" if own_vectors_only else "messages"
+        table = "embeddings" if caller_vectors_only else "messages"
         return self._rows.connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608
 
     def changes(self, after: int, limit: int) -> list[Change]:
@@ -61,7 +61,7 @@ class SqliteChangeFeed:
         connection = self._rows.connection
         connection.execute("BEGIN")
         try:
-            stored, damaged = self._rows.sifted("seq > ? ORDER BY seq LIMIT ?", (after, limit))
+            stored, damaged = self._rows.split_damaged("seq > ? ORDER BY seq LIMIT ?", (after, limit))
             removed = connection.execute(
                 "SELECT seq, user_id, message_id, removed_seq FROM removals WHERE seq > ? ORDER BY seq LIMIT ?",
                 (after, limit),
@@ -73,39 +73,39 @@ class SqliteChangeFeed:
         feed += [Change(seq, user, message, removed_sequence=gone) for seq, user, message, gone in removed]
         return sorted(feed, key=lambda change: change.sequence)[:limit]
 
-    def touched(self, after: FeedPosition, until: FeedPosition, most: int, *, own_vectors_only: bool) -> Taken:
+    def change_refs(self, after: FeedPosition, until: FeedPosition, most: int, *, caller_vectors_only: bool) -> ChangeBatch:
         """Return the ids in the feed between two positions. Messages removed between the two queries come later."""
-        stored = f"{_STORED} AND {_HAS_VECTOR}" if own_vectors_only else _STORED
+        stored = f"{_STORED} AND {_HAS_VECTOR}" if caller_vectors_only else _STORED
         first, last = after.latest, min(until.latest, after.latest + most)
         rows = [
             row for statement in (stored, _REMOVED) for row in self._rows.connection.execute(statement, (first, last))
         ]
-        return Taken([Touched(*row) for row in rows], FeedPosition.at(last))
+        return ChangeBatch([ChangeRef(*row) for row in rows], FeedPosition.at(last))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids to the current versions; those that do not exist are not in the answer."""
-        return self._rows.sound_by_ids(user_id, message_ids)
+        return self._rows.undamaged_by_ids(user_id, message_ids)
 
     def users(self, after: str, limit: int) -> list[str]:
         """Return users who have messages, in order of their ids, beyond one."""
         statement = "SELECT user_id FROM users WHERE user_id > ? AND messages > 0 ORDER BY user_id LIMIT ?"
         return [user_id for (user_id,) in self._rows.connection.execute(statement, (after, limit))]
 
-    def versions(self, user_id: str, until: int, *, own_vectors_only: bool) -> list[StoredVersion]:
+    def versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
         """Return the messages of a user whose sequence is at most `until`, without their contents."""
-        only = f"AND {_HAS_VECTOR}" if own_vectors_only else ""
+        only = f"AND {_HAS_VECTOR}" if caller_vectors_only else ""
         statement = f"SELECT message_id, seq, length(wire) FROM messages WHERE user_id = ? AND seq <= ? {only}"  # noqa: S608
         return list(map(StoredVersion._make, self._rows.connection.execute(statement, (user_id, until))))
 
     def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Resolve versions of any users; those that are gone or damaged are not in the answer."""
-        sound, _ = self._rows.sifted("seq IN (SELECT value FROM json_each(?))", (orjson.dumps(list(sequences)),))
+        sound, _ = self._rows.split_damaged("seq IN (SELECT value FROM json_each(?))", (orjson.dumps(list(sequences)),))
         return {message.sequence: message for message in sound}
 
-    def gone(self, sequences: Sequence[int]) -> list[GoneVersion]:
+    def deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
         """Return those of some versions that are gone, or never were."""
         rows = self._rows.connection.execute(_GONE, (orjson.dumps(list(sequences)),))
-        return [GoneVersion(sequence, None if by[0] is None else Touched(*by)) for sequence, *by in rows]
+        return [DeletedVersion(sequence, None if by[0] is None else ChangeRef(*by)) for sequence, *by in rows]
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
         """Return the callers' own vectors of those messages that brought one."""

@@ -157,7 +157,7 @@ def check_counts(connection: sqlite3.Connection) -> CountCheck:
     )
 
 
-def mend_counts(connection: sqlite3.Connection) -> None:
+def repair_counts(connection: sqlite3.Connection) -> None:
     """Make counts and rows agree with the messages, in one transaction."""
     with locked(connection):
         for statement in (_RECOUNT, _NONE_LEFT, f"DELETE {_OWNERLESS_ENTRY}", f"DELETE {_OWNERLESS_VECTOR}"):

@@ -17,20 +17,20 @@ import orjson
 from nomemory.server.message import LoggedMessage
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.read_threads import ReadThreads
-from nomemory.server.store.conditions import Clause, Expiry, Value, joined, unbounded
+from nomemory.server.store.conditions import Clause, Expiry, Value, all_of, unbounded
 from nomemory.server.store.damage import LogDamage
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogIdentity
 from nomemory.server.store.results import (
-    Around,
     ConversationSummary,
+    EncodedNeighbors,
     FirstPage,
     LogCounts,
+    Neighbors,
     Position,
-    Surroundings,
     UserCount,
 )
-from nomemory.server.store.retention import Lifetimes
+from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.sqlite.conditions import BY_ENTRY, SQLITE, rarest_first
 from nomemory.server.store.sqlite.row_threads import SqliteRowThreads
 from nomemory.server.store.sqlite.rows import BY_ID, SqliteRows
@@ -85,11 +85,11 @@ class SqliteLogReader:
     def __init__(
         self,
         path: Path,
-        lifetimes: Lifetimes | None = None,
+        lifetimes: RetentionPolicy | None = None,
         damage: LogDamage | None = None,
         threads: ReadThreads | None = None,
     ) -> None:
-        self._expiry = Expiry(SQLITE, lifetimes or Lifetimes())
+        self._expiry = Expiry(SQLITE, lifetimes or RetentionPolicy())
         self._damage = damage or LogDamage()
         connect = partial(SqliteRows, path, self._expiry, self._damage)
         self._rows = connect()
@@ -105,7 +105,7 @@ class SqliteLogReader:
         """Return the sequence of the latest change."""
         return self._rows.sequence()
 
-    async def reached(self) -> FeedPosition:
+    async def end_position(self) -> FeedPosition:
         """Return the sequence of the latest change, in the only bucket."""
         return FeedPosition.at(self._rows.sequence())
 
@@ -141,7 +141,7 @@ class SqliteLogReader:
             lambda rows: rows.messages(user_id, page.where, page.values, source=page.source), is_long=page.is_long
         )
 
-    async def wires(
+    async def encoded_page(
         self,
         user_id: str,
         narrowed: Filter,
@@ -154,18 +154,18 @@ class SqliteLogReader:
         """Return what `page` returns as the bytes of ChatMessages, strictly after a position in either order."""
         page = self._page(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first)
         return await self._run(
-            lambda rows: rows.wires(user_id, page.where, page.values, source=page.source), is_long=page.is_long
+            lambda rows: rows.encoded_messages(user_id, page.where, page.values, source=page.source), is_long=page.is_long
         )
 
-    async def first_wires(self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False) -> FirstPage:
+    async def first_encoded_page(self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False) -> FirstPage:
         """Return what `wires` returns of the beginning of a listing, and what pins the rest of it."""
         pinned = await self.user_sequence(user_id)
-        found = await self.wires(user_id, narrowed, after=None, pinned=pinned, limit=limit, oldest_first=oldest_first)
+        found = await self.encoded_page(user_id, narrowed, after=None, pinned=pinned, limit=limit, oldest_first=oldest_first)
         return FirstPage(pinned, found)
 
     async def count(self, user_id: str, narrowed: Filter) -> int:
         """Count the messages that a filter admits, as of one moment."""
-        where, values = joined([*SQLITE.admitted(user_id, narrowed), self._expiry.living()])
+        where, values = all_of([*SQLITE.admitted(user_id, narrowed), self._expiry.unexpired()])
         statement = f"SELECT count(*) FROM messages WHERE {where}"  # noqa: S608 - ours
         rows = await self._long.run(lambda rows: rows.fetch(statement, values))
         return int(rows[0][0])
@@ -174,7 +174,7 @@ class SqliteLogReader:
         """Return all conversations, the latest first, as far as versions with `sequence <= pinned` go."""
         # The + keeps SQLite from the conversations' index: there it would have to look up each message's sequence.
         of_pin = Clause("+conversation_id <> '' AND seq <= ?", (pinned,))
-        where, values = joined([SQLITE.of_user(user_id), of_pin, self._expiry.living()])
+        where, values = all_of([SQLITE.of_user(user_id), of_pin, self._expiry.unexpired()])
         statement = _CONVERSATIONS.format(where=where)
         rows = await self._long.run(lambda rows: rows.fetch(statement, values))
         return list(map(ConversationSummary._make, rows))
@@ -200,29 +200,29 @@ class SqliteLogReader:
         )
         return {message.sequence: message for message in messages}
 
-    async def around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Around]:
+    async def around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
         """Return, for each anchor, up to so many messages right before and right after it."""
         if not anchors:
             return []
         user_id = anchors[0].user_id
         places = [(user_id, anchor.ts_us, anchor.message_id) for anchor in anchors]
 
-        def read(rows: SqliteRows) -> list[Around]:
+        def read(rows: SqliteRows) -> list[Neighbors]:
             older = rows.each(user_id, _OLDER, [(*place, before) for place in places])
             newer = rows.each(user_id, _NEWER, [(*place, after) for place in places])
-            return [Around(earlier[::-1], later) for earlier, later in zip(older, newer, strict=True)]
+            return [Neighbors(earlier[::-1], later) for earlier, later in zip(older, newer, strict=True)]
 
         return await self._run(read, is_long=len(anchors) * (before + after) > _SHORT_ROWS)
 
-    async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
+    async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> EncodedNeighbors | None:
         """Return a message and up to so many right before and right after it; None if there is no such message."""
         found = self._rows.messages(user_id, "user_id=? AND message_id=?", (user_id, message_id), source=BY_ID)
         if not found:
             return None
         (anchor,) = found
-        older = self._rows.wires(user_id, _OLDER, (user_id, anchor.ts_us, message_id, before))
-        newer = self._rows.wires(user_id, _NEWER, (user_id, anchor.ts_us, message_id, after))
-        return Surroundings(older[::-1], anchor.wire, newer)
+        older = self._rows.encoded_messages(user_id, _OLDER, (user_id, anchor.ts_us, message_id, before))
+        newer = self._rows.encoded_messages(user_id, _NEWER, (user_id, anchor.ts_us, message_id, after))
+        return EncodedNeighbors(older[::-1], anchor.wire, newer)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -248,7 +248,7 @@ class SqliteLogReader:
         source, of_metadata = self._by_metadata(user_id, narrowed)
         some = SQLITE.of_filter(unbounded(narrowed, after, oldest_first=oldest_first))
         further = SQLITE.beyond(after, oldest_first=oldest_first)
-        where, values = joined([SQLITE.of_user(user_id), *some, *of_metadata, Clause("seq <= ?", (pinned,)), *further])
+        where, values = all_of([SQLITE.of_user(user_id), *some, *of_metadata, Clause("seq <= ?", (pinned,)), *further])
         order = f"ORDER BY ts {direction}, message_id {direction} LIMIT ?"
         is_scan = narrowed.role is not None or len(narrowed.metadata) + bool(narrowed.conversation_id) > 1
         return _Page(source, f"{where} {order}", (*values, limit), is_scan or limit > _SHORT_ROWS)
@@ -260,7 +260,7 @@ class SqliteLogReader:
         """
         if not narrowed.metadata:
             return "messages", []
-        with self._damage.reading():
+        with self._damage.translated_errors():
             marks = rarest_first(self._rows.connection, user_id, narrowed.metadata)
         if narrowed.conversation_id:
             return "messages", list(map(SQLITE.has, marks))

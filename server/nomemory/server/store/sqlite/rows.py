@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 
 from nomemory.server.message import LoggedMessage
-from nomemory.server.store.change_feed import Touched
+from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.checksums import Row
 from nomemory.server.store.conditions import Clause, Expiry
 from nomemory.server.store.damage import LogDamage
@@ -48,42 +48,42 @@ class SqliteRows:
 
     def sequence(self) -> int:
         """Return the sequence of the latest change."""
-        with self._damage.reading():
+        with self._damage.translated_errors():
             return latest_sequence(self.connection)
 
-    def living(self) -> Clause:
+    def unexpired(self) -> Clause:
         """Return the condition on `messages` that hides what has expired."""
-        return Clause("TRUE") if self._expiry is None else self._expiry.living()
+        return Clause("TRUE") if self._expiry is None else self._expiry.unexpired()
 
     def fetch(self, statement: str, values: Sequence[object]) -> list[Row]:
         """Return all rows of a statement. What it returns of messages is not checked."""
         try:
             return self.connection.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
-            raise self._damage.fault_of(error) or error from error
+            raise self._damage.fault_for(error) or error from error
 
     def messages(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[LoggedMessage]:
         """Return the messages of a source that a condition admits, in its order. It admits only those of a user."""
-        return self._damage.sound_messages(user_id, self._marked(_MESSAGE, user_id, source, where, values))
+        return self._damage.verify_messages(user_id, self._marked(_MESSAGE, user_id, source, where, values))
 
     def each(self, user_id: str, where: str, values: Iterable[Sequence[object]]) -> list[list[LoggedMessage]]:
         """Return what `messages` does of one condition for each of several values: all are checked at once."""
         statement, before = self._of_user(_MESSAGE, user_id, ALL, where)
         found = [self.fetch(statement, (*before, *some)) for some in values]
-        messages = iter(self._damage.sound_messages(user_id, list(chain.from_iterable(found))))
+        messages = iter(self._damage.verify_messages(user_id, list(chain.from_iterable(found))))
         return [list(islice(messages, len(rows))) for rows in found]
 
-    def wires(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[bytes]:
+    def encoded_messages(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[bytes]:
         """Return what `messages` does as the bytes of ChatMessages."""
-        return self._damage.sound_wires(user_id, self._marked(_CHECKED, user_id, source, where, values))
+        return self._damage.verify_encoded(user_id, self._marked(_CHECKED, user_id, source, where, values))
 
-    def sifted(
+    def split_damaged(
         self, where: str, values: Sequence[object], *, source: str = ALL
-    ) -> tuple[list[LoggedMessage], list[Touched]]:
+    ) -> tuple[list[LoggedMessage], list[ChangeRef]]:
         """Return what `messages` does of any users, and apart from it what is damaged, which is noted."""
-        living, moments = self.living()
+        living, moments = self.unexpired()
         statement = _statement(_MESSAGE, _UNMARKED, source, living, where)
-        return self._damage.sifted(row[:-1] for row in self.fetch(statement, (*moments, *values)))
+        return self._damage.split_damaged(row[:-1] for row in self.fetch(statement, (*moments, *values)))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids; those that do not exist are not in the answer."""
@@ -92,9 +92,9 @@ class SqliteRows:
             for message in self.messages(user_id, *_by_ids(user_id, message_ids), source=BY_ID)
         }
 
-    def sound_by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+    def undamaged_by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return what `by_ids` does without what is damaged."""
-        sound, _ = self.sifted(*_by_ids(user_id, message_ids), source=BY_ID)
+        sound, _ = self.split_damaged(*_by_ids(user_id, message_ids), source=BY_ID)
         return {message.message_id: message for message in sound}
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class SqliteRows:
 
     def _of_user(self, columns: str, user_id: str, source: str, where: str) -> Clause:
         """Return a statement for messages of a user, and for what took each back, without the values of `where`."""
-        living = self.living()
+        living = self.unexpired()
         taker = self._expiry.retracted_by(user_id, living) if self._expiry else Clause(_UNMARKED)
         statement = _statement(columns, taker.condition, source, living.condition, where)
         return Clause(statement, (*taker.values, *living.values))

@@ -134,7 +134,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         with ExitStack() as unless_it_works:
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             unless_it_works.callback(connection.close)
-            be_durable(connection)
+            configure_durability(connection)
             _create(connection)
             _refuse_migrated(connection)
             position(connection)  # what every start needs, so that a damaged file is found here
@@ -271,7 +271,7 @@ TUNING: Final = ("PRAGMA cache_size=4096", "PRAGMA wal_autocheckpoint=8192")
 before its pages are copied into the file: one that was written often is then copied once."""
 
 
-def be_durable(connection: sqlite3.Connection) -> None:
+def configure_durability(connection: sqlite3.Connection) -> None:
     """Have each commit on a connection kept by the disk when it returns, and what is deleted overwritten."""
     for pragma in TUNING:
         connection.execute(pragma)

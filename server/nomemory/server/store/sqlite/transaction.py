@@ -13,10 +13,10 @@ from google.protobuf.message import DecodeError
 from nomemory.server import wire
 from nomemory.server.message_filter import Filter
 from nomemory.server.store.commit import CommitPlan, Key, entries_of
-from nomemory.server.store.conditions import Clause, Expiry, joined
-from nomemory.server.store.expiry_sweeper import Swept
+from nomemory.server.store.conditions import Clause, Expiry, all_of
+from nomemory.server.store.expiry_sweeper import ExpiryResult
 from nomemory.server.store.results import Deleted, Erased
-from nomemory.server.store.retention import Lifetimes
+from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.sqlite.conditions import SQLITE
 from nomemory.server.store.sqlite.schema import LAST_ID, insert_rows, put_meta
 from nomemory.server.store.tables import MESSAGES, USERS
@@ -70,7 +70,7 @@ class Step:
         lifetimes: tells what has expired.
     """
 
-    def __init__(self, connection: sqlite3.Connection, held: BucketState, lifetimes: Lifetimes) -> None:
+    def __init__(self, connection: sqlite3.Connection, held: BucketState, lifetimes: RetentionPolicy) -> None:
         self._connection = connection
         self._held = held
         self._lifetimes = lifetimes
@@ -82,15 +82,15 @@ class Step:
         """Do jobs that are planned in memory. What exists is looked up at once for all of them."""
         for request in requests_of(jobs):
             for first, size in self._connection.execute(_KNOWN, request):
-                self._plan.learn_request(request, StoredRequest(int.from_bytes(first, "big"), size))
+                self._plan.add_request(request, StoredRequest(int.from_bytes(first, "big"), size))
         self._look_up(keys_of(self._plan, jobs))
         for job in jobs:
             job.plan(self._plan)
 
     def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
         """Delete what a filter admits."""
-        deleted = self._remove_where(user_id, joined([*SQLITE.admitted(user_id, narrowed), self._expiry.living()]))
-        return Deleted(deleted, (), self._plan.latest_of(user_id))
+        deleted = self._remove_where(user_id, all_of([*SQLITE.admitted(user_id, narrowed), self._expiry.unexpired()]))
+        return Deleted(deleted, (), self._plan.latest_sequence_of(user_id))
 
     def delete_version(self, user_id: str, sequence: int) -> None:
         """Delete one version of a message, whatever its bytes are."""
@@ -100,12 +100,12 @@ class Step:
         """Delete all of a user. What has expired goes, too, and is not counted."""
         was_known = self._connection.execute("SELECT 1 FROM users WHERE user_id=?", (user_id,)).fetchone() is not None
         everything = SQLITE.of_user(user_id)
-        self._remove_where(user_id, joined([everything, self._expiry.expired()]))
+        self._remove_where(user_id, all_of([everything, self._expiry.expired()]))
         deleted = self._remove_where(user_id, everything)
         self._connection.execute("DELETE FROM requests WHERE user_id=?", (user_id,))
-        return Erased(deleted, self._plan.latest_of(user_id), was_known)
+        return Erased(deleted, self._plan.latest_sequence_of(user_id), was_known)
 
-    def remove_expired(self, after: str, most: int) -> Swept:
+    def remove_expired(self, after: str, most: int) -> ExpiryResult:
         """Remove up to `most` messages that have expired, wherever; then those too old, of users after `after`."""
         found = self._keys(_EXPIRED, self._lifetimes.now_us(), most)
         oldest_us = self._lifetimes.oldest_us()
@@ -118,13 +118,13 @@ class Step:
             too_old = self._keys(_TOO_OLD, oldest_us, after, until, most - len(found))
             until = after if len(found) + len(too_old) == most else until
             found += too_old
-        return Swept(self._look_up(found), until)
+        return ExpiryResult(self._look_up(found), until)
 
     def flush(self) -> BucketState:
         """Write what is planned; return what the log has then."""
         self._drop(self._plan.dropped)
         insert_rows(self._connection, MESSAGES, [row for _, row in self._plan.messages()])
-        for table, rows in self._plan.others().items():
+        for table, rows in self._plan.other_rows().items():
             insert_rows(self._connection, table, rows, otherwise=_ADD_UP if table is USERS else "")
         state = self._plan.changed_buckets().get(_BUCKET, self._held)
         if state.last_id != self._held.last_id:
@@ -133,12 +133,12 @@ class Step:
 
     def _look_up(self, keys: Iterable[Key]) -> int:
         """Learn which of some messages exist. What has expired is removed; return how many messages that was."""
-        living, moments = self._expiry.living()
+        living, moments = self._expiry.unexpired()
         existing, expired = dict[Key, Version](), dict[Key, Version]()
         statement = _EXISTING.format(living=living)
         for lives, user, message_id, *version in self._connection.execute(statement, (*moments, orjson.dumps(keys))):
             (existing if lives else expired)[user, message_id] = Version(*version)
-        self._plan.learn(existing, expired)
+        self._plan.add_existing(existing, expired)
         return len(expired)
 
     def _keys(self, statement: str, *values: int | str) -> list[Key]:
@@ -147,13 +147,13 @@ class Step:
     def _remove_where(self, user_id: str, which: Clause) -> int:
         """Remove what a condition admits of a user; return how many messages that was."""
         condition, values = which
-        before = self._plan.latest_of(user_id)
+        before = self._plan.latest_sequence_of(user_id)
         marked = self._connection.execute(_MARK.format(which=condition), (before, *values)).rowcount
         if marked:
             self._connection.execute(_DROP_VECTORS.format(which=condition), (user_id, *values))
             self._connection.execute(_DROP.format(which=condition), values)
             self._connection.execute(_DROP_ENTRIES, (user_id,))
-            self._plan.note_removed(user_id, marked, before + marked)
+            self._plan.record_removed(user_id, marked, before + marked)
         return marked
 
     def _drop(self, versions: Mapping[Key, Version]) -> None:

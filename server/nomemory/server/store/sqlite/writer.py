@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.store.retention import Lifetimes
+from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.sqlite.schema import locked, open_for_writing, state_of
 from nomemory.server.store.sqlite.transaction import Step
-from nomemory.server.store.write_queue import AnyJob, PlannedJob, QueuedLog, StatementJob, groups
+from nomemory.server.store.write_queue import AnyJob, PlannedJob, QueuedLogWriter, StatementJob, groups
 
 Answer = TypeVar("Answer")
 
@@ -22,7 +22,7 @@ _GROUP_MAX = 64
 """Most jobs in one commit: enough to share its cost, few enough that no caller waits long for the others."""
 
 
-class SqliteLogWriter(QueuedLog):
+class SqliteLogWriter(QueuedLogWriter):
     """The one writer of a log.
 
     Args:
@@ -44,12 +44,12 @@ class SqliteLogWriter(QueuedLog):
         queue_max: int,
         queue_max_bytes: int,
         announce: Callable[[], None],
-        lifetimes: Lifetimes | None = None,
+        lifetimes: RetentionPolicy | None = None,
     ) -> None:
         super().__init__(queue_max, queue_max_bytes)
         self._connection = open_for_writing(path)
         self._state = state_of(self._connection)
-        self._lifetimes = lifetimes or Lifetimes()
+        self._lifetimes = lifetimes or RetentionPolicy()
         self._announce = announce
         self._thread = ThreadPoolExecutor(1, "log-writer")
 

@@ -15,5 +15,5 @@ class InlineLexicalProgress:
         """A sequence beyond all others: what the log has committed is searchable."""
         return _EVERYTHING
 
-    async def wipe_removed(self) -> None:
+    async def erase_deleted(self) -> None:
         """Do nothing: what the log deletes from its tables is deleted from this index."""

@@ -26,7 +26,7 @@ from nomemory.server.search.lexical.window import WINDOW, RankingWindow, count_w
 from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.damage import LogDamage
 from nomemory.server.store.postgres.connections import ERRORS, RETRY_AFTER_S, Pool
-from nomemory.server.store.retention import Lifetimes
+from nomemory.server.store.retention import RetentionPolicy
 
 if TYPE_CHECKING:
     import asyncpg
@@ -50,9 +50,9 @@ class PostgresLexicalIndex:
 
     lags: Final = False
 
-    def __init__(self, pool: Pool, lifetimes: Lifetimes | None = None, damage: LogDamage | None = None) -> None:
+    def __init__(self, pool: Pool, lifetimes: RetentionPolicy | None = None, damage: LogDamage | None = None) -> None:
         self._pool = pool
-        self._lifetimes = lifetimes or Lifetimes()
+        self._lifetimes = lifetimes or RetentionPolicy()
         self._damage = damage or LogDamage()
         self._sizes = LRUCache[str, int](_SIZES_KEPT)
 

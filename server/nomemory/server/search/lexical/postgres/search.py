@@ -14,7 +14,7 @@ from nomemory.server.search.lexical.protocol import LexicalSearch, RankPosition
 from nomemory.server.search.lexical.window import RankingWindow, window_terms
 from nomemory.server.store.conditions import Expiry
 from nomemory.server.store.postgres.rows import POSTGRES
-from nomemory.server.store.retention import Lifetimes
+from nomemory.server.store.retention import RetentionPolicy
 
 FEW: Final = 256
 """Number of messages of a user that are read in a row sooner than looked up."""
@@ -36,7 +36,7 @@ class MatchingRows:
         messages: number of the user's messages, about; None: unknown.
     """
 
-    def __init__(self, search: LexicalSearch, lifetimes: Lifetimes, messages: int | None) -> None:
+    def __init__(self, search: LexicalSearch, lifetimes: RetentionPolicy, messages: int | None) -> None:
         self.values = Values()
         self.conditions = Conditions(search.user_id, self.values)
         self._user_id = search.user_id
@@ -68,7 +68,7 @@ class MatchingRows:
 
     def retracted_by(self) -> str:
         """Return the expression for the id of the message that retracted a row."""
-        return self.values.of(self._expiry.retracted_by(self._user_id, self._expiry.living()))
+        return self.values.of(self._expiry.retracted_by(self._user_id, self._expiry.unexpired()))
 
     def _source(self, until_us: int | None = None, *, in_order: bool = False) -> str:
         root = self._query.root
@@ -91,14 +91,14 @@ class MatchingRows:
     def _admitted(self) -> Iterator[str]:
         yield from self.conditions.admitted(self._filter)
         yield f"sequence <= {self.values.bind(self._ranking.applied, 'bigint')}"
-        yield self.values.of(self._expiry.living())
+        yield self.values.of(self._expiry.unexpired())
 
     def _share(self) -> float:
         """Estimate the share of the user's messages that match."""
         return estimated_share(self._query.root, estimated_shares(self._query, self._ranking.weights))
 
 
-def search_statement(search: LexicalSearch, lifetimes: Lifetimes, messages: int | None) -> Statement | None:
+def search_statement(search: LexicalSearch, lifetimes: RetentionPolicy, messages: int | None) -> Statement | None:
     """Return the statement of a search, or None if it has no hits.
 
     Its rows have the score, `ts_us`, sequence, id, wire and checksum of a hit, and the id of the message that retracted
