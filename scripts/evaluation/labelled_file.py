@@ -15,7 +15,7 @@ from nomemory.importing.fields import Fields
 from nomemory.importing.files import Source
 from nomemory.importing.json_stream import records
 from nomemory.importing.jsonl import MessageLines
-from nomemory.importing.record import Accepted, Given, Record, Refused
+from nomemory.importing.record import Accepted, ImportDefaults, Record, Rejected
 
 ADVERSARIAL: Final = "adversarial"
 """The category of questions that sound as if the log answered them."""
@@ -83,13 +83,13 @@ def read_messages(path: Path) -> list[Accepted]:
         LabelledDataError: lines that are no messages.
         OSError: the file cannot be read.
     """
-    form = MessageLines(Given())
+    form = MessageLines(ImportDefaults())
     accepted, faults = [], []
     for record in records(Source(str(path))):
-        for parsed in [record] if isinstance(record, Refused) else form.parse(record):
+        for parsed in [record] if isinstance(record, Rejected) else form.parse(record):
             if isinstance(parsed, Accepted):
                 accepted.append(parsed)
-            elif isinstance(parsed, Refused):
+            elif isinstance(parsed, Rejected):
                 faults.append(fault(path, parsed))
     if faults:
         raise LabelledDataError(faults)
@@ -113,7 +113,7 @@ def read_questions(path: Path, known: frozenset[tuple[str, str]] | None = None) 
         question = _question(record)
         if isinstance(question, Question):
             question = _checked(record, question, questions.keys(), known)
-        if isinstance(question, Refused):
+        if isinstance(question, Rejected):
             faults.append(fault(path, question))
         else:
             questions[question.question_id] = question
@@ -124,17 +124,17 @@ def read_questions(path: Path, known: frozenset[tuple[str, str]] | None = None) 
     return list(questions.values())
 
 
-def fault(path: Path, refused: Accepted | Refused, reasons: tuple[str, ...] = ()) -> str:
+def fault(path: Path, refused: Accepted | Rejected, reasons: tuple[str, ...] = ()) -> str:
     """Write what is wrong with a line, for people."""
-    reasons = reasons or (refused.reasons if isinstance(refused, Refused) else ())
-    return f"{path}:{refused.place.number}: {'; '.join(reasons)}"
+    reasons = reasons or (refused.reasons if isinstance(refused, Rejected) else ())
+    return f"{path}:{refused.location.number}: {'; '.join(reasons)}"
 
 
-def _question(record: Record | Refused) -> Question | Refused:
-    if isinstance(record, Refused):
+def _question(record: Record | Rejected) -> Question | Rejected:
+    if isinstance(record, Rejected):
         return record
     if not isinstance(record.value, dict):
-        return Refused(record.place, record.original, ("is not a JSON object",))
+        return Rejected(record.location, record.original, ("is not a JSON object",))
     fields = Fields(record.value)
     question = Question(
         question_id=fields.text("question_id", required=True),
@@ -148,7 +148,7 @@ def _question(record: Record | Refused) -> Question | Refused:
         verdict=fields.text("verdict"),
         language=fields.text("language"),
     )
-    return Refused(record.place, record.original, tuple(fields.reasons)) if fields.reasons else question
+    return Rejected(record.location, record.original, tuple(fields.reasons)) if fields.reasons else question
 
 
 def _ids(name: str, value: object, reasons: list[str]) -> frozenset[str]:
@@ -170,11 +170,11 @@ def _needed(value: object, reasons: list[str]) -> tuple[frozenset[str], ...]:
 
 
 def _checked(
-    record: Record | Refused,
+    record: Record | Rejected,
     question: Question,
     taken: Collection[str],
     known: frozenset[tuple[str, str]] | None,
-) -> Question | Refused:
+) -> Question | Rejected:
     reasons = []
     if question.question_id in taken:
         reasons.append("question_id: stands twice in the file")
@@ -182,4 +182,4 @@ def _checked(
     missing = [] if known is None else [one for one in named if (question.user_id, one) not in known]
     if missing:
         reasons.append(f"evidence: this user has no message {', '.join(sorted(missing))}")
-    return Refused(record.place, record.original, tuple(reasons)) if reasons else question
+    return Rejected(record.location, record.original, tuple(reasons)) if reasons else question

@@ -55,7 +55,7 @@ def test_a_backup_takes_the_place_of_a_log_only_when_told_to(
         former = write(server, "apples")
         for replace in ((), ("--replace",)):
             refused = run("restore", str(backup), "--data", data, *replace)
-            assert (refused.exit_code, "another server uses" in refused.output) == (1, True)
+            assert (refused.exit_code, "in use by another server" in refused.output) == (1, True)
             assert "--replace" not in refused.output
     refused = run("restore", str(backup), "--data", data)
     assert (refused.exit_code, "--replace" in refused.output) == (1, True)

@@ -18,7 +18,7 @@ from nomemory.cli.console import stderr_console, stdout_console
 from nomemory.cli.doctor import installation
 from nomemory.cli.doctor.installation import check_embedder, check_sqlite
 from nomemory.cli.doctor.server import check_version
-from nomemory.cli.human import Human
+from nomemory.cli.text_output import TextOutput
 from nomemory.cli.output import Check, Diagnosis
 from nomemory.server import __version__
 from nomemory.server.api.admission.read_admission import ReadAdmission
@@ -175,5 +175,5 @@ def test_what_the_doctor_shows(
         Check("Message log", "fail", "database disk image is malformed", "Restore data/log.db from a backup."),
         Check("Embedder", "skip", "an OpenAI-compatible endpoint, which costs to ask"),
     ]
-    Human(stdout_console(), stderr_console()).show(Diagnosis(checks))
+    TextOutput(stdout_console(), stderr_console()).show(Diagnosis(checks))
     golden("doctor.txt", capsys.readouterr().out)

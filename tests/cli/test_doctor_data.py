@@ -165,7 +165,7 @@ def test_nothing_is_repaired_under_a_running_server(
     with start(own_settings):
         for option in ("--repair", "--accept-loss", "--delete-damaged"):
             result = doctor(option)
-            assert (result.exit_code, "another server uses" in result.output) == (1, True)
+            assert (result.exit_code, "in use by another server" in result.output) == (1, True)
 
 
 def test_the_doctor_looks_at_the_log_of_a_running_server(

@@ -19,7 +19,7 @@ from nomemory.cli.terminal import utf8_line
 from nomemory.client.messages import chat_message, timestamp
 from nomemory.client.sync import Client
 from nomemory.importing.jsonl import MessageLines
-from nomemory.importing.record import Accepted, Given, Place, Record
+from nomemory.importing.record import Accepted, ImportDefaults, SourceLocation, Record
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import message_pb2, query_service_pb2
 from served import Server
@@ -28,7 +28,7 @@ SAID = chat_message(user_id="ann", ts="2024-05-01T08:30:00.000001Z", role="user"
 
 
 def imported(line: str) -> message_pb2.ChatMessage:
-    (parsed,) = MessageLines(Given()).parse(Record(Place("line", 1), json.loads(line), line))
+    (parsed,) = MessageLines(ImportDefaults()).parse(Record(SourceLocation("line", 1), json.loads(line), line))
     assert isinstance(parsed, Accepted)
     assert parsed.ignored == ()
     return parsed.message

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from nomemory.client.messages import chat_message
 from nomemory.client.sync import Client
 from nomemory.importing.file_order import FileOrder
-from nomemory.importing.record import Accepted, Place, Refused
+from nomemory.importing.record import Accepted, SourceLocation, Rejected
 from served import Server
 
 BEGAN = 1_714_552_200
@@ -78,7 +78,7 @@ def hash_like(number: int) -> str:
     return f"{(number * 2_654_435_761) % 2**32:08x}"
 
 
-FORMS: dict[str, WriteFile] = {
+TIME_FORMATS: dict[str, WriteFile] = {
     form.__name__: form for form in (json_lines, openai, openai_with_ids, openai_undated, chatgpt)
 }
 
@@ -98,11 +98,11 @@ def import_(run: Run, vector_server: Server, user: str) -> Callable[[object], di
     return invoke
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", TIME_FORMATS)
 def test_every_read_gives_the_order_of_the_file(
     form: str, import_: Callable[[object], dict[str, int]], vector_server: Server, user: str
 ) -> None:
-    assert import_(FORMS[form](SAID)) == {"created": COUNT}
+    assert import_(TIME_FORMATS[form](SAID)) == {"created": COUNT}
     with Client(vector_server.target) as client:
         newest_first = list(client.iter_messages(user, page_size=7))
         assert [message.content for message in newest_first] == SAID[::-1]
@@ -111,13 +111,13 @@ def test_every_read_gives_the_order_of_the_file(
         assert [message.content for message in around] == SAID
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", TIME_FORMATS)
 def test_a_file_that_has_grown_adds_what_is_new(
     form: str, import_: Callable[[object], dict[str, int]], vector_server: Server, user: str
 ) -> None:
-    assert import_(FORMS[form](SAID[:25])) == {"created": 25}
-    assert import_(FORMS[form](SAID[:25])) == {"unchanged": 25}
-    assert import_(FORMS[form](SAID)) == {"created": COUNT - 25, "unchanged": 25}
+    assert import_(TIME_FORMATS[form](SAID[:25])) == {"created": 25}
+    assert import_(TIME_FORMATS[form](SAID[:25])) == {"unchanged": 25}
+    assert import_(TIME_FORMATS[form](SAID)) == {"created": COUNT - 25, "unchanged": 25}
     with Client(vector_server.target) as client:
         assert [message.content for message in client.iter_messages(user)] == SAID[::-1]
 
@@ -140,7 +140,7 @@ def test_lines_that_are_the_same_in_everything_are_one_message(import_: Callable
 def accepted(message_id: str, ts: int, user: str, *, keeps_id: bool = False) -> Accepted:
     moment = datetime.fromtimestamp(BEGAN + ts, UTC)
     message = chat_message(user_id=user, message_id=message_id, ts=moment, role="user", content="x")
-    return Accepted(Place("line", 1), "", message, keeps_id=keeps_id)
+    return Accepted(SourceLocation("line", 1), "", message, keeps_id=keeps_id)
 
 
 IDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=128)
@@ -179,5 +179,5 @@ def test_ids_that_are_in_order_or_have_to_stay_are_not_changed(items: list[Accep
 
 
 def test_what_is_refused_is_handed_on() -> None:
-    refused = Refused(Place("line", 1), "", ("is not JSON",))
+    refused = Rejected(SourceLocation("line", 1), "", ("is not JSON",))
     assert FileOrder().placed(refused) is refused

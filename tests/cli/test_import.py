@@ -19,7 +19,7 @@ from nomemory.client.sync import Client
 from nomemory.importing.files import Source
 from nomemory.importing.json_stream import records
 from nomemory.importing.progress import catching_up
-from nomemory.importing.record import Place, Record, Refused
+from nomemory.importing.record import SourceLocation, Record, Rejected
 from nomemory.importing.upload import OTHER_REASONS, Upload, wait_until_indexed
 from nomemory.server.faults import Fault, Reason
 from nomemory.v1 import ingest_service_pb2, message_pb2
@@ -116,7 +116,7 @@ def test_an_endless_record_is_not_held(form: str, tmp_path: Path) -> None:
     kinds = [type(item) for item in records(source)]
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert kinds == [Record, Refused, Record]
+    assert kinds == [Record, Rejected, Record]
     assert peak < 200 << 20
 
 
@@ -238,7 +238,7 @@ def test_the_terminal_says_how_many_were_rejected_why_and_where(import_: Import,
 
 def test_reasons_without_end_are_counted_together() -> None:
     upload = Upload(lambda _: ingest_service_pb2.ImportMessagesResponse(), lambda *_: None)
-    refused = [Refused(Place("line", number), "", (f"reason {number}",)) for number in range(1, 31)]
+    refused = [Rejected(SourceLocation("line", number), "", (f"reason {number}",)) for number in range(1, 31)]
     assert list(upload.run(refused))
     assert (len(upload.wrong), upload.wrong[OTHER_REASONS].count, upload.wrong[OTHER_REASONS].first.number) == (
         21,
@@ -320,7 +320,7 @@ def test_an_import_that_breaks_off_says_how_to_go_on(run: Run, script: Scripted)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
         "Stopped in - after 1,000 messages. Run the import again to go on: nothing is stored twice.\n"
-        "Refused: the message log cannot be written (storage unavailable)\n"
+        "Rejected: the message log cannot be written (storage unavailable)\n"
     )
 
 

@@ -29,7 +29,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.store.errors import LogUnusableError
 from nomemory.server.store.migration import display_url
 from nomemory.server.store.postgres.connections import Database
-from nomemory.server.store.postgres.schema import bring_forward
+from nomemory.server.store.postgres.schema import upgrade_schema
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
@@ -107,7 +107,7 @@ def test_migrated_log_is_the_same_log(run: Run, start: Start, settings: Settings
         token = fill(server)
         page = server.query.ListMessages(q.ListMessagesRequest(user_id="bob", page_size=10))
         refused = run("migrate", str(data), postgres_url)
-        assert (refused.exit_code, "another server uses" in refused.output) == (1, True)
+        assert (refused.exit_code, "in use by another server" in refused.output) == (1, True)
         before = answers(server, token)
         assert texts_embedded(server) > 30
 
@@ -208,7 +208,7 @@ def test_copy_that_differs_is_discarded(
     schema = url.partition("search_path=")[2]
     with start(own_settings) as server:
         fill_some(server)
-    asyncio.run(bring_forward(Database(url)))
+    asyncio.run(upgrade_schema(Database(url)))
     execute(
         postgres,
         f"""

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.cli import options
-from nomemory.cli.options import Paging, moment_option, span_option
+from nomemory.cli.options import Paging, parse_time, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from nomemory.cli.options import Paging, moment_option, span_option
     ],
 )
 def test_a_moment_is_a_date_or_a_time(text: str, expected: datetime) -> None:
-    assert moment_option(text) == expected
+    assert parse_time(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -41,32 +41,32 @@ def test_a_moment_is_a_date_or_a_time(text: str, expected: datetime) -> None:
 )
 def test_a_moment_may_be_an_age(text: str, ago: timedelta) -> None:
     before = datetime.now(UTC)
-    assert before <= moment_option(text) + ago <= datetime.now(UTC)
+    assert before <= parse_time(text) + ago <= datetime.now(UTC)
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "7", "7y", "-7d", "2024-13-01", "999999w", "昨天", "1.5h"])
 def test_other_texts_are_refused_as_a_moment(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is not a time"):
-        moment_option(text)
+        parse_time(text)
 
 
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(click.BadParameter):
-        assert moment_option(text).tzinfo is not None
+        assert parse_time(text).tzinfo is not None
 
 
 @pytest.mark.parametrize(
     ("text", "expected"), [("1s", timedelta(seconds=1)), ("5m", timedelta(minutes=5)), ("2h", timedelta(hours=2))]
 )
 def test_a_span_is_a_number_and_a_unit(text: str, expected: timedelta) -> None:
-    assert span_option(text) == expected
+    assert parse_duration(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "5", "m", "5 m", "-5m"])
 def test_other_texts_are_refused_as_a_span(text: str) -> None:
     with pytest.raises(click.BadParameter, match="not a length of time"):
-        span_option(text)
+        parse_duration(text)
 
 
 @dataclass(frozen=True)

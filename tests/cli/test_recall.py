@@ -13,7 +13,7 @@ from client.scripted import Scripted
 from rich.console import Console
 
 from nomemory.cli.console import stderr_console, stdout_console
-from nomemory.cli.human import Human
+from nomemory.cli.text_output import TextOutput
 from nomemory.cli.json_lines import JsonLines
 from nomemory.client import Client
 from nomemory.client.messages import chat_message, timestamp
@@ -57,7 +57,7 @@ ANSWER = pb.RecallResponse(
 @pytest.mark.parametrize("explain", [False, True])
 def test_what_people_see(explain: bool, golden: Golden) -> None:  # noqa: FBT001 - pytest gives it by name
     shown, beside = io.StringIO(), io.StringIO()
-    human = Human(Console(file=shown, width=88, markup=False), Console(file=beside, width=88, markup=False))
+    human = TextOutput(Console(file=shown, width=88, markup=False), Console(file=beside, width=88, markup=False))
     if explain:
         human.step(STEP)
     human.show(ANSWER, explain=explain)
@@ -94,13 +94,13 @@ def test_roles_are_spelled_as_an_import_takes_them(capsys: pytest.CaptureFixture
 
 def test_an_answer_without_statements_shows_the_nearest_messages(capsys: pytest.CaptureFixture[str]) -> None:
     nothing = pb.RecallResponse(verdict=pb.VERDICT_INSUFFICIENT)
-    Human(stdout_console(), stderr_console()).show(nothing)
+    TextOutput(stdout_console(), stderr_console()).show(nothing)
     assert capsys.readouterr().out == "– Nothing was found that answers this.\n"
     pending = pb.RecallResponse(verdict=pb.VERDICT_PENDING)
-    Human(stdout_console(), stderr_console()).show(pending)
+    TextOutput(stdout_console(), stderr_console()).show(pending)
     assert capsys.readouterr().out == "… Messages were stored that are not searchable yet; ask again.\n"
     near = pb.RecallResponse(verdict=pb.VERDICT_INSUFFICIENT, evidence=ANSWER.evidence)
-    Human(stdout_console(), stderr_console()).show(near)
+    TextOutput(stdout_console(), stderr_console()).show(near)
     shown = capsys.readouterr().out
     assert shown.startswith("– This is probably not answered. What comes nearest to an answer:\n")
     assert "Nearest messages" in shown
@@ -152,7 +152,7 @@ def test_statements_say_what_took_their_place_and_whose_words_they_are(golden: G
         ),
         evidence=ANSWER.evidence,
     )
-    human = Human(Console(file=shown, width=88, markup=False), Console(file=beside, width=88, markup=False))
+    human = TextOutput(Console(file=shown, width=88, markup=False), Console(file=beside, width=88, markup=False))
     human.show(reply)
     golden("recall-nearest.txt", shown.getvalue())
     assert "\x1b" not in shown.getvalue()
@@ -163,7 +163,7 @@ def test_a_contradiction_that_is_a_guess_is_shown_as_one() -> None:
     reply = pb.RecallResponse()
     reply.CopyFrom(ANSWER)
     reply.conflicts[0].possible = True
-    Human(Console(file=shown, width=88, markup=False), Console(file=io.StringIO())).show(reply)
+    TextOutput(Console(file=shown, width=88, markup=False), Console(file=io.StringIO())).show(reply)
     assert shown.getvalue().startswith("≠ The evidence may contradict itself. Neither side is left out.\n")
     assert "These may contradict each other" in shown.getvalue()
 

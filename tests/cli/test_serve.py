@@ -82,7 +82,7 @@ def test_who_asks_for_the_log_on_a_terminal_gets_lines_for_people(tmp_path: Path
     ("address", "reason"),
     [
         ("0.0.0.0:7700", "refusing to listen on 0.0.0.0:7700"),
-        ("nowhere", "'nowhere' is not of the form HOST:PORT"),
+        ("nowhere", "invalid listen address 'nowhere': expected HOST:PORT"),
     ],
 )
 def test_an_address_that_it_must_not_use_is_refused_in_a_line(tmp_path: Path, address: str, reason: str) -> None:
@@ -91,7 +91,7 @@ def test_an_address_that_it_must_not_use_is_refused_in_a_line(tmp_path: Path, ad
 
 def test_a_directory_that_is_in_use_is_refused_in_a_line(server: Server) -> None:
     said = refusal("--data", str(server.settings.server.data), "--listen", "127.0.0.1:0")
-    assert said == f"Error: another server uses {server.settings.server.data}\n"
+    assert said == f"Error: the data directory {server.settings.server.data} is in use by another server\n"
 
 
 def test_a_port_that_is_taken_is_refused_in_a_line(server: Server, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_port_that_is_taken_is_refused_in_a_line(server: Server, tmp_path: Pat
     ("file", "content", "reason"),
     [
         ("log.db", b"no database at all" * 500, "cannot be used: file is not a database"),
-        ("server.key", b"", "does not hold a key of 32 bytes. Restore it from a backup, or delete it"),
+        ("server.key", b"", "does not contain a key of 32 bytes. Restore it from a backup. If you delete it"),
     ],
 )
 def test_a_damaged_file_is_refused_in_a_line_that_says_what_to_do(

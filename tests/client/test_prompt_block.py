@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nomemory.client import as_prompt, oldest_first
 from nomemory.client.messages import chat_message
-from nomemory.client.prompt_block import LEAST_TOKENS, Block, Marks, RecalledMessage
+from nomemory.client.prompt_block import MIN_TOKENS, Block, Marks, RecalledMessage
 from nomemory.client.prompt_passages import tokens
 from nomemory.recall import Evidence, Limits, MemoryView, Question, RecallResult, Retrieved, Role, StopReason, TimeRange
 from nomemory.recall.model.memory_view import Attribution, Citation, Conflict, Statement, Verdict
@@ -152,7 +152,7 @@ def test_what_cannot_be_searched_yet_is_told() -> None:
 
 def test_too_few_tokens_are_refused_and_no_message_is_said_to_be_none() -> None:
     with pytest.raises(ValueError, match="at least 400"):
-        Block([]).text(LEAST_TOKENS - 1)
+        Block([]).text(MIN_TOKENS - 1)
     assert Block([]).text() == "Nothing that was said is shown."
 
 
@@ -162,7 +162,7 @@ MESSAGES = st.builds(
 )
 
 
-@given(st.lists(MESSAGES, max_size=6, unique_by=lambda one: one.message_id), TEXTS, st.integers(LEAST_TOKENS, 1_500))
+@given(st.lists(MESSAGES, max_size=6, unique_by=lambda one: one.message_id), TEXTS, st.integers(MIN_TOKENS, 1_500))
 def test_whatever_was_said_stays_data_within_the_tokens(found: list[RecalledMessage], question: str, most: int) -> None:
     block = Block(found, question=question)
     text = block.text(most)

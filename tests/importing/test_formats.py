@@ -17,33 +17,33 @@ from nomemory.cli.json_lines import message_record
 from nomemory.client.messages import chat_message
 from nomemory.importing.files import Source
 from nomemory.importing.formats import FORMATS, detect, records
-from nomemory.importing.record import Accepted, Given, Parsed, Place, Record, Refused, Skipped
+from nomemory.importing.record import Accepted, ImportDefaults, ParseResult, SourceLocation, Record, Rejected, Skipped
 
 IMPORTS = Path(__file__).parent / "files"
-NOBODY = Given()
-ANN = Given(user="ann")
+NOBODY = ImportDefaults()
+ANN = ImportDefaults(user="ann")
 START = datetime(2024, 5, 1, 8, tzinfo=UTC)
 
 
-def parsed(name: str, given_: Given = NOBODY) -> list[Parsed]:
-    def items() -> Iterator[Parsed]:
+def parsed(name: str, given_: ImportDefaults = NOBODY) -> list[ParseResult]:
+    def items() -> Iterator[ParseResult]:
         source = Source(str(IMPORTS / name))
         chosen, found = detect(records(source, None), given_)
         for item in found:
-            yield from [item] if isinstance(item, Refused) else chosen.parse(item)
+            yield from [item] if isinstance(item, Rejected) else chosen.parse(item)
 
     return list(items())
 
 
-def accepted(items: list[Parsed]) -> list[dict[str, object]]:
+def accepted(items: list[ParseResult]) -> list[dict[str, object]]:
     return [message_record(item.message) for item in items if isinstance(item, Accepted)]
 
 
-def refusals(items: list[Parsed]) -> list[tuple[int, str, tuple[str, ...]]]:
-    return [(i.place.number, i.place.within, i.reasons) for i in items if isinstance(i, Refused)]
+def refusals(items: list[ParseResult]) -> list[tuple[int, str, tuple[str, ...]]]:
+    return [(i.location.number, i.location.element, i.reasons) for i in items if isinstance(i, Rejected)]
 
 
-def ids(items: list[Parsed]) -> list[str]:
+def ids(items: list[ParseResult]) -> list[str]:
     return [item.message.message_id for item in items if isinstance(item, Accepted)]
 
 
@@ -67,7 +67,7 @@ def archived(path: Path, **members: str) -> str:
     ],
 )
 def test_an_export_is_read_from_its_archive(tmp_path: Path, name: str, member: str) -> None:
-    in_shanghai = Given(user="ann", zone=ZoneInfo("Asia/Shanghai"))
+    in_shanghai = ImportDefaults(user="ann", zone=ZoneInfo("Asia/Shanghai"))
     stem = Path(name).stem
     archive = archived(tmp_path / f"{stem}.zip", **{member: (IMPORTS / name).read_text(encoding="utf-8")})
     assert accepted(parsed(archive, in_shanghai)) == accepted(parsed(name, in_shanghai)) != []
@@ -115,16 +115,16 @@ def test_an_archive_without_talk_or_too_large_is_refused(tmp_path: Path) -> None
 def test_the_format_is_found_out(name: str, expected: str) -> None:
     source = Source(str(IMPORTS / name))
     items = list(records(source, None))
-    chosen, again = detect(iter(items), Given())
+    chosen, again = detect(iter(items), ImportDefaults())
     assert chosen.name == expected
     assert list(again) == items
 
 
 def test_what_is_like_no_format_is_told_what_is_missing() -> None:
-    chosen, _ = detect(iter([Record(Place("line", 1), {"text": "hi"}, "")]), Given())
+    chosen, _ = detect(iter([Record(SourceLocation("line", 1), {"text": "hi"}, "")]), ImportDefaults())
     assert chosen.name == "jsonl"
-    (refused,) = chosen.parse(Record(Place("line", 1), {"text": "hi"}, ""))
-    assert isinstance(refused, Refused)
+    (refused,) = chosen.parse(Record(SourceLocation("line", 1), {"text": "hi"}, ""))
+    assert isinstance(refused, Rejected)
     assert set(refused.reasons) == {
         "user_id: is required",
         "ts: is required",
@@ -156,7 +156,7 @@ def test_a_field_that_has_no_place_is_reported() -> None:
 
 
 def test_the_user_of_the_command_line_overrides_the_files() -> None:
-    assert {record["user_id"] for record in accepted(parsed("messages.jsonl", Given(user="carl")))} == {"carl"}
+    assert {record["user_id"] for record in accepted(parsed("messages.jsonl", ImportDefaults(user="carl")))} == {"carl"}
 
 
 def test_every_fault_of_a_broken_line_is_named() -> None:
@@ -202,7 +202,7 @@ def test_openai_refuses_what_says_nothing_or_not_when() -> None:
 
 
 def test_messages_without_times_are_spaced_from_a_start() -> None:
-    found = accepted(parsed("openai.jsonl", Given("ann", START, timedelta(minutes=1))))
+    found = accepted(parsed("openai.jsonl", ImportDefaults("ann", START, timedelta(minutes=1))))
     assert [record["ts"] for record in found] == [f"2024-05-01T08:0{minute}:00Z" for minute in range(5)]
     first, second = found[:3], found[3:]
     assert len({record["conversation_id"] for record in first}) == 1
@@ -210,14 +210,14 @@ def test_messages_without_times_are_spaced_from_a_start() -> None:
 
 
 def test_the_same_thing_said_twice_is_two_messages() -> None:
-    found = ids(parsed("loose.json", Given("ann", START)))
+    found = ids(parsed("loose.json", ImportDefaults("ann", START)))
     assert len(set(found)) == 3
-    assert len(set(ids(parsed("loose.json", Given("ann", START, timedelta(0)))))) == 3
+    assert len(set(ids(parsed("loose.json", ImportDefaults("ann", START, timedelta(0)))))) == 3
 
 
 def test_formats_without_users_need_one() -> None:
     for name in ("openai.json", "loose.json", "conversations.json"):
-        reasons = {reason for _, _, found in refusals(parsed(name, Given(start=START))) for reason in found}
+        reasons = {reason for _, _, found in refusals(parsed(name, ImportDefaults(start=START))) for reason in found}
         assert reasons == {"user_id: this format names no user; give one with --user"}
 
 
@@ -249,13 +249,13 @@ def test_chatgpt_skips_what_nobody_said_and_refuses_what_it_cannot_place() -> No
 
 @pytest.mark.parametrize("name", ["messages.jsonl", "openai.json", "loose.json", "conversations.json"])
 def test_derived_ids_are_the_same_every_time(name: str) -> None:
-    given_ = Given("ann", START)
+    given_ = ImportDefaults("ann", START)
     assert ids(parsed(name, given_)) == ids(parsed(name, given_))
     assert all(ids(parsed(name, given_)))
 
 
 def test_derived_ids_depend_on_the_user() -> None:
-    ann, bo = (set(ids(parsed("openai.jsonl", Given(user, START)))) for user in ("ann", "bo"))
+    ann, bo = (set(ids(parsed("openai.jsonl", ImportDefaults(user, START)))) for user in ("ann", "bo"))
     assert ann.isdisjoint(bo)
 
 
@@ -295,14 +295,14 @@ NEARLY = st.recursive(
 @pytest.mark.parametrize("name", FORMATS)
 @given(value=NEARLY, user=st.sampled_from(["", "ann"]), start=st.sampled_from([None, START]))
 def test_any_value_is_taken_or_refused(name: str, value: object, user: str, start: datetime | None) -> None:
-    given_ = Given(user, start)
-    for item in FORMATS[name](given_).parse(Record(Place("item", 1), value, value)):
-        assert isinstance(item, Accepted | Refused | Skipped)
+    given_ = ImportDefaults(user, start)
+    for item in FORMATS[name](given_).parse(Record(SourceLocation("item", 1), value, value)):
+        assert isinstance(item, Accepted | Rejected | Skipped)
         if isinstance(item, Accepted):
             assert item.message.message_id
             assert item.message.user_id
             assert item.message.HasField("ts")
-        if isinstance(item, Refused):
+        if isinstance(item, Rejected):
             assert item.reasons
 
 
@@ -310,7 +310,7 @@ def test_any_value_is_taken_or_refused(name: str, value: object, user: str, star
 def test_what_list_writes_is_what_import_reads(content: str, ts: datetime) -> None:
     message = chat_message(user_id="ann", message_id="m", ts=ts, role="assistant", content=content, metadata={"k": "v"})
     line = json.loads(json.dumps(message_record(message)))
-    (item,) = FORMATS["jsonl"](Given()).parse(Record(Place("line", 1), line, ""))
+    (item,) = FORMATS["jsonl"](ImportDefaults()).parse(Record(SourceLocation("line", 1), line, ""))
     assert isinstance(item, Accepted)
     assert item.message == message
     assert not item.ignored

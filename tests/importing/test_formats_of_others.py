@@ -16,9 +16,9 @@ from importing.test_formats import ANN, NOBODY, accepted, parsed, refusals
 from nomemory.importing.files import Source
 from nomemory.importing.formats import detect, records
 from nomemory.importing.letta import Letta
-from nomemory.importing.record import Given, Place, Record, Skipped
+from nomemory.importing.record import ImportDefaults, SourceLocation, Record, Skipped
 
-SHANGHAI = Given(user="ann", zone=ZoneInfo("Asia/Shanghai"))
+SHANGHAI = ImportDefaults(user="ann", zone=ZoneInfo("Asia/Shanghai"))
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,10 @@ def test_a_chinese_phones_chat_is_read_too() -> None:
     [
         (ANN, "give one with --time-zone"),
         (SHANGHAI, "whether the day or the month stands first"),
-        (Given(zone=ZoneInfo("Asia/Shanghai")), "give one with --user"),
+        (ImportDefaults(zone=ZoneInfo("Asia/Shanghai")), "give one with --user"),
     ],
 )
-def test_no_time_and_no_user_is_guessed(given: Given, said: str) -> None:
+def test_no_time_and_no_user_is_guessed(given: ImportDefaults, said: str) -> None:
     ((_, _, reasons),) = refusals(parsed("unclear.txt", given))
     assert any(said in reason for reason in reasons)
 
@@ -174,6 +174,6 @@ def letta(*contents: str) -> dict[str, object]:
 
 def test_json_that_a_user_said_is_kept_and_a_file_of_one_agent_is_read() -> None:
     said = '{"type": "object", "message": "my own json"}'
-    record = Record(Place("item", 1), letta(said, '{"type": "login"}'), "")
+    record = Record(SourceLocation("item", 1), letta(said, '{"type": "login"}'), "")
     kept = accepted(list(Letta(ANN).parse(record)))
     assert [one["content"] for one in kept] == [said]

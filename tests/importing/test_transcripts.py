@@ -11,7 +11,7 @@ from importing.test_formats import ANN, START, accepted, ids, parsed, refusals
 
 from nomemory.importing.files import Source
 from nomemory.importing.formats import detect, records
-from nomemory.importing.record import Given, Skipped
+from nomemory.importing.record import ImportDefaults, Skipped
 from nomemory.importing.secret_shapes import LEFT_OUT, without_secrets
 from nomemory.importing.transcripts import kept
 
@@ -23,7 +23,7 @@ CURSOR = replace(ANN, start=START, file="k1")
     [("claude_code.jsonl", "claude-code"), ("codex.jsonl", "codex"), ("cursor.jsonl", "cursor")],
 )
 def test_the_format_is_found_out(name: str, expected: str) -> None:
-    chosen, _ = detect(records(Source(f"tests/importing/files/{name}"), None), Given())
+    chosen, _ = detect(records(Source(f"tests/importing/files/{name}"), None), ImportDefaults())
     assert chosen.name == expected
 
 

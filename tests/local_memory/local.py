@@ -20,7 +20,7 @@ from mcp.client import Client
 from mcp_types import CallToolResult, TextContent
 from server.fleet import until
 
-from nomemory.agents.home import Home
+from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.agents.local_server import IDLE_S, ensure
 from nomemory.client.sync import Client as Calls
 
@@ -36,8 +36,8 @@ class LocalHome:
     root: Path
 
     @property
-    def home(self) -> Home:
-        return Home(self.root / "nomemory")
+    def home(self) -> LocalDataDir:
+        return LocalDataDir(self.root / "nomemory")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -49,7 +49,7 @@ class LocalHome:
         }
 
     @contextmanager
-    def served(self, idle_s: float = IDLE_S) -> Iterator[Home]:
+    def served(self, idle_s: float = IDLE_S) -> Iterator[LocalDataDir]:
         """Start the server, if it is not there, and use it."""
         with ExitStack() as use:
             ensure(self.home.made(), use, idle_s)
@@ -78,7 +78,7 @@ class LocalHome:
             words = command.read_bytes().split(b"\0")
         except OSError:
             return False
-        return b"nomemory.agents.serving" in words and str(self.home.root).encode() in words
+        return b"nomemory.agents.local_server_main" in words and str(self.home.root).encode() in words
 
     def stop(self) -> None:
         for process in self.servers():

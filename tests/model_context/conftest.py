@@ -15,7 +15,7 @@ from mcp.client import Client
 from model_context.guarded import Connect, Guarded
 
 from nomemory.mcp.credentials import Credential
-from nomemory.mcp.memory import Memory
+from nomemory.mcp.backend import Backend
 from nomemory.mcp.server import MemoryServer
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -50,8 +50,8 @@ def connect(guarded: Guarded) -> Connect:
     @asynccontextmanager
     async def connected(credential: str, user: str | None) -> AsyncIterator[Client]:
         async with grpc.aio.insecure_channel(guarded.server.target) as channel:
-            memory, shown = Memory(channel, 10), Credential(tuple(bearer(credential)), user)
-            async with Client(MemoryServer(memory, lambda _context: memory.bind(shown)).protocol()) as client:
+            backend, shown = Backend(channel, 10), Credential(tuple(bearer(credential)), user)
+            async with Client(MemoryServer(backend, lambda _context: backend.bind(shown)).protocol()) as client:
                 yield client
 
     return connected

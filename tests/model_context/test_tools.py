@@ -131,7 +131,7 @@ async def test_what_is_remembered_may_take_back_what_was_said_before(guarded: Gu
         ("c2", ["c1"], ""),
         ("c1", [], "c2"),
     ]
-    assert "must not name the message itself" in said(refused)
+    assert "must not contain the id of the message itself" in said(refused)
     assert '{"retracted_by":"c2"}' in recalled.content[0].text  # type: ignore[union-attr]  # as above
 
 

@@ -11,7 +11,7 @@ import pytest
 @pytest.mark.parametrize(
     ("module", "useless"),
     [
-        ("nomemory.cli.startup", {"rich", "pygments", "uvicorn", "starlette", "nomemory.server.api.http"}),
+        ("nomemory.cli.serve_runner", {"rich", "pygments", "uvicorn", "starlette", "nomemory.server.api.http"}),
         ("nomemory.server.indexing.lexical.worker", {"rich", "pygments", "numpy", "grpc", "pydantic"}),
         ("nomemory.server.search.semantic.edge.worker", {"rich", "pygments", "numpy", "grpc", "pydantic", "structlog"}),
     ],
@@ -31,12 +31,12 @@ def test_a_command_loads_what_a_client_needs_and_little_more() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     useless = {"nomemory.server", "nomemory.recall", "numpy", "pydantic", "sqlite3", "structlog", "orjson", "pygments"}
-    assert "nomemory.cli.reads" in loaded
+    assert "nomemory.cli.query_commands" in loaded
     assert not loaded & useless
     assert len(loaded) < 500
 
 
 def test_the_command_line_has_its_colours_whatever_the_server_loads_without_them() -> None:
-    code = "import sys, nomemory.cli.startup, rich.console; print(sys.modules['rich'].__name__)"
+    code = "import sys, nomemory.cli.serve_runner, rich.console; print(sys.modules['rich'].__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["rich"]

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from nomemory.importing.draft import Draft
+from nomemory.importing.message_builder import MessageDraft
 from nomemory.importing.fields import Fields, instant
-from nomemory.importing.record import Given, Parsed, Record, Skipped
+from nomemory.importing.record import ImportDefaults, ParseResult, Record, Skipped
 
 
 class Slack:
@@ -14,13 +14,13 @@ class Slack:
     name = "slack"
     title = "Slack export"
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: ImportDefaults) -> None:
         self._user = given.user
 
-    def parse(self, record: Record) -> Iterator[Parsed]:
+    def parse(self, record: Record) -> Iterator[ParseResult]:
         """Return the message of a record; who joined and who left was not said by anybody."""
         if not isinstance(record.value, dict) or record.value.get("type") != "message" or "subtype" in record.value:
-            yield Skipped(record.place)
+            yield Skipped(record.location)
             return
         fields = Fields(record.value)
         ts = fields.text("ts", required=True)
@@ -29,7 +29,7 @@ class Slack:
             fields.reasons.append("ts: is not a time like 1714552200.000100")
         if not self._user:
             fields.reasons.append("user_id: give it as --user")
-        draft = Draft(
+        draft = MessageDraft(
             user_id=self._user,
             message_id=f"slack-{ts}",
             ts=moment,
@@ -37,7 +37,7 @@ class Slack:
             name=fields.text("user", required=True),
             content=fields.text("text", required=True),
         )
-        yield draft.finish(record.place, record.original, fields.reasons)
+        yield draft.build(record.location, record.original, fields.reasons)
 
 
 def _moment(ts: str) -> datetime | None:

@@ -60,7 +60,7 @@ def start_server(home: str, *arguments: str) -> subprocess.Popen[bytes]:
     """
     import subprocess  # noqa: PLC0415 - as above
 
-    command = [sys.executable, "-P", "-m", "nomemory.agents.serving", home, *arguments]
+    command = [sys.executable, "-P", "-m", "nomemory.agents.local_server_main", home, *arguments]
     with open(f"{home}/server.log", "ab") as log:  # noqa: PTH123 - as above
         null = subprocess.DEVNULL
         return subprocess.Popen(command, stdin=null, stdout=log, stderr=log, cwd=home, start_new_session=True)  # noqa: S603 - our own

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Final
 
-from nomemory.agents.capture import Capture, Event, parsed_event
-from nomemory.agents.home import Home
+from nomemory.agents.transcript_sync import Capture, Event, parsed_event
+from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.messages import role_name
@@ -48,7 +48,7 @@ class HookServer:
         last_used: when an event came last, on the monotonic clock.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: LocalDataDir) -> None:
         self._home = home
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self.last_used = time.monotonic()

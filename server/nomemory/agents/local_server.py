@@ -11,7 +11,7 @@ from typing import Final
 
 import grpc
 
-from nomemory.agents.home import Home
+from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.agents.hook import start_server
 from nomemory.client.errors import NoMemoryError
 
@@ -40,7 +40,7 @@ class LocalServer:
         home: where.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: LocalDataDir) -> None:
         self._home = home
         self._turn = asyncio.Lock()
         self._use = ExitStack()
@@ -59,7 +59,7 @@ class LocalServer:
             self._is_used = True
 
 
-def ensure(home: Home, use: ExitStack, idle_s: float = IDLE_S) -> None:
+def ensure(home: LocalDataDir, use: ExitStack, idle_s: float = IDLE_S) -> None:
     """Return once a server answers at a home.
 
     Args:
@@ -75,7 +75,7 @@ def ensure(home: Home, use: ExitStack, idle_s: float = IDLE_S) -> None:
         _start(home, idle_s)
 
 
-def answers(home: Home) -> bool:
+def answers(home: LocalDataDir) -> bool:
     """Return whether a server serves at a home."""
     with socket.socket(socket.AF_UNIX) as connection:
         try:
@@ -87,7 +87,7 @@ def answers(home: Home) -> bool:
     return True
 
 
-def _start(home: Home, idle_s: float) -> None:
+def _start(home: LocalDataDir, idle_s: float) -> None:
     """Start servers until one answers: another may be ending, or may have been started by somebody who is gone."""
     give_up = time.monotonic() + _START_S
     process: subprocess.Popen[bytes] | None = None

@@ -14,7 +14,7 @@ from nomemory.server.runtime.settings.group import PREFIX
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
-def configured(**options: object) -> Settings:
+def load_settings(**options: object) -> Settings:
     """Read the settings; an option that is not None overrides what the environment says.
 
     Raises:
@@ -32,7 +32,7 @@ def _setting(_group: int | str, variable: int | str) -> str:
     return str(variable).removeprefix(PREFIX).lower()
 
 
-def address_option(text: str) -> ListenAddress:
+def parse_address(text: str) -> ListenAddress:
     """Read HOST:PORT for click.
 
     Raises:

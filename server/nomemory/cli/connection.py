@@ -13,7 +13,7 @@ from typing import Final
 import click
 import grpc
 
-from nomemory.agents.home import Home
+from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.agents.local_server import LocalServerError, ensure
 from nomemory.cli.terminal import one_line, printable
 from nomemory.client.channel import Identity
@@ -30,7 +30,7 @@ _ATTEMPTS: Final = 2  # somebody is waiting: once more after a hiccup, then say 
 _IMPORT_TIMEOUT_S: Final = 600.0  # for one stream of at most 1,000 messages
 
 
-class Refused(click.ClickException):
+class CallError(click.ClickException):
     """A call that the server refused, or that reached no server."""
 
     def __init__(self, error: NoMemoryError, target: str) -> None:
@@ -48,10 +48,10 @@ def error_lines(error: NoMemoryError, target: str) -> Iterator[str]:
         return
     name = error.reason.removeprefix(_REASON).lower().replace("_", " ")
     if error.violations:
-        yield f"Refused: {name}"
+        yield f"CallError: {name}"
         yield from (f"  {one_line(v.field)}: {one_line(v.description)}" for v in error.violations)
     else:
-        yield f"Refused: {printable(error.message)} ({name})"
+        yield f"CallError: {printable(error.message)} ({name})"
     if name == "credentials missing":
         yield "  Give one with --api-key or NOMEMORY_API_KEY."
     if error.retry_after is not None:
@@ -134,7 +134,7 @@ def local_server() -> Iterator[str]:
     Raises:
         click.ClickException: it cannot be started.
     """
-    home = Home.of_this_user()
+    home = LocalDataDir.for_current_user()
     with ExitStack() as use:
         try:
             ensure(home, use)
@@ -147,7 +147,7 @@ def client_option(command: Command) -> Command:
     """Add the same options, and give the command a `client` of the server.
 
     Raises:
-        Refused: a call did not succeed.
+        CallError: a call did not succeed.
     """
 
     @functools.wraps(command)
@@ -180,10 +180,10 @@ def connect(target: Target) -> Iterator[Client]:
     """Open a client for the time of a `with`.
 
     Raises:
-        Refused: a call did not succeed.
+        CallError: a call did not succeed.
     """
     with Client(target.address, attempts=_ATTEMPTS, import_timeout=_IMPORT_TIMEOUT_S, **target.identity) as client:
         try:
             yield client
         except NoMemoryError as error:
-            raise Refused(error, target.address) from None
+            raise CallError(error, target.address) from None

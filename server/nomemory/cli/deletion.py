@@ -7,22 +7,22 @@ from collections.abc import Sequence
 import click
 
 from nomemory.cli.connection import client_option
-from nomemory.cli.options import narrowing_options, output_option, user_option
+from nomemory.cli.options import filter_options, output_option, user_option
 from nomemory.cli.output import Output
 from nomemory.cli.terminal import counted
-from nomemory.client.messages import Narrowing
+from nomemory.client.messages import FilterOptions
 from nomemory.client.sync import Client
 
 
 @click.command("delete")
 @click.argument("message_ids", nargs=-1)
 @user_option
-@narrowing_options
+@filter_options
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output_option
 @client_option
 def delete(
-    *, message_ids: Sequence[str], user: str, narrowing: Narrowing, yes: bool, output: Output, client: Client
+    *, message_ids: Sequence[str], user: str, narrowing: FilterOptions, yes: bool, output: Output, client: Client
 ) -> None:
     """Delete messages. No read returns them any more.
 
@@ -35,7 +35,7 @@ def delete(
     output.show(client.delete(user, message_ids) if message_ids else client.delete_matching(user, **narrowing))
 
 
-def _check(message_ids: Sequence[str], narrowing: Narrowing) -> None:
+def _check(message_ids: Sequence[str], narrowing: FilterOptions) -> None:
     if bool(message_ids) == any(value is not None for value in narrowing.values()):
         raise click.UsageError(
             "Give either ids of messages, or some of --since, --until, --role, --conversation and --metadata. "

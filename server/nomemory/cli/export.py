@@ -12,10 +12,10 @@ import click
 
 from nomemory.cli.connection import client_option
 from nomemory.cli.json_lines import message_record
-from nomemory.cli.options import PAGE_MAX, narrowing_options, output_option
+from nomemory.cli.options import PAGE_MAX, filter_options, output_option
 from nomemory.cli.output import Exported, Output
 from nomemory.cli.terminal import json_line, utf8_line
-from nomemory.client.messages import Narrowing
+from nomemory.client.messages import FilterOptions
 from nomemory.client.sync import Client
 from nomemory.v1 import message_pb2
 
@@ -28,7 +28,7 @@ from nomemory.v1 import message_pb2
     show_envvar=True,
     help="Whose messages. Without one, those of all users; a key then needs the scope `admin`, too.",
 )
-@narrowing_options
+@filter_options
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -37,7 +37,7 @@ from nomemory.v1 import message_pb2
 )
 @output_option
 @client_option
-def export(*, user: str | None, narrowing: Narrowing, out: Path | None, output: Output, client: Client) -> None:
+def export(*, user: str | None, narrowing: FilterOptions, out: Path | None, output: Output, client: Client) -> None:
     """Write all messages as JSON Lines, oldest first, user by user: what `nomemory import` reads.
 
     The vectors that messages brought are not among their fields. With --out, the receipt goes to standard output.
@@ -54,7 +54,7 @@ def export(*, user: str | None, narrowing: Narrowing, out: Path | None, output: 
 
 
 def _messages(
-    client: Client, user: str | None, narrowing: Narrowing, tally: Counter[str]
+    client: Client, user: str | None, narrowing: FilterOptions, tally: Counter[str]
 ) -> Iterator[message_pb2.ChatMessage]:
     """Read the messages of one user or of all, and count them by their users."""
     users = [user] if user else (one.user_id for one in client.iter_users(page_size=PAGE_MAX))

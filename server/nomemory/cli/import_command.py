@@ -13,35 +13,35 @@ import click
 
 from nomemory.cli.connection import client_option
 from nomemory.cli.console import stderr_console
-from nomemory.cli.options import FORMS, moment_option, output_option, span_option
+from nomemory.cli.options import TIME_FORMATS, parse_time, output_option, parse_duration
 from nomemory.cli.output import Output
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.importing.file_order import FileOrder
 from nomemory.importing.files import STDIN, Source
-from nomemory.importing.formats import FORMATS, detect, named_format, records
+from nomemory.importing.formats import FORMATS, detect, load_format, records
 from nomemory.importing.progress import catching_up, progress
-from nomemory.importing.record import Format, Given, Parsed, Refused
+from nomemory.importing.record import Format, ImportDefaults, ParseResult, Rejected
 from nomemory.importing.rejects import Rejects, rejects_path
 from nomemory.importing.upload import Summary, Upload, wait_until_indexed
 from nomemory.server.runtime.extension_point import ExtensionError
 from nomemory.v1 import ingest_service_pb2
 
 
-def format_option(name: str) -> str:
+def parse_format(name: str) -> str:
     """Check for click that there is a format of this name.
 
     Raises:
         click.BadParameter: there is none.
     """
     try:
-        named_format(name)
+        load_format(name)
     except ExtensionError as error:
         raise click.BadParameter(f"{error}.") from None
     return name
 
 
-def zone_option(text: str) -> tzinfo:
+def parse_time_zone(text: str) -> tzinfo:
     """Read an IANA name such as `Asia/Shanghai`.
 
     Raises:
@@ -61,24 +61,24 @@ def zone_option(text: str) -> tzinfo:
 @click.option(
     "--format",
     "name",
-    type=format_option,
+    type=parse_format,
     metavar="NAME",
     help=f"What the files are: {', '.join(FORMATS)}. Default: found out from each file.",
 )
 @click.option(
-    "--start", type=moment_option, metavar="TIME", help=f"When the first message without a time was said: {FORMS}."
+    "--start", type=parse_time, metavar="TIME", help=f"When the first message without a time was said: {TIME_FORMATS}."
 )
 @click.option(
-    "--step", type=span_option, metavar="SPAN", default="1s", show_default=True, help="Time between such messages."
+    "--step", type=parse_duration, metavar="SPAN", default="1s", show_default=True, help="Time between such messages."
 )
 @click.option(
-    "--time-zone", type=zone_option, metavar="NAME", help="Where times without a zone were said: Asia/Shanghai."
+    "--time-zone", type=parse_time_zone, metavar="NAME", help="Where times without a zone were said: Asia/Shanghai."
 )
 @click.option("--replace", is_flag=True, help="Let a message take the place of another one with the same id.")
 @click.option("--dry-run", is_flag=True, help="Read and check the files, store nothing.")
 @click.option("--wait", is_flag=True, help="Wait until the indexes have caught up.")
 @click.option(
-    "--timeout", type=span_option, metavar="SPAN", default="10m", show_default=True, help="How long to wait at most."
+    "--timeout", type=parse_duration, metavar="SPAN", default="10m", show_default=True, help="How long to wait at most."
 )
 @client_option
 @output_option
@@ -110,7 +110,7 @@ def import_(  # noqa: PLR0913 - a parameter for each option
     rejected = 0
     for file in files:
         source = Source(file)
-        found, items = _parsed(source, name, Given(user, start, step, time_zone, Path(file).stem))
+        found, items = _parsed(source, name, ImportDefaults(user, start, step, time_zone, Path(file).stem))
         with Rejects(rejects_path(file)) as rejects:
             upload = Upload(send, functools.partial(rejects.write, file))
             _run(upload, items, source)
@@ -126,17 +126,17 @@ def import_(  # noqa: PLR0913 - a parameter for each option
         raise click.exceptions.Exit(1)
 
 
-def _parsed(source: Source, name: str | None, given: Given) -> tuple[Format, Iterator[Parsed]]:
+def _parsed(source: Source, name: str | None, given: ImportDefaults) -> tuple[Format, Iterator[ParseResult]]:
     items = records(source, name)
     if name is None:
         found, items = detect(items, given)
     else:
-        found = named_format(name)(given)
-    parsed = itertools.chain.from_iterable([item] if isinstance(item, Refused) else found.parse(item) for item in items)
+        found = load_format(name)(given)
+    parsed = itertools.chain.from_iterable([item] if isinstance(item, Rejected) else found.parse(item) for item in items)
     return found, map(FileOrder().placed, parsed)
 
 
-def _run(upload: Upload, items: Iterator[Parsed], source: Source) -> None:
+def _run(upload: Upload, items: Iterator[ParseResult], source: Source) -> None:
     """Send the messages of a file, and show how far it is."""
     label = "standard input" if source.name == STDIN else Path(source.name).name
     try:

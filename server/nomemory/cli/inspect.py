@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from nomemory.cli.configuration import address_option, configured
+from nomemory.cli.configuration import parse_address, load_settings
 from nomemory.cli.connection import Target, connect, target_option
 from nomemory.cli.http_server import serve
 from nomemory.client import channel
@@ -24,7 +24,7 @@ _ATTEMPTS: Final = 2
 @click.command("inspect")
 @click.option(
     "--listen",
-    type=address_option,
+    type=parse_address,
     metavar="HOST:PORT",
     default="127.0.0.1:0",
     show_default=True,
@@ -41,7 +41,7 @@ def inspect(*, listen: ListenAddress, target: Target) -> None:
         raise click.UsageError("--listen: the inspector is for this machine only, such as 127.0.0.1:0.")
     with connect(target) as client:
         client.server_info()
-    asyncio.run(_serve(target, listen, configured()))
+    asyncio.run(_serve(target, listen, load_settings()))
 
 
 async def _serve(target: Target, address: ListenAddress, settings: Settings) -> None:

@@ -13,12 +13,12 @@ import click
 
 from nomemory.cli.json_lines import JsonLines
 from nomemory.cli.output import Output
-from nomemory.client.messages import Narrowing, RoleName
+from nomemory.client.messages import FilterOptions, RoleName
 
 Entry = tuple[str, str]
 _SPAN: Final = re.compile(r"[0-9]{1,6}[smhdw]")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-FORMS: Final = "a date, a date and time (UTC unless it says otherwise), or how long ago, like 7d, 12h, 30m"
+TIME_FORMATS: Final = "a date, a date and time (UTC unless it says otherwise), or how long ago, like 7d, 12h, 30m"
 Command = Callable[..., None]
 PAGE_MAX: Final = 500
 
@@ -55,7 +55,7 @@ class Paging:
         return whole
 
 
-def entry_option(text: str) -> Entry:
+def parse_metadata_entry(text: str) -> Entry:
     """Read an entry: the first equals sign ends the key, and the value may be empty.
 
     Raises:
@@ -67,7 +67,7 @@ def entry_option(text: str) -> Entry:
     return key, value
 
 
-def entries_by_key(entries: Iterable[Entry]) -> dict[str, str]:
+def metadata_filter(entries: Iterable[Entry]) -> dict[str, str]:
     """Return entries as a filter takes them.
 
     Raises:
@@ -80,7 +80,7 @@ def entries_by_key(entries: Iterable[Entry]) -> dict[str, str]:
     return chosen
 
 
-def moment_option(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """Read a moment. A date is its first instant; a date and a naive time are UTC.
 
     Raises:
@@ -89,11 +89,11 @@ def moment_option(text: str) -> datetime:
     try:
         moment = datetime.now(UTC) - _span(text) if _SPAN.fullmatch(text) else datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        raise click.BadParameter(f"{text!r} is not a time: give {FORMS}.") from None
+        raise click.BadParameter(f"{text!r} is not a time: give {TIME_FORMATS}.") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def span_option(text: str) -> timedelta:
+def parse_duration(text: str) -> timedelta:
     """Read a length of time.
 
     Raises:
@@ -115,7 +115,7 @@ user_option = click.option(
 
 def time_option(name: str, does: str) -> Callable[[Command], Command]:
     """Return an option that takes a time."""
-    return click.option(name, type=moment_option, metavar="TIME", help=does)
+    return click.option(name, type=parse_time, metavar="TIME", help=does)
 
 
 def role_option(does: str) -> Callable[[Command], Command]:
@@ -140,10 +140,10 @@ def content_output_option(command: Command) -> Command:
     return output_option(full(command))
 
 
-def narrowing_options(command: Command) -> Command:
+def filter_options(command: Command) -> Command:
     """Add the filter options, and give the command its `narrowing`."""
 
-    @time_option("--since", f"Only what was said at this time or later: {FORMS}.")
+    @time_option("--since", f"Only what was said at this time or later: {TIME_FORMATS}.")
     @time_option("--until", "Only what was said before this time; the same forms.")
     @role_option("Only what this side said.")
     @click.option("--conversation", metavar="ID", help="Only this conversation.")
@@ -151,7 +151,7 @@ def narrowing_options(command: Command) -> Command:
         "--metadata",
         "metadata",
         metavar="KEY=VALUE",
-        type=entry_option,
+        type=parse_metadata_entry,
         multiple=True,
         help="Only what has this entry in its metadata. Up to 4 of them: all must hold.",
     )
@@ -165,8 +165,8 @@ def narrowing_options(command: Command) -> Command:
         metadata: Sequence[Entry],
         **others: object,
     ) -> None:
-        entries = entries_by_key(metadata) or None
-        narrowing = Narrowing(since=since, until=until, role=role, conversation_id=conversation, metadata=entries)
+        entries = metadata_filter(metadata) or None
+        narrowing = FilterOptions(since=since, until=until, role=role, conversation_id=conversation, metadata=entries)
         command(narrowing=narrowing, **others)
 
     return narrowed
@@ -197,6 +197,6 @@ def _output(*, as_json: bool, full: bool) -> Output:
     if as_json:
         return JsonLines()
     from nomemory.cli.console import stderr_console, stdout_console  # noqa: PLC0415 - loads rich
-    from nomemory.cli.human import Human  # noqa: PLC0415 - the same
+    from nomemory.cli.text_output import TextOutput  # noqa: PLC0415 - the same
 
-    return Human(stdout_console(), stderr_console(), full=full)
+    return TextOutput(stdout_console(), stderr_console(), full=full)

@@ -8,11 +8,11 @@ import click
 
 from nomemory.cli.connection import client_option
 from nomemory.cli.json_lines import JsonLines
-from nomemory.cli.options import FORMS, content_output_option, role_option, time_option, user_option
+from nomemory.cli.options import TIME_FORMATS, content_output_option, role_option, time_option, user_option
 from nomemory.cli.output import Output
 from nomemory.cli.terminal import escaped
 from nomemory.client import as_prompt
-from nomemory.client.prompt_block import LEAST_TOKENS, MAX_TOKENS, PROMPT_MESSAGES
+from nomemory.client.prompt_block import MIN_TOKENS, MAX_TOKENS, PROMPT_MESSAGES
 from nomemory.client.sync import Client
 from nomemory.v1 import recall_service_pb2 as pb
 
@@ -20,7 +20,7 @@ from nomemory.v1 import recall_service_pb2 as pb
 @click.command("recall")
 @click.argument("question")
 @user_option
-@time_option("--since", f"Look first at what was said at this time or later: {FORMS}.")
+@time_option("--since", f"Look first at what was said at this time or later: {TIME_FORMATS}.")
 @time_option("--until", "Look first at what was said before this time; the same forms.")
 @role_option("Look first at what this side said.")
 @time_option("--now", "Ask as if it were this time; the same forms.")
@@ -38,7 +38,7 @@ from nomemory.v1 import recall_service_pb2 as pb
 )
 @click.option(
     "--max-tokens",
-    type=click.IntRange(min=LEAST_TOKENS),
+    type=click.IntRange(min=MIN_TOKENS),
     default=MAX_TOKENS,
     show_default=True,
     help="Most tokens of that block, by an estimate.",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from nomemory.importing.draft import Draft
-from nomemory.importing.fields import Fields, Importer, drafted, read_content, title_metadata
-from nomemory.importing.record import Parsed, Record
+from nomemory.importing.message_builder import MessageDraft
+from nomemory.importing.fields import Fields, Importer, parse_message, read_content, title_metadata
+from nomemory.importing.record import ParseResult, Record
 
 Object = Mapping[str, Any]
 
@@ -32,7 +32,7 @@ class ChatGPT(Importer):
         """Recognise a conversation by its tree."""
         return isinstance(value, dict) and isinstance(value.get("mapping"), dict)
 
-    def messages(self, record: Record) -> Iterator[Parsed]:
+    def messages(self, record: Record) -> Iterator[ParseResult]:
         """Return the messages of the current branch, from its root on."""
         fields = Fields(record.value)
         conversation = _Conversation(
@@ -42,7 +42,7 @@ class ChatGPT(Importer):
             fields.moment("create_time"),
         )
         for message in _branch(record.value):
-            yield drafted(record.part(f"{conversation.id}, message {message.get('id')}", message), conversation.draft)
+            yield parse_message(record.part(f"{conversation.id}, message {message.get('id')}", message), conversation.draft)
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class _Conversation:
     about: Mapping[str, str]
     latest: datetime | None
 
-    def draft(self, fields: Fields) -> Draft | None:
+    def draft(self, fields: Fields) -> MessageDraft | None:
         """Read the next message. Without a time it has that of the message before."""
         message = fields.value
         text, others = read_content(_parts(message))
@@ -63,7 +63,7 @@ class _Conversation:
         ts = fields.moment("create_time", required=self.latest is None)
         borrowed = {} if ts or fields.reasons or self.latest is None else {TIME_FROM: "the message before"}
         self.latest = ts or self.latest
-        return Draft(
+        return MessageDraft(
             user_id=self.user,
             ts=self.latest,
             role=_author(message, "role"),

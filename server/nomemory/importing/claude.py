@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from nomemory.importing.draft import Draft
-from nomemory.importing.fields import NON_TEXT, Fields, Importer, all_drafted, read_content, title_metadata
-from nomemory.importing.record import Parsed, Record
+from nomemory.importing.message_builder import MessageDraft
+from nomemory.importing.fields import NON_TEXT, Fields, Importer, parse_messages, read_content, title_metadata
+from nomemory.importing.record import ParseResult, Record
 
 _SPEAKERS: Final = {"human": "user"}
 
@@ -28,19 +28,19 @@ class Claude(Importer):
         """Recognise a conversation by its messages."""
         return isinstance(value, dict) and isinstance(value.get("chat_messages"), list)
 
-    def messages(self, record: Record) -> Iterator[Parsed]:
+    def messages(self, record: Record) -> Iterator[ParseResult]:
         """Return the messages of a conversation, in order."""
         conversation = Fields(record.value)
         conversation_id, about = conversation.text("uuid"), title_metadata(conversation.text("name"))
         draft = partial(self._draft, conversation_id, about)
-        return all_drafted(record, record.value["chat_messages"], f"{conversation_id}, message", draft)
+        return parse_messages(record, record.value["chat_messages"], f"{conversation_id}, message", draft)
 
-    def _draft(self, conversation_id: str, about: Mapping[str, str], fields: Fields) -> Draft | None:
+    def _draft(self, conversation_id: str, about: Mapping[str, str], fields: Fields) -> MessageDraft | None:
         text, left_out = _said(fields.value)
         if not text.strip():
             return None
         sender = fields.text("sender", required=True)
-        return Draft(
+        return MessageDraft(
             user_id=self.user,
             ts=fields.moment("created_at", required=True),
             role=_SPEAKERS.get(sender, sender),

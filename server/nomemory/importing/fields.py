@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from nomemory.importing.draft import METADATA_VALUE_CHARS, Draft, metadata_text
-from nomemory.importing.record import Given, Parsed, Record, Refused, Skipped
+from nomemory.importing.message_builder import METADATA_VALUE_CHARS, MessageDraft, metadata_text
+from nomemory.importing.record import ImportDefaults, ParseResult, Record, Rejected, Skipped
 
 _MILLISECONDS_FROM: Final = 1e11  # as seconds that would be the year 5138
 NON_TEXT: Final = "non_text_parts"
@@ -162,7 +162,7 @@ class Importer(ABC):
     required: str = ""
     """What is wrong with a record that `matches` does not recognise; empty: it is looked at all the same."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: ImportDefaults) -> None:
         self.given = given
         self.user = given.user
 
@@ -172,27 +172,27 @@ class Importer(ABC):
         """Return whether a record of a file looks like this format."""
 
     @abstractmethod
-    def messages(self, record: Record) -> Iterator[Parsed]:
+    def messages(self, record: Record) -> Iterator[ParseResult]:
         """Return every message of a record that can be read, in order."""
 
-    def parse(self, record: Record) -> Iterator[Parsed]:
+    def parse(self, record: Record) -> Iterator[ParseResult]:
         """Return every message of a record, in order."""
         if not (self.user or self.names_users):
-            yield Refused(record.place, record.original, ("user_id: this format names no user; give one with --user",))
+            yield Rejected(record.location, record.original, ("user_id: this format names no user; give one with --user",))
         elif self.required and not self.matches(record.value):
-            yield Refused(record.place, record.original, (self.required,))
+            yield Rejected(record.location, record.original, (self.required,))
         else:
             yield from self.messages(record)
 
 
-def all_drafted(
-    record: Record, values: Iterable[object], within: str, draft: Callable[[Fields], Draft | None]
-) -> Iterator[Parsed]:
+def parse_messages(
+    record: Record, values: Iterable[object], within: str, draft: Callable[[Fields], MessageDraft | None]
+) -> Iterator[ParseResult]:
     """Return what becomes of each message of a record, in order; each is known by `within` and its number."""
-    return (drafted(record.part(f"{within} {number}", value), draft) for number, value in enumerate(values, 1))
+    return (parse_message(record.part(f"{within} {number}", value), draft) for number, value in enumerate(values, 1))
 
 
-def drafted(record: Record, draft: Callable[[Fields], Draft | None]) -> Parsed:
+def parse_message(record: Record, draft: Callable[[Fields], MessageDraft | None]) -> ParseResult:
     """Return what becomes of one message.
 
     Args:
@@ -200,7 +200,7 @@ def drafted(record: Record, draft: Callable[[Fields], Draft | None]) -> Parsed:
         draft: makes a draft of its fields; None: nobody said it.
     """
     if not isinstance(record.value, dict):
-        return Refused(record.place, record.original, ("is not a JSON object",))
+        return Rejected(record.location, record.original, ("is not a JSON object",))
     fields = Fields(record.value)
     made = draft(fields)
-    return Skipped(record.place) if made is None else made.finish(record.place, record.original, fields.reasons)
+    return Skipped(record.location) if made is None else made.build(record.location, record.original, fields.reasons)

@@ -11,8 +11,8 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from nomemory.importing.draft import derived_id
-from nomemory.importing.record import Accepted, Parsed
+from nomemory.importing.message_builder import derived_id
+from nomemory.importing.record import Accepted, ParseResult
 from nomemory.v1 import message_pb2
 
 RENAMED: Final = "z"
@@ -55,7 +55,7 @@ class FileOrder:
         self._latest: LRUCache[_Moment, _Latest] = LRUCache(_REMEMBERED)
         self._given: LRUCache[tuple[_Moment, str], str] = LRUCache(_REMEMBERED)
 
-    def placed(self, item: Parsed) -> Parsed:
+    def placed(self, item: ParseResult) -> ParseResult:
         """Return the next item of the file with an id that sorts after those before it, unless its id has to stay."""
         if not isinstance(item, Accepted):
             return item

@@ -16,13 +16,13 @@ from nomemory.importing.jsonl import MessageLines
 from nomemory.importing.letta import Letta
 from nomemory.importing.mem0 import Mem0
 from nomemory.importing.openai import OpenAI
-from nomemory.importing.record import Format, Given, Record, Refused
+from nomemory.importing.record import Format, ImportDefaults, Record, Rejected
 from nomemory.importing.transcripts import ClaudeCode, Codex, Cursor
 from nomemory.importing.whatsapp import WhatsApp
 from nomemory.importing.zep import Zep
 from nomemory.server.runtime.extension_point import ExtensionPoint
 
-FormatFactory = Callable[[Given], Format]
+FormatFactory = Callable[[ImportDefaults], Format]
 FORMATS: Final[Mapping[str, type[Importer]]] = MappingProxyType(
     {
         importer.name: importer
@@ -37,7 +37,7 @@ IMPORTERS: Final[ExtensionPoint[FormatFactory]] = ExtensionPoint("nomemory.impor
 """Formats of other packages. They are never tried, only asked for by name."""
 
 
-def named_format(name: str) -> FormatFactory:
+def load_format(name: str) -> FormatFactory:
     """Return what makes the format of a name: one of ours, or one that another package adds.
 
     Raises:
@@ -46,18 +46,18 @@ def named_format(name: str) -> FormatFactory:
     return FORMATS[name] if name in FORMATS else IMPORTERS.load(name)
 
 
-def records(source: Source, name: str | None) -> Iterator[Record | Refused]:
+def records(source: Source, name: str | None) -> Iterator[Record | Rejected]:
     """Read the records of a file: messages of a chat where it is one or `name` says so, else JSON values."""
     is_chat = name == WhatsApp.name or (name is None and whatsapp.is_chat(source.head))
     return whatsapp.lines(source) if is_chat else json_stream.records(source)
 
 
-def detect(items: Iterator[Record | Refused], given: Given) -> tuple[Format, Iterator[Record | Refused]]:
+def detect(items: Iterator[Record | Rejected], given: ImportDefaults) -> tuple[Format, Iterator[Record | Rejected]]:
     """Choose the format by the first record that can be read, and give all the items again.
 
     What is like none of them is taken for JSON Lines, whose refusals say what is missing.
     """
-    looked_at: list[Record | Refused] = []
+    looked_at: list[Record | Rejected] = []
     for item in items:
         looked_at.append(item)
         if isinstance(item, Record):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final, NoReturn
 
 from nomemory.importing.files import VALUE_MAX, ZIP, Bytes, Source
-from nomemory.importing.record import Place, Record, Refused
+from nomemory.importing.record import SourceLocation, Record, Rejected
 
 _SHOWN: Final = 1000
 """How much of a broken or long value is shown."""
@@ -26,14 +26,14 @@ _SPACE: Final = b" \t\r\n"
 _BLANK: Final = _SPACE + codecs.BOM_UTF8
 
 
-def records(source: Source) -> Iterator[Record | Refused]:
+def records(source: Source) -> Iterator[Record | Rejected]:
     """Read the JSON values of a file, whatever way they stand in it. What is broken costs itself.
 
     Why not ijson: its compiled parser puts `?` in place of half a surrogate pair, where nothing that was said may be
     altered in silence, and its memory grows with the square of the nesting. Its Python parser is 15 times slower.
     """
     if source.head.startswith(ZIP):
-        yield Refused(Place("item", 1), "", ("is a zip archive without conversations that can be read: unpack it",))
+        yield Rejected(SourceLocation("item", 1), "", ("is a zip archive without conversations that can be read: unpack it",))
     elif _is_lines(source):
         yield from _lines(source)
     else:
@@ -46,23 +46,23 @@ def _is_lines(source: Source) -> bool:
     if beginning != b"{":
         return beginning != b"["
     first = itertools.islice((line for line in source.lines() if line.strip(_SPACE)), 2)
-    return any(isinstance(_value(Place("line", 1), line), Record) for line in first)
+    return any(isinstance(_value(SourceLocation("line", 1), line), Record) for line in first)
 
 
-def _lines(source: Source) -> Iterator[Record | Refused]:
+def _lines(source: Source) -> Iterator[Record | Rejected]:
     for number, line in enumerate(source.lines(), 1):
         if line.strip(_BLANK):
-            yield _value(Place("line", number), line)
+            yield _value(SourceLocation("line", number), line)
 
 
-def _items(source: Source) -> Iterator[Record | Refused]:
+def _items(source: Source) -> Iterator[Record | Rejected]:
     """Part the values by their brackets: those in the arrays that are the whole file, else those of the file itself."""
     content = source.content
     opening = _OPENING.match(content)
     begin = ended = opening.end() if opening else 0
     depth = floor = len(opening[1]) if opening else 0
     was_array = bool(floor)
-    places = (Place("item", number) for number in itertools.count(1))
+    places = (SourceLocation("item", number) for number in itertools.count(1))
     for token in _UP_TO_A_BRACKET.finditer(content, begin):
         at = token.start(1)
         if token[1] == b"[" and was_array and not floor:
@@ -84,32 +84,32 @@ def _items(source: Source) -> Iterator[Record | Refused]:
     if depth > floor:
         yield _value(next(places), content[begin : begin + VALUE_MAX + 1])
     elif floor:
-        yield Refused(next(places), "", ("is missing: the text ends inside of the array",))
+        yield Rejected(next(places), "", ("is missing: the text ends inside of the array",))
     else:
         yield from _strange(content, ended, len(content), places)
     source.consumed = len(content)
 
 
-def _strange(content: Bytes, begin: int, end: int, places: Iterator[Place]) -> Iterator[Refused]:
+def _strange(content: Bytes, begin: int, end: int, places: Iterator[SourceLocation]) -> Iterator[Rejected]:
     """Refuse what stands between values and is no comma."""
     if found := _NO_SEPARATOR.search(content, begin, end):
         shown = content[found.start() : min(end, found.start() + _SHOWN)]
-        yield Refused(next(places), shown.decode(errors="backslashreplace"), ("is neither an object nor an array",))
+        yield Rejected(next(places), shown.decode(errors="backslashreplace"), ("is neither an object nor an array",))
 
 
-def _value(place: Place, text: bytes) -> Record | Refused:
+def _value(place: SourceLocation, text: bytes) -> Record | Rejected:
     if len(text) > VALUE_MAX:
         beginning = text[:_SHOWN].decode(errors="backslashreplace")
-        return Refused(place, beginning, (f"is longer than {VALUE_MAX:,} bytes",))
+        return Rejected(place, beginning, (f"is longer than {VALUE_MAX:,} bytes",))
     shown = text.decode(errors="backslashreplace").strip("\ufeff \t\r\n")
     try:
         value = json.loads(text.decode("utf-8-sig"), parse_constant=_refuse)
     except UnicodeDecodeError:
-        return Refused(place, shown, ("is not JSON: it is not UTF-8",))
+        return Rejected(place, shown, ("is not JSON: it is not UTF-8",))
     except RecursionError:
-        return Refused(place, shown, ("is not JSON: nested too deeply",))
+        return Rejected(place, shown, ("is not JSON: nested too deeply",))
     except ValueError as error:
-        return Refused(place, shown, (f"is not JSON: {error}",))
+        return Rejected(place, shown, (f"is not JSON: {error}",))
     return Record(place, value, shown if place.unit == "line" else value)
 
 

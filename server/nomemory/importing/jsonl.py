@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nomemory.importing.draft import Draft
-from nomemory.importing.fields import Fields, Importer, drafted
-from nomemory.importing.record import Parsed, Record
+from nomemory.importing.message_builder import MessageDraft
+from nomemory.importing.fields import Fields, Importer, parse_message
+from nomemory.importing.record import ParseResult, Record
 
 
 class MessageLines(Importer):
@@ -24,14 +24,14 @@ class MessageLines(Importer):
         """Recognise a message by the fields that only this form has."""
         return isinstance(value, dict) and "content" in value and bool(value.keys() & {"user_id", "ts"})
 
-    def messages(self, record: Record) -> Iterator[Parsed]:
+    def messages(self, record: Record) -> Iterator[ParseResult]:
         """Return the one message."""
-        yield drafted(record, self._draft)
+        yield parse_message(record, self._draft)
 
-    def _draft(self, fields: Fields) -> Draft:
+    def _draft(self, fields: Fields) -> MessageDraft:
         user_id = fields.text("user_id", required=not self.user)
         fields.text("retracted_by")
-        return Draft(
+        return MessageDraft(
             user_id=self.user or user_id,
             ts=fields.moment("ts", required=True),
             role=fields.text("role"),

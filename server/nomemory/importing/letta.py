@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from nomemory.importing.draft import Draft
-from nomemory.importing.fields import Fields, Importer, drafted, read_content
-from nomemory.importing.record import Parsed, Record, Refused
+from nomemory.importing.message_builder import MessageDraft
+from nomemory.importing.fields import Fields, Importer, parse_message, read_content
+from nomemory.importing.record import ParseResult, Record, Rejected
 
 _SAY: Final = "send_message"
 """The tool by which agents of its older kinds speak."""
@@ -36,27 +36,27 @@ class Letta(Importer):
             isinstance(value.get("agents"), list) or ("agent_type" in value and isinstance(value.get("messages"), list))
         )
 
-    def messages(self, record: Record) -> Iterator[Parsed]:
+    def messages(self, record: Record) -> Iterator[ParseResult]:
         """Return the messages of each agent, in order."""
         agents = record.value.get("agents")
         for agent in agents if isinstance(agents, list) else [record.value]:
             if isinstance(agent, dict) and isinstance(agent.get("messages"), list):
                 yield from self._agent(record, agent)
             else:
-                yield Refused(record.place, agent, ("messages: is required",))
+                yield Rejected(record.location, agent, ("messages: is required",))
 
-    def _agent(self, record: Record, agent: Mapping[str, Any]) -> Iterator[Parsed]:
+    def _agent(self, record: Record, agent: Mapping[str, Any]) -> Iterator[ParseResult]:
         fields = Fields(agent)
         agent_id = fields.text("id") or fields.text("name")
         for number, message in enumerate(agent["messages"], 1):
             within = f"{agent_id}, message {number}"
-            yield drafted(record.part(within, message), partial(self._draft, agent_id, within))
+            yield parse_message(record.part(within, message), partial(self._draft, agent_id, within))
 
-    def _draft(self, agent_id: str, position: str, fields: Fields) -> Draft | None:
+    def _draft(self, agent_id: str, position: str, fields: Fields) -> MessageDraft | None:
         role, text = fields.text("role", required=True), _spoken(fields.value)
         if role not in _SAID or not text.strip():
             return None
-        return Draft(
+        return MessageDraft(
             user_id=self.user,
             ts=fields.moment("created_at", required=True),
             role=role,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nomemory.importing.draft import Draft
-from nomemory.importing.fields import Fields, Importer, all_drafted, drafted
-from nomemory.importing.record import Parsed, Record
+from nomemory.importing.message_builder import MessageDraft
+from nomemory.importing.fields import Fields, Importer, parse_messages, parse_message
+from nomemory.importing.record import ParseResult, Record
 
 
 class Mem0(Importer):
@@ -26,15 +26,15 @@ class Mem0(Importer):
         first = memories[0] if isinstance(memories, list) and memories else value
         return isinstance(first, dict) and isinstance(first.get("memory"), str) and "id" in first
 
-    def messages(self, record: Record) -> Iterator[Parsed]:
+    def messages(self, record: Record) -> Iterator[ParseResult]:
         """Return the memories of a record."""
         memories = record.value.get("results") if isinstance(record.value, dict) else None
         if isinstance(memories, list):
-            return all_drafted(record, memories, "memory", self._draft)
-        return iter([drafted(record, self._draft)])
+            return parse_messages(record, memories, "memory", self._draft)
+        return iter([parse_message(record, self._draft)])
 
-    def _draft(self, fields: Fields) -> Draft:
-        return Draft(
+    def _draft(self, fields: Fields) -> MessageDraft:
+        return MessageDraft(
             user_id=self.user or fields.text("user_id", required=True),
             ts=fields.moment("created_at", required=True),
             role="tool",

@@ -8,9 +8,9 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from nomemory.importing.draft import Draft, derived_id, metadata_text
-from nomemory.importing.fields import Fields, Importer, all_drafted, drafted, read_content
-from nomemory.importing.record import Given, Parsed, Record
+from nomemory.importing.message_builder import MessageDraft, derived_id, metadata_text
+from nomemory.importing.fields import Fields, Importer, parse_messages, parse_message, read_content
+from nomemory.importing.record import ImportDefaults, ParseResult, Record
 
 _TIMES: Final = ("created_at", "created")
 _CALLS: Final = ("tool_calls", "function_call")
@@ -26,7 +26,7 @@ class OpenAI(Importer):
     name = "openai"
     title = "OpenAI chat messages"
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: ImportDefaults) -> None:
         super().__init__(given)
         self._undated = 0
         self._loose = _Conversation(None)
@@ -38,19 +38,19 @@ class OpenAI(Importer):
             isinstance(value.get("messages"), list) or {"role", "content"} <= set(value)
         )
 
-    def messages(self, record: Record) -> Iterator[Parsed]:
+    def messages(self, record: Record) -> Iterator[ParseResult]:
         """Return the messages of a conversation, or the one message that stands by itself."""
         if not isinstance(record.value, dict) or not isinstance(record.value.get("messages"), list):
-            return iter([drafted(record, partial(self._draft, self._loose))])
+            return iter([parse_message(record, partial(self._draft, self._loose))])
         conversation = _Conversation(record.value.get("conversation_id") or record.value.get("id"))
-        return all_drafted(record, record.value["messages"], "message", partial(self._draft, conversation))
+        return parse_messages(record, record.value["messages"], "message", partial(self._draft, conversation))
 
-    def _draft(self, conversation: _Conversation, fields: Fields) -> Draft:
+    def _draft(self, conversation: _Conversation, fields: Fields) -> MessageDraft:
         text, others = read_content(fields.value.get("content"))
         ts = self._moment(fields)
         if not text.strip():
             fields.reasons.append(_why_empty(fields.value))
-        return Draft(
+        return MessageDraft(
             user_id=self.user,
             ts=ts,
             role=fields.text("role"),

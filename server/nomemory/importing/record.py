@@ -11,7 +11,7 @@ from nomemory.v1 import message_pb2
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """Where something stands in a file.
 
     `number` counts lines, or items of the outermost array, from 1. `within` leads on inside of it, for people.
@@ -26,7 +26,7 @@ class Place:
 class Record:
     """One JSON value of a file: a line, or an item of the outermost array. `original` is how it stood there."""
 
-    place: Place
+    place: SourceLocation
     value: Any
     original: object
 
@@ -43,7 +43,7 @@ class Accepted:
     that people chose or cite; any other id may be changed to keep the order of the file (`file_order.py`).
     """
 
-    place: Place
+    place: SourceLocation
     original: object
     message: message_pb2.ChatMessage
     ignored: tuple[str, ...] = ()
@@ -51,10 +51,10 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Rejected:
     """Something that cannot be sent, with each reason as "field: what is wrong"."""
 
-    place: Place
+    place: SourceLocation
     original: object
     reasons: tuple[str, ...]
 
@@ -63,10 +63,10 @@ class Refused:
 class Skipped:
     """A part of the file that is not something said, such as an empty node."""
 
-    place: Place
+    place: SourceLocation
 
 
-Parsed = Accepted | Refused | Skipped
+ParseResult = Accepted | Rejected | Skipped
 
 
 class Format(Protocol):
@@ -78,12 +78,12 @@ class Format(Protocol):
     title: str
     """What people call it."""
 
-    def parse(self, record: Record) -> Iterator[Parsed]:
+    def parse(self, record: Record) -> Iterator[ParseResult]:
         """Return every message of a record, in order."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ImportDefaults:
     """What the command line says that a file may not: whose messages these are, and when and where they were said.
 
     `file` is the file's name without its ending.

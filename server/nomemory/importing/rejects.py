@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from nomemory.importing.files import STDIN
-from nomemory.importing.record import Accepted, Refused
+from nomemory.importing.record import Accepted, Rejected
 
 
 class Rejects:
@@ -32,9 +32,9 @@ class Rejects:
         if self._file is not None:
             self._file.close()
 
-    def write(self, source: str, refused: Accepted | Refused, reasons: tuple[str, ...]) -> None:
+    def write(self, source: str, refused: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
         """Write one reject of a source."""
-        place = refused.place
+        place = refused.location
         entry: dict[str, object] = {"file": source, place.unit: place.number}
         if place.within:
             entry["within"] = place.within

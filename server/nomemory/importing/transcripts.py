@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from nomemory.importing.draft import METADATA_VALUE_CHARS, Draft, derived_id
-from nomemory.importing.fields import Fields, Importer, drafted, read_content
-from nomemory.importing.record import Given, Parsed, Record, Skipped
+from nomemory.importing.message_builder import METADATA_VALUE_CHARS, MessageDraft, derived_id
+from nomemory.importing.fields import Fields, Importer, parse_message, read_content
+from nomemory.importing.record import ImportDefaults, ParseResult, Record, Skipped
 from nomemory.importing.secret_shapes import without_secrets
 
 _SAID_CHARS: Final = 60_000
@@ -75,17 +75,17 @@ class _Said(NamedTuple):
 class _Transcript(Importer):
     """What the readers have in common: a line says nothing, or something in a session, in a directory."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: ImportDefaults) -> None:
         super().__init__(given)
         self._session = self._directory = ""
         self._called: dict[object, str] = {}
 
-    def messages(self, record: Record) -> Iterator[Parsed]:
+    def messages(self, record: Record) -> Iterator[ParseResult]:
         """Return what a line says."""
         said = [one for one in self._said(record.value) if one.text.strip() and _OURS not in one.name]
-        yield from (drafted(record, partial(self._draft, one)) for one in said)
+        yield from (parse_message(record, partial(self._draft, one)) for one in said)
         if not said:
-            yield Skipped(record.place)
+            yield Skipped(record.location)
 
     def _said(self, line: Any) -> Iterator[_Said]:  # noqa: ANN401 - whatever JSON has
         raise NotImplementedError
@@ -93,9 +93,9 @@ class _Transcript(Importer):
     def _moment(self, fields: Fields) -> datetime | None:
         return fields.moment("timestamp", required=True)
 
-    def _draft(self, said: _Said, fields: Fields) -> Draft:
+    def _draft(self, said: _Said, fields: Fields) -> MessageDraft:
         ts = self._moment(fields)
-        return Draft(
+        return MessageDraft(
             user_id=self.user,
             ts=ts,
             role=said.role,
@@ -180,7 +180,7 @@ class Cursor(_Transcript):
     name = "cursor"
     title = "Cursor transcript"
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: ImportDefaults) -> None:
         super().__init__(given)
         self._session = given.file
         self._number = 0

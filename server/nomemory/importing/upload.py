@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Final
 
 from nomemory.client.requests import BATCH_BYTES
-from nomemory.importing.record import Accepted, Parsed, Place, Refused, Skipped
+from nomemory.importing.record import Accepted, ParseResult, SourceLocation, Rejected, Skipped
 from nomemory.v1 import ingest_service_pb2, message_pb2
 
 STREAM_MESSAGES: Final = 1_000
 """Messages in one stream: as many rejections as a server lists, so that none goes unexplained."""
 _IN_BATCH: Final = re.compile(r"^messages\[\d+\]\.?")
-Refuse = Callable[[Accepted | Refused, tuple[str, ...]], None]
+Refuse = Callable[[Accepted | Rejected, tuple[str, ...]], None]
 Send = Callable[[Sequence[message_pb2.ChatMessage]], ingest_service_pb2.ImportMessagesResponse]
 _REASONS: Final = 20
 OTHER_REASONS: Final = "other reasons"
@@ -28,7 +28,7 @@ Status = ingest_service_pb2.GetIndexStatusResponse
 
 
 @dataclass(slots=True)
-class Tally:
+class ImportCounts:
     """How many messages went which way so far. `sent` covers the first four, and what a dry run would send."""
 
     sent: int = 0
@@ -40,10 +40,10 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Wrong:
+class RejectionGroup:
     """Where the first of what was refused for a reason stands, and how much was."""
 
-    first: Place
+    first: SourceLocation
     count: int = 0
 
 
@@ -59,12 +59,12 @@ class Summary:
     source: str
     format: str
     title: str
-    tally: Tally
+    tally: ImportCounts
     dry_run: bool = False
     ignored: Mapping[str, int] = field(default_factory=dict)
     rejects: Path | None = None
     write_token: str = ""
-    wrong: Mapping[str, Wrong] = field(default_factory=dict)
+    wrong: Mapping[str, RejectionGroup] = field(default_factory=dict)
 
 
 class Upload:
@@ -80,17 +80,17 @@ class Upload:
     def __init__(self, send: Send, refuse: Refuse) -> None:
         self._send = send
         self._refuse = refuse
-        self.tally = Tally()
+        self.tally = ImportCounts()
         self.ignored: Counter[str] = Counter()
-        self.wrong: dict[str, Wrong] = {}
+        self.wrong: dict[str, RejectionGroup] = {}
         self.write_token = ""
 
-    def run(self, items: Iterable[Parsed]) -> Iterator[Tally]:
+    def run(self, items: Iterable[ParseResult]) -> Iterator[ImportCounts]:
         """Work through everything, and give the tally after each stream."""
         rest = iter(items)
         while chunk := list(itertools.islice(rest, STREAM_MESSAGES)):
             for item in chunk:
-                if isinstance(item, Refused):
+                if isinstance(item, Rejected):
                     self._reject(item, item.reasons)
                 elif isinstance(item, Skipped):
                     self.tally.skipped += 1
@@ -104,16 +104,16 @@ class Upload:
             self._reject(item, (f"is {size:,} bytes long, more than an import takes",))
         return size <= BATCH_BYTES
 
-    def _reject(self, item: Accepted | Refused, reasons: tuple[str, ...]) -> None:
+    def _reject(self, item: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
         self._write_down(item, reasons)
         self.tally.rejected += 1
 
-    def _write_down(self, item: Accepted | Refused, reasons: tuple[str, ...]) -> None:
+    def _write_down(self, item: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
         """Write a reject down, and count it under its reasons; after the first 20 of them under `other reasons`."""
         self._refuse(item, reasons)
         for reason in (one.partition(": line ")[0] for one in reasons):  # without the place within broken JSON
             counted = reason if reason in self.wrong or len(self.wrong) < _REASONS else OTHER_REASONS
-            self.wrong.setdefault(counted, Wrong(item.place)).count += 1
+            self.wrong.setdefault(counted, RejectionGroup(item.location)).count += 1
 
     def _store(self, accepted: Sequence[Accepted]) -> None:
         if not accepted:

@@ -10,10 +10,10 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Final
 
-from nomemory.importing.draft import Draft
+from nomemory.importing.message_builder import MessageDraft
 from nomemory.importing.fields import Importer
 from nomemory.importing.files import Source
-from nomemory.importing.record import Parsed, Place, Record, Refused, Skipped
+from nomemory.importing.record import ParseResult, SourceLocation, Record, Rejected, Skipped
 
 _MARKS: Final = str.maketrans({"\u200e": "", "\u200f": "", "\u202a": "", "\u202c": "", "\u202f": " ", "\u00a0": " "})
 """What phones put between the characters: marks of direction, and spaces of other widths."""
@@ -65,17 +65,17 @@ def is_chat(head: bytes) -> bool:
     return _message(head.partition(b"\n")[0].decode(errors="replace")) is not None
 
 
-def lines(source: Source) -> Iterator[Record | Refused]:
+def lines(source: Source) -> Iterator[Record | Rejected]:
     """Read a file's messages; a message has all lines up to the next that begins with a time."""
     order = _order(message for _, message, _ in _split(source.head.split(b"\n")))
     name = PurePath(source.name).stem[:_CONVERSATION_CHARS]
     for number, message, text in _split(source.lines()):
-        place = Place("line", number)
+        place = SourceLocation("line", number)
         if _is_unicode(text):
             yield Record(place, replace(message, chat=name, order=order), text)
         else:
             shown = text.encode(errors="surrogateescape").decode(errors="replace")
-            yield Refused(place, shown, ("is not UTF-8",))
+            yield Rejected(place, shown, ("is not UTF-8",))
 
 
 class WhatsApp(Importer):
@@ -93,23 +93,23 @@ class WhatsApp(Importer):
         """Recognise a message of a chat, which only `lines` makes."""
         return isinstance(value, _Message)
 
-    def messages(self, record: Record) -> Iterator[Parsed]:
+    def messages(self, record: Record) -> Iterator[ParseResult]:
         """Return the message of a record."""
         sender, colon, text = record.value.rest.partition(": ")
         if not colon or _was_not_written(text):
-            yield Skipped(record.place)
+            yield Skipped(record.location)
             return
         ts, reasons = self._moment(record.value)
-        draft = Draft(
+        draft = MessageDraft(
             user_id=self.user,
             ts=ts,
             role="user",
             content=_EDITED.sub("", text.strip()),
             name=sender.strip().translate(_MARKS),
             conversation_id=record.value.chat,
-            position=str(record.place.number),
+            position=str(record.location.number),
         )
-        yield draft.finish(record.place, record.original, reasons)
+        yield draft.build(record.location, record.original, reasons)
 
     def _moment(self, message: _Message) -> tuple[datetime | None, tuple[str, ...]]:
         if self.given.zone is None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from nomemory.importing.draft import Draft
-from nomemory.importing.fields import Fields, Importer, all_drafted
-from nomemory.importing.record import Parsed, Record, Refused
+from nomemory.importing.message_builder import MessageDraft
+from nomemory.importing.fields import Fields, Importer, parse_messages
+from nomemory.importing.record import ParseResult, Record, Rejected
 
 _OF_ZEP: Final = frozenset({"role_type", "processed"})
 """Fields that its messages have and those of OpenAI's chats do not."""
@@ -32,23 +32,23 @@ class Zep(Importer):
         first = value["messages"][0]
         return isinstance(first, dict) and "uuid" in first and bool(_OF_ZEP & first.keys())
 
-    def messages(self, record: Record) -> Iterator[Parsed]:
+    def messages(self, record: Record) -> Iterator[ParseResult]:
         """Return the messages of a thread, in its order."""
         if not isinstance(record.value, dict) or not isinstance(record.value.get("messages"), list):
-            yield Refused(record.place, record.original, ("messages: is required",))
+            yield Rejected(record.location, record.original, ("messages: is required",))
             return
         thread = Fields(record.value)
         user = self.user or thread.text("user_id")
         thread_id = thread.text("thread_id") or thread.text("session_id")
         within = f"{thread_id or 'thread'}, message"
-        yield from all_drafted(record, record.value["messages"], within, partial(_draft, user, thread_id))
+        yield from parse_messages(record, record.value["messages"], within, partial(_draft, user, thread_id))
 
 
-def _draft(user: str, thread_id: str, fields: Fields) -> Draft:
+def _draft(user: str, thread_id: str, fields: Fields) -> MessageDraft:
     if not user:
         fields.reasons.append("user_id: is required; give one with --user")
     role_type, role = fields.text("role_type"), fields.text("role")
-    return Draft(
+    return MessageDraft(
         user_id=user,
         ts=fields.moment("reference_time", "created_at", required=True),
         role=role_type or role,

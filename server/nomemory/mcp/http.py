@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nomemory.client.errors import NoMemoryError
 from nomemory.mcp.credentials import BoundCaller, Credential, UserNotNamedError
-from nomemory.mcp.memory import Memory
+from nomemory.mcp.backend import Backend
 from nomemory.mcp.server import Context, MemoryServer
 
 PATH: Final = "/mcp"
@@ -60,15 +60,15 @@ def _only(headers: Headers, name: str) -> str:
 
 
 @asynccontextmanager
-async def application(memory: Memory, *, on_loopback: bool) -> AsyncIterator[ASGIApp]:
+async def application(backend: Backend, *, on_loopback: bool) -> AsyncIterator[ASGIApp]:
     """Run the application: the protocol at `/mcp`, behind the check of who calls.
 
     Args:
-        memory: the server behind the tools.
+        backend: the server behind the tools.
         on_loopback: whether only this machine reaches it. There perhaps no credential is asked for, so it takes only
             names of this machine as the host and no web page as the origin: a page in a browser here cannot call it.
     """
-    protocol = MemoryServer(memory, _bound).protocol()
+    protocol = MemoryServer(backend, _bound).protocol()
     hosts = [host for name in _OWN_NAMES for host in (name, f"{name}:*")]
     security = TransportSecuritySettings(enable_dns_rebinding_protection=on_loopback, allowed_hosts=hosts)
     app = protocol.streamable_http_app(
@@ -79,19 +79,19 @@ async def application(memory: Memory, *, on_loopback: bool) -> AsyncIterator[ASG
         transport_security=security,
     )
     async with app.router.lifespan_context(app):
-        yield _WhoCalls(app, memory)
+        yield AuthMiddleware(app, backend)
 
 
 async def _bound(context: Context) -> BoundCaller:
     return cast("BoundCaller", cast("Request", context.request).state.caller)
 
 
-class _WhoCalls:
+class AuthMiddleware:
     """Binds each request to a caller. Refuses others with 401 and the like before the protocol sees the request."""
 
-    def __init__(self, app: ASGIApp, memory: Memory) -> None:
+    def __init__(self, app: ASGIApp, backend: Backend) -> None:
         self._app = app
-        self._memory = memory
+        self._backend = backend
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (refused := await self._refused(scope)):
@@ -101,7 +101,7 @@ class _WhoCalls:
 
     async def _refused(self, scope: Scope) -> JSONResponse | None:
         try:
-            scope.setdefault("state", {})["caller"] = await self._memory.bind(credential_in(Headers(scope=scope)))
+            scope.setdefault("state", {})["caller"] = await self._backend.bind(credential_in(Headers(scope=scope)))
         except _HeaderError as error:
             return JSONResponse({"error": str(error)}, _BAD_REQUEST)
         except UserNotNamedError as error:

@@ -10,7 +10,7 @@ import mcp_types as types
 
 from nomemory.client import requests, tool_results
 from nomemory.mcp.credentials import BoundCaller
-from nomemory.mcp.memory import Memory
+from nomemory.mcp.backend import Backend
 from nomemory.v1 import message_pb2
 
 CONVERSATION: Final = "nomemory://conversations/"
@@ -42,14 +42,14 @@ def templates() -> list[types.ResourceTemplate]:
     ]
 
 
-async def conversations(memory: Memory, caller: BoundCaller, cursor: str) -> types.ListResourcesResult:
+async def conversations(backend: Backend, caller: BoundCaller, cursor: str) -> types.ListResourcesResult:
     """Return a page of the user's conversations, the one with the latest message first.
 
     Raises:
         NoMemoryError: the call did not succeed.
     """
     request = requests.list_conversations(caller.user_id, cursor=cursor)
-    reply = await memory.call(memory.query.ListConversations, request, caller.metadata)
+    reply = await backend.call(backend.query.ListConversations, request, caller.metadata)
     found = [
         types.Resource(
             uri=CONVERSATION + quote(one.conversation_id, safe=""),
@@ -63,7 +63,7 @@ async def conversations(memory: Memory, caller: BoundCaller, cursor: str) -> typ
     return types.ListResourcesResult(resources=found, next_cursor=reply.next_cursor or None)
 
 
-async def read(memory: Memory, caller: BoundCaller, uri: str) -> str:
+async def read(backend: Backend, caller: BoundCaller, uri: str) -> str:
     """Return a resource as JSON.
 
     Raises:
@@ -71,9 +71,9 @@ async def read(memory: Memory, caller: BoundCaller, uri: str) -> str:
         NoMemoryError: the call did not succeed.
     """
     if conversation_id := _named(uri, CONVERSATION):
-        return await _conversation(memory, caller, conversation_id)
+        return await _conversation(backend, caller, conversation_id)
     if message_id := _named(uri, MESSAGE):
-        return await _message(memory, caller, message_id)
+        return await _message(backend, caller, message_id)
     raise NoSuchResourceError(uri)
 
 
@@ -81,17 +81,17 @@ def _named(uri: str, kind: str) -> str:
     return unquote(uri.removeprefix(kind)) if uri.startswith(kind) else ""
 
 
-async def _conversation(memory: Memory, caller: BoundCaller, conversation_id: str) -> str:
+async def _conversation(backend: Backend, caller: BoundCaller, conversation_id: str) -> str:
     request = requests.list_messages(caller.user_id, conversation_id=conversation_id, page_size=CONVERSATION_MESSAGES)
-    reply = await memory.call(memory.query.ListMessages, request, caller.metadata)
+    reply = await backend.call(backend.query.ListMessages, request, caller.metadata)
     if not reply.items:
         raise NoSuchResourceError(CONVERSATION)
     return _json([_whole(one) for one in reversed(reply.items)])
 
 
-async def _message(memory: Memory, caller: BoundCaller, message_id: str) -> str:
+async def _message(backend: Backend, caller: BoundCaller, message_id: str) -> str:
     request = requests.batch_get(caller.user_id, [message_id])
-    reply = await memory.call(memory.query.BatchGetMessages, request, caller.metadata)
+    reply = await backend.call(backend.query.BatchGetMessages, request, caller.metadata)
     if not reply.items:
         raise NoSuchResourceError(MESSAGE)
     return _json(_whole(reply.items[0]))

@@ -17,7 +17,7 @@ from nomemory.client import tool_results
 from nomemory.client.errors import NoMemoryError
 from nomemory.mcp import prompts, resources
 from nomemory.mcp.credentials import BoundCaller, UserNotNamedError
-from nomemory.mcp.memory import Memory
+from nomemory.mcp.backend import Backend
 from nomemory.mcp.tools import TOOLS, Answer, Tool, options
 from nomemory.recall.tools.argument_parsing import ToolRefusedError, read_arguments, unknown_arguments
 from nomemory.v1 import error_reason_pb2
@@ -43,12 +43,12 @@ class MemoryServer:
     """Answers the protocol's requests for the user whom the connection's credentials bind.
 
     Args:
-        memory: the server behind the tools.
-        bind: says for whom a request is made; may raise what `Memory.bind` raises.
+        backend: the server behind the tools.
+        bind: says for whom a request is made; may raise what `Backend.bind` raises.
     """
 
-    def __init__(self, memory: Memory, bind: Callable[[Context], Awaitable[BoundCaller]]) -> None:
-        self._memory = memory
+    def __init__(self, backend: Backend, bind: Callable[[Context], Awaitable[BoundCaller]]) -> None:
+        self._backend = backend
         self._bind = bind
         self._written: LRUCache[str, str] = LRUCache(_WRITERS_MAX)
 
@@ -99,14 +99,14 @@ class MemoryServer:
         """Run a tool. A search finds what this user has just stored, unless the indexes are far behind."""
         token = self._written.get(caller.user_id)
         if token is None or not tool.waits:
-            return await tool.run(self._memory, caller, given)
+            return await tool.run(self._backend, caller, given)
         try:
-            return await tool.run(self._memory, caller, {**given, "at_least": token})
+            return await tool.run(self._backend, caller, {**given, "at_least": token})
         except NoMemoryError as error:
             if error.reason != _INDEX_BEHIND:
                 raise
         self._written.pop(caller.user_id, None)
-        return await tool.run(self._memory, caller, given)
+        return await tool.run(self._backend, caller, given)
 
     async def list_resources(
         self, context: Context, page: types.PaginatedRequestParams | None
@@ -114,7 +114,7 @@ class MemoryServer:
         """Return a page of the user's conversations."""
         caller = await self._bound(context)
         try:
-            return await resources.conversations(self._memory, caller, (page and page.cursor) or "")
+            return await resources.conversations(self._backend, caller, (page and page.cursor) or "")
         except NoMemoryError as error:
             raise _refused(error) from None
 
@@ -128,7 +128,7 @@ class MemoryServer:
         """Return a conversation or a message."""
         caller = await self._bound(context)
         try:
-            text = await resources.read(self._memory, caller, str(asked.uri))
+            text = await resources.read(self._backend, caller, str(asked.uri))
         except resources.NoSuchResourceError:
             raise MCPError(types.INVALID_PARAMS, "there is no such resource of this user") from None
         except NoMemoryError as error:

@@ -7,17 +7,17 @@ from collections.abc import Awaitable, Callable
 from mcp.server.stdio import stdio_server
 
 from nomemory.mcp.credentials import BoundCaller
-from nomemory.mcp.memory import Memory
+from nomemory.mcp.backend import Backend
 from nomemory.mcp.server import MemoryServer
 
 
-async def serve(memory: Memory, bind: Callable[[], Awaitable[BoundCaller]]) -> None:
+async def serve(backend: Backend, bind: Callable[[], Awaitable[BoundCaller]]) -> None:
     """Answer until standard input ends.
 
     Args:
-        memory: the server behind the tools.
-        bind: says for whom; may raise what `Memory.bind` raises.
+        backend: the server behind the tools.
+        bind: says for whom; may raise what `Backend.bind` raises.
     """
-    protocol = MemoryServer(memory, lambda _context: bind()).protocol()
+    protocol = MemoryServer(backend, lambda _context: bind()).protocol()
     async with stdio_server() as (incoming, outgoing):
         await protocol.run(incoming, outgoing, protocol.create_initialization_options())

@@ -15,7 +15,7 @@ from nomemory.client.tool_results import Json
 from nomemory.mcp import results
 from nomemory.mcp.arguments import RecallArguments, RememberArguments
 from nomemory.mcp.credentials import BoundCaller
-from nomemory.mcp.memory import Memory
+from nomemory.mcp.backend import Backend
 from nomemory.recall.model.question import Role
 from nomemory.recall.tools.argument_schema import object_schema
 from nomemory.recall.tools.arguments import (
@@ -27,7 +27,7 @@ from nomemory.recall.tools.arguments import (
     SemanticArguments,
 )
 
-Given = dict[str, Any]
+Options = dict[str, Any]
 """Options of a request."""
 
 
@@ -55,7 +55,7 @@ class Tool:
     description: str
     arguments: type[ArgumentObject]
     result: type[results.Result]
-    run: Callable[[Memory, BoundCaller, Given], Awaitable[Answer]]
+    run: Callable[[Backend, BoundCaller, Options], Awaitable[Answer]]
     writes: bool = False
     waits: bool = True
 
@@ -76,7 +76,7 @@ class Tool:
         )
 
 
-def options(asked: ArgumentObject) -> Given:
+def options(asked: ArgumentObject) -> Options:
     """Return the options of a request that arguments stand for, by the names that the client has for them."""
     given = asked.model_dump(exclude_none=True)
     narrowed = given.pop("filter", {})
@@ -85,42 +85,42 @@ def options(asked: ArgumentObject) -> Given:
     return found if role is Role.ANY else {**found, "role": role.value}
 
 
-async def _recall(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
+async def _recall(backend: Backend, caller: BoundCaller, given: Options) -> Answer:
     request = requests.recall(**given, evidence_messages=PROMPT_MESSAGES)
-    reply = await memory.call(memory.recall.Recall, request, caller.recall_metadata)
+    reply = await backend.call(backend.recall.Recall, request, caller.recall_metadata)
     block = prompt_block(reply, given["question"], given["time_zone"])
     return Answer(tool_results.recalled(reply, block.shown()), block.text())
 
 
-async def _search(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
+async def _search(backend: Backend, caller: BoundCaller, given: Options) -> Answer:
     request = requests.hybrid_search(caller.user_id, given.pop("query_text"), **given)
-    return Answer(tool_results.ranked(await memory.call(memory.query.HybridSearch, request, caller.metadata)))
+    return Answer(tool_results.ranked(await backend.call(backend.query.HybridSearch, request, caller.metadata)))
 
 
-async def _lexical_search(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
+async def _lexical_search(backend: Backend, caller: BoundCaller, given: Options) -> Answer:
     request = requests.lexical_search(caller.user_id, given.pop("query_text"), **given)
-    return Answer(tool_results.lexical_page(await memory.call(memory.query.LexicalSearch, request, caller.metadata)))
+    return Answer(tool_results.lexical_page(await backend.call(backend.query.LexicalSearch, request, caller.metadata)))
 
 
-async def _semantic_search(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
+async def _semantic_search(backend: Backend, caller: BoundCaller, given: Options) -> Answer:
     text, vector = given.pop("query_text"), given.pop("query_embedding")
     request = requests.semantic_search(caller.user_id, vector or text, **given)
-    return Answer(tool_results.ranked(await memory.call(memory.query.SemanticSearch, request, caller.metadata)))
+    return Answer(tool_results.ranked(await backend.call(backend.query.SemanticSearch, request, caller.metadata)))
 
 
-async def _messages_list(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
+async def _messages_list(backend: Backend, caller: BoundCaller, given: Options) -> Answer:
     request = requests.list_messages(caller.user_id, **given)
-    return Answer(tool_results.page(await memory.call(memory.query.ListMessages, request, caller.metadata)))
+    return Answer(tool_results.page(await backend.call(backend.query.ListMessages, request, caller.metadata)))
 
 
-async def _neighbors(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
+async def _neighbors(backend: Backend, caller: BoundCaller, given: Options) -> Answer:
     request = requests.neighbors(caller.user_id, **given)
-    return Answer(tool_results.around(await memory.call(memory.query.GetNeighbors, request, caller.metadata)))
+    return Answer(tool_results.around(await backend.call(backend.query.GetNeighbors, request, caller.metadata)))
 
 
-async def _remember(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
+async def _remember(backend: Backend, caller: BoundCaller, given: Options) -> Answer:
     request = requests.write([chat_message(user_id=caller.user_id, ts=given.pop("said_at", None), **given)])
-    reply = await memory.call(memory.ingest.WriteMessages, request, caller.metadata)
+    reply = await backend.call(backend.ingest.WriteMessages, request, caller.metadata)
     return Answer(tool_results.remembered(reply), write_token=reply.write_token)
 
 

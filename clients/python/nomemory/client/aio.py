@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from nomemory.client import channel, errors, requests
 from nomemory.client.calls import Asynchronous, BaseClient, Item, Metadata, Paged, Reply, Streamed, Unary
-from nomemory.client.messages import Narrowing, Writable
+from nomemory.client.messages import FilterOptions, Writable
 from nomemory.v1 import ingest_service_pb2, ingest_service_pb2_grpc
 
 
@@ -41,9 +41,9 @@ class AsyncClient(BaseClient, Asynchronous):
         except grpc.RpcError as error:
             raise errors.from_rpc_error(error) from None
 
-    async def count_messages(self, user_id: str, *, at_least: str = "", **narrowing: Unpack[Narrowing]) -> int:
+    async def count_messages(self, user_id: str, *, at_least: str = "", **filters: Unpack[FilterOptions]) -> int:
         """Count a user's messages, or those that a filter admits. `at_least` is a write token."""
-        return (await self._count(user_id, at_least=at_least, **narrowing)).count
+        return (await self._count(user_id, at_least=at_least, **filters)).count
 
     def _open(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:
         self._channel = channel.open_async(target, credentials, attempts)

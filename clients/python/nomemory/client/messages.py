@@ -11,7 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.v1 import message_pb2
 
-Moment = datetime | str
+TimeLike = datetime | str
 """A time: a datetime with a time zone, or a text in RFC 3339 such as `2024-05-01T08:30:00Z`."""
 
 
@@ -28,21 +28,21 @@ _OTHER_ROLES: Final = MappingProxyType({"developer": "system", "function": "tool
 _ROLE_NAMES: Final = MappingProxyType({number: name for name, number in _ROLES.items()})
 
 
-class Narrowing(TypedDict, total=False):
+class FilterOptions(TypedDict, total=False):
     """The filter of a read. Absent or None: no filter.
 
     `since` is inclusive, `until` exclusive; both need a time zone. `metadata` has up to 4 entries that a message must
     have.
     """
 
-    since: Moment | None
-    until: Moment | None
+    since: TimeLike | None
+    until: TimeLike | None
     role: RoleName | None
     conversation_id: str | None
     metadata: Mapping[str, str] | None
 
 
-class Reading(Narrowing, total=False):
+class ReadOptions(FilterOptions, total=False):
     """What reads take: a filter, the fields to return (all by default), a write token whose write must be seen."""
 
     return_fields: Sequence[str] | None
@@ -62,23 +62,23 @@ class NewMessage(TypedDict):
     user_id: str
     role: RoleName
     content: str
-    ts: NotRequired[Moment | None]
+    ts: NotRequired[TimeLike | None]
     message_id: NotRequired[str]
     name: NotRequired[str]
     conversation_id: NotRequired[str]
     metadata: NotRequired[Mapping[str, str]]
     embedding: NotRequired[Sequence[float]]
-    expire_ts: NotRequired[Moment | None]
+    expire_ts: NotRequired[TimeLike | None]
     retracts: NotRequired[Sequence[str]]
 
 
-Spoken = Mapping[str, Any]
+ChatAPIMessage = Mapping[str, Any]
 """A message as chat APIs have it, `{"role": "user", "content": "…"}`, with what else of `chat_message` it may have."""
 
 Writable = message_pb2.ChatMessage | NewMessage
 
 
-def as_message(message: Writable | Spoken, **common: Any) -> message_pb2.ChatMessage:  # noqa: ANN401 - of its fields
+def as_message(message: Writable | ChatAPIMessage, **common: Any) -> message_pb2.ChatMessage:  # noqa: ANN401 - of its fields
     """Return the message that a dictionary describes. A message is returned as it is.
 
     Args:
@@ -103,13 +103,13 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
     user_id: str,
     role: RoleName,
     content: str,
-    ts: Moment | None = None,
+    ts: TimeLike | None = None,
     message_id: str = "",
     name: str = "",
     conversation_id: str = "",
     metadata: Mapping[str, str] = MappingProxyType({}),
     embedding: Sequence[float] = (),
-    expire_ts: Moment | None = None,
+    expire_ts: TimeLike | None = None,
     retracts: Sequence[str] = (),
 ) -> message_pb2.ChatMessage:
     """Make a message to write.
@@ -152,7 +152,7 @@ def _text_of(part: Mapping[str, Any]) -> str:
     return str(part["text"])
 
 
-def timestamp(field: str, moment: Moment) -> Timestamp:
+def timestamp(field: str, moment: TimeLike) -> Timestamp:
     """Convert a time for the wire.
 
     Args:

@@ -25,7 +25,7 @@ from nomemory.v1 import recall_service_pb2 as pb
 
 MAX_TOKENS: Final = 2_000
 """Tokens of a block where nobody asks for more or fewer."""
-LEAST_TOKENS: Final = 400
+MIN_TOKENS: Final = 400
 """What stands around the messages has to fit, and something of the best message."""
 PROMPT_MESSAGES: Final = 40
 """Messages to ask a recall for, to fill a block: chat messages are short, and so many of them fit its tokens."""
@@ -178,8 +178,8 @@ class Block:
         return [line.message for line in self._chosen(max_tokens)]
 
     def _chosen(self, max_tokens: int) -> list[_Line]:
-        if max_tokens < LEAST_TOKENS:
-            raise ValueError(f"max_tokens must be at least {LEAST_TOKENS}: {max_tokens}")
+        if max_tokens < MIN_TOKENS:
+            raise ValueError(f"max_tokens must be at least {MIN_TOKENS}: {max_tokens}")
         said = [(message, self._passages(message)) for message in self.messages]
         lines: list[_Line] = []
         for longest in (max_tokens, *_LONGEST_TOKENS):

@@ -10,11 +10,11 @@ from typing import Any, Final, ParamSpec, Unpack
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from nomemory.client.messages import (
-    Moment,
-    Narrowing,
-    Reading,
+    TimeLike,
+    FilterOptions,
+    ReadOptions,
     RoleName,
-    Spoken,
+    ChatAPIMessage,
     Turn,
     Writable,
     as_message,
@@ -34,7 +34,7 @@ def list_messages(
     page_size: int = 0,
     cursor: str = "",
     oldest_first: bool = False,
-    **reading: Unpack[Reading],
+    **options: Unpack[ReadOptions],
 ) -> query_service_pb2.ListMessagesRequest:
     """Read a page by time, newest first unless `oldest_first` is set: 1 to 500 messages (50 by default).
 
@@ -44,7 +44,7 @@ def list_messages(
         user_id=user_id,
         page_size=page_size,
         cursor=cursor,
-        **_read(**reading),
+        **_read(**options),
         order=query_service_pb2.LIST_ORDER_OLDEST_FIRST if oldest_first else query_service_pb2.LIST_ORDER_UNSPECIFIED,
     )
 
@@ -56,7 +56,7 @@ def lexical_search(
     page_size: int = 0,
     cursor: str = "",
     snippet_chars: int | None = None,
-    **reading: Unpack[Reading],
+    **options: Unpack[ReadOptions],
 ) -> query_service_pb2.LexicalSearchRequest:
     """Find words and "phrases": one page, best first, with the options of `list_messages`.
 
@@ -67,7 +67,7 @@ def lexical_search(
         query_text=query,
         page_size=page_size,
         cursor=cursor,
-        **_read(**reading),
+        **_read(**options),
         highlight=None if snippet_chars is None else query_service_pb2.HighlightOptions(snippet_chars=snippet_chars),
     )
 
@@ -78,7 +78,7 @@ def semantic_search(
     *,
     top_k: int = 0,
     min_score: float | None = None,
-    **reading: Unpack[Reading],
+    **options: Unpack[ReadOptions],
 ) -> query_service_pb2.SemanticSearchRequest:
     """Find messages near a text in meaning, or near a vector of the caller's own.
 
@@ -88,7 +88,7 @@ def semantic_search(
         user_id=user_id,
         top_k=top_k,
         min_score=min_score,
-        **_read(**reading),
+        **_read(**options),
     )
     if isinstance(query, str):
         request.query_text = query
@@ -105,7 +105,7 @@ def hybrid_search(
     top_k: int = 0,
     explain: bool = False,
     embedding: Sequence[float] | None = None,
-    **reading: Unpack[Reading],
+    **options: Unpack[ReadOptions],
 ) -> query_service_pb2.HybridSearchRequest:
     """Find the messages that answer a question, best first: by words, meaning, speaker and surroundings.
 
@@ -118,7 +118,7 @@ def hybrid_search(
         query_embedding=_embedding(embedding),
         top_k=top_k,
         explain=explain,
-        **_read(**reading),
+        **_read(**options),
     )
 
 
@@ -146,10 +146,10 @@ def batch_get(
 
 
 def count_messages(
-    user_id: str, *, at_least: str = "", **narrowing: Unpack[Narrowing]
+    user_id: str, *, at_least: str = "", **filters: Unpack[FilterOptions]
 ) -> query_service_pb2.CountMessagesRequest:
     """Count a user's messages, or those that a filter admits. `at_least` is a write token."""
-    return query_service_pb2.CountMessagesRequest(user_id=user_id, filter=_filter(**narrowing), at_least=at_least)
+    return query_service_pb2.CountMessagesRequest(user_id=user_id, filter=_filter(**filters), at_least=at_least)
 
 
 def list_conversations(
@@ -167,14 +167,14 @@ def list_users(*, page_size: int = 0, cursor: str = "") -> query_service_pb2.Lis
 
 
 def export_messages(
-    user_id: str, *, cursor: str = "", **narrowing: Unpack[Narrowing]
+    user_id: str, *, cursor: str = "", **filters: Unpack[FilterOptions]
 ) -> query_service_pb2.ExportMessagesRequest:
     """Read all messages of a user, oldest first, in batches that an import takes.
 
     Each batch has a cursor to resume with; that of the last one is empty. The whole export may take as long as an
     import. Closing the iterator stops it.
     """
-    return query_service_pb2.ExportMessagesRequest(user_id=user_id, filter=_filter(**narrowing), cursor=cursor)
+    return query_service_pb2.ExportMessagesRequest(user_id=user_id, filter=_filter(**filters), cursor=cursor)
 
 
 def write(
@@ -191,7 +191,7 @@ def write(
 
 
 def add(
-    user_id: str, messages: str | Spoken | Iterable[Spoken], *, conversation_id: str = "", request_id: str = ""
+    user_id: str, messages: str | ChatAPIMessage | Iterable[ChatAPIMessage], *, conversation_id: str = "", request_id: str = ""
 ) -> ingest_service_pb2.WriteMessagesRequest:
     """Store what was said just now: a text of the user's, a message, or up to 1,000 as chat APIs have them.
 
@@ -218,9 +218,9 @@ def delete(user_id: str, message_ids: Iterable[str]) -> ingest_service_pb2.Delet
     return ingest_service_pb2.DeleteMessagesRequest(user_id=user_id, message_ids=message_ids)
 
 
-def delete_matching(user_id: str, **narrowing: Unpack[Narrowing]) -> ingest_service_pb2.DeleteMessagesRequest:
+def delete_matching(user_id: str, **filters: Unpack[FilterOptions]) -> ingest_service_pb2.DeleteMessagesRequest:
     """Delete all messages of a user for which everything holds that is set; something must be."""
-    return ingest_service_pb2.DeleteMessagesRequest(user_id=user_id, filter=_filter(**narrowing))
+    return ingest_service_pb2.DeleteMessagesRequest(user_id=user_id, filter=_filter(**filters))
 
 
 def erase_user(user_id: str) -> ingest_service_pb2.EraseUserRequest:
@@ -242,10 +242,10 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     question: str = "",
     *,
     user_id: str | None = None,  # noqa: ARG001 - it travels as metadata: see `bound_to`
-    since: Moment | None = None,
-    until: Moment | None = None,
+    since: TimeLike | None = None,
+    until: TimeLike | None = None,
     role: RoleName | None = None,
-    now: Moment | None = None,
+    now: TimeLike | None = None,
     time_zone: str = "",
     skill: str = "",
     question_embedding: Sequence[float] | None = None,
@@ -328,13 +328,13 @@ def _request_id(batch: Sequence[message_pb2.ChatMessage]) -> str:
     return "" if all(message.message_id for message in batch) else uuid.uuid4().hex
 
 
-def _read(*, return_fields: Sequence[str] | None = None, at_least: str = "", **narrowing: Unpack[Narrowing]) -> Any:  # noqa: ANN401 - fields of a request
-    return {"filter": _filter(**narrowing), "return_fields": _mask(return_fields), "at_least": at_least}
+def _read(*, return_fields: Sequence[str] | None = None, at_least: str = "", **filters: Unpack[FilterOptions]) -> Any:  # noqa: ANN401 - fields of a request
+    return {"filter": _filter(**filters), "return_fields": _mask(return_fields), "at_least": at_least}
 
 
 def _filter(
-    since: Moment | None = None,
-    until: Moment | None = None,
+    since: TimeLike | None = None,
+    until: TimeLike | None = None,
     role: RoleName | None = None,
     conversation_id: str | None = None,
     metadata: Mapping[str, str] | None = None,
@@ -347,7 +347,7 @@ def _filter(
     )
 
 
-def _time_range(since: Moment | None, until: Moment | None) -> message_pb2.TimeRange | None:
+def _time_range(since: TimeLike | None, until: TimeLike | None) -> message_pb2.TimeRange | None:
     if since is None and until is None:
         return None
     return message_pb2.TimeRange(

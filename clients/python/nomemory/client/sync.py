@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from nomemory.client import channel, errors, requests
 from nomemory.client.calls import BaseClient, Blocking, Item, Metadata, Paged, Reply, Streamed, Unary
-from nomemory.client.messages import Narrowing, Writable
+from nomemory.client.messages import FilterOptions, Writable
 from nomemory.v1 import ingest_service_pb2, ingest_service_pb2_grpc
 
 
@@ -63,9 +63,9 @@ class Client(BaseClient, Blocking):
         except grpc.RpcError as error:
             raise errors.from_rpc_error(error) from None
 
-    def count_messages(self, user_id: str, *, at_least: str = "", **narrowing: Unpack[Narrowing]) -> int:
+    def count_messages(self, user_id: str, *, at_least: str = "", **filters: Unpack[FilterOptions]) -> int:
         """Count a user's messages, or those that a filter admits. `at_least` is a write token."""
-        return self._count(user_id, at_least=at_least, **narrowing).count
+        return self._count(user_id, at_least=at_least, **filters).count
 
     def _open(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:
         self._channel = channel.open_sync(target, credentials, attempts)

@@ -7,7 +7,7 @@ from datetime import UTC
 from typing import Any, Final
 
 from nomemory.client import chat_message, tool_results
-from nomemory.client.messages import Narrowing
+from nomemory.client.messages import FilterOptions
 from nomemory.v1 import message_pb2
 
 FIELDS: Final = frozenset({"content", "role", "name", "said_at"})
@@ -50,20 +50,20 @@ def new_message(value: Mapping[str, Any], stored: message_pb2.ChatMessage | None
     )
 
 
-def narrowing(conditions: Mapping[str, Any]) -> Narrowing:
+def narrowing(conditions: Mapping[str, Any]) -> FilterOptions:
     """Return the filter that conditions stand for: `role` is one, `said_at` is from (`$gte`) or before (`$lt`) a time.
 
     Raises:
         NotAMessageError: it is another condition.
     """
-    found: Narrowing = {}
+    found: FilterOptions = {}
     for field, wanted in conditions.items():
         for operator, value in (wanted if isinstance(wanted, Mapping) else {"$eq": wanted}).items():
             found |= _narrowed(field, operator, value)
     return found
 
 
-def _narrowed(field: str, operator: str, value: Any) -> Narrowing:  # noqa: ANN401 - what a caller compares with
+def _narrowed(field: str, operator: str, value: Any) -> FilterOptions:  # noqa: ANN401 - what a caller compares with
     match field, operator:
         case "role", "$eq":
             return {"role": value}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nomemory.agents import hook
-from nomemory.agents.home import Home, user_here
+from nomemory.agents.local_data_dir import LocalDataDir, current_user_name
 from nomemory.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _changing(command: Command) -> Command:
 @click.option("--user", metavar="ID", help="Whose memory it is. Default: the name of the operating system's user.")
 def install(*, name: str, user: str | None, yes: bool) -> None:
     """Put the hooks into an agent's settings, after showing what changes there."""
-    installation = _installation(name, user or user_here())
+    installation = _installation(name, user or current_user_name())
     if "cache" in "/".join(Path(sys.executable).parts).lower():
         click.echo(
             "NoMemory runs from a cache, which may be emptied: the hooks would do nothing then. Install it first."
@@ -66,13 +66,13 @@ def uninstall(*, name: str, yes: bool) -> None:
 @click.argument("name", type=click.Choice(tuple(_NEXT)))
 def handed_over(*, name: str) -> None:
     """Hand an event on standard input over, as a plugin's hooks do."""
-    hook.run(str(Home.of_this_user().root), name, user_here())
+    hook.run(str(LocalDataDir.for_current_user().root), name, current_user_name())
 
 
 def _installation(name: str, user: str = "") -> Installation:
     from nomemory.agents.install import Installation  # noqa: PLC0415 - a hook does not need all that it loads
 
-    return Installation(name, Home.of_this_user(), user)
+    return Installation(name, LocalDataDir.for_current_user(), user)
 
 
 def _change(find: Callable[[], Change], then: Callable[[Change], None], *, yes: bool) -> bool:

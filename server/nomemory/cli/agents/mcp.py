@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from nomemory.agents.home import Home, user_here
+from nomemory.agents.local_data_dir import LocalDataDir, current_user_name
 from nomemory.agents.local_server import LocalServer
-from nomemory.cli.configuration import address_option, configured
-from nomemory.cli.connection import Refused, Target, target_option
+from nomemory.cli.configuration import parse_address, load_settings
+from nomemory.cli.connection import CallError, Target, target_option
 from nomemory.client import channel
 from nomemory.client.channel import channel_credentials, with_credential
 from nomemory.client.errors import NoMemoryError
@@ -22,7 +22,7 @@ from nomemory.server.api.identity.tls import TlsFiles
 from nomemory.server.runtime.listen_address import ListenAddress
 
 if TYPE_CHECKING:
-    from nomemory.mcp.memory import Memory
+    from nomemory.mcp.backend import Backend
 
 _TIMEOUT_S: Final = 60.0
 _ATTEMPTS: Final = 2
@@ -36,7 +36,7 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option(
     "--http",
-    type=address_option,
+    type=parse_address,
     metavar="HOST:PORT",
     help="Serve streamable HTTP at /mcp, not standard input and output.",
 )
@@ -60,7 +60,7 @@ def mcp(
     if http is None:
         if http_cert or http_key:
             raise click.UsageError("--http-cert and --http-key go with --http.")
-        asyncio.run(_of_this_user(user or user_here()) if local else _on_standard_input(target, user))
+        asyncio.run(_of_this_user(user or current_user_name()) if local else _on_standard_input(target, user))
         return
     if local:
         raise click.UsageError("--local serves on standard input and output: --http does not go with it.")
@@ -79,13 +79,13 @@ async def _on_standard_input(target: Target, user: str | None) -> None:
     from nomemory.mcp.credentials import Credential  # noqa: PLC0415 - takes long to load
 
     credential = Credential(with_credential((), target.identity), user)
-    async with _memory(target) as memory:
-        await stdio.serve(memory, lambda: memory.bind(credential))
+    async with _backend(target) as backend:
+        await stdio.serve(backend, lambda: backend.bind(credential))
 
 
 async def _of_this_user(user: str) -> None:
     """Serve the local server's memory. The tools are listed while that is still being started."""
-    home = Home.of_this_user()
+    home = LocalDataDir.for_current_user()
     server = LocalServer(home)
     starting = asyncio.create_task(server.reach())
     starting.add_done_callback(lambda task: task.cancelled() or task.exception())  # the first call meets it, too
@@ -93,30 +93,30 @@ async def _of_this_user(user: str) -> None:
     from nomemory.mcp import stdio  # noqa: PLC0415 - takes long to load
     from nomemory.mcp.credentials import trusted  # noqa: PLC0415 - takes long to load
 
-    async with _memory(Target(home.target), server.reach) as memory:
-        await stdio.serve(memory, partial(trusted, user))
+    async with _backend(Target(home.target), server.reach) as backend:
+        await stdio.serve(backend, partial(trusted, user))
 
 
 async def _over_http(target: Target, address: ListenAddress, tls: TlsFiles | None) -> None:
     from nomemory.cli.http_server import serve  # noqa: PLC0415 - loads the server's HTTP
     from nomemory.mcp import http  # noqa: PLC0415 - takes long to load
 
-    settings = configured()
+    settings = load_settings()
 
     def announce(bound: ListenAddress) -> None:
         click.echo(f"serving {'https' if tls else 'http'}://{bound}{http.PATH}")
 
-    async with _memory(target) as memory:
+    async with _backend(target) as backend:
         # With a certificate of this command the server may let in whoever comes through it.
         if not address.is_loopback() or target.identity.get("tls_cert"):
-            await _refuse_unguarded(memory, target)
-        async with http.application(memory, on_loopback=address.is_loopback()) as application:
+            await _refuse_unguarded(backend, target)
+        async with http.application(backend, on_loopback=address.is_loopback()) as application:
             await serve(application, address, settings, announce, tls)
 
 
-async def _refuse_unguarded(memory: Memory, target: Target) -> None:
+async def _refuse_unguarded(backend: Backend, target: Target) -> None:
     """Refuse to open a server to others that lets in everybody who reaches it by this command."""
-    if await memory.lets_in_anybody():
+    if await backend.allows_anonymous():
         raise click.ClickException(
             f"The server at {target} asks for no credentials beside this command's own: serve on loopback only, "
             "without a client certificate."
@@ -124,12 +124,12 @@ async def _refuse_unguarded(memory: Memory, target: Target) -> None:
 
 
 @asynccontextmanager
-async def _memory(target: Target, reach: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[Memory]:
-    from nomemory.mcp.memory import Memory  # noqa: PLC0415 - takes long to load
+async def _backend(target: Target, reach: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[Backend]:
+    from nomemory.mcp.backend import Backend  # noqa: PLC0415 - takes long to load
 
     opened = channel.open_async(target.address, channel_credentials(target.identity), _ATTEMPTS)
     async with opened:
         try:
-            yield Memory(opened, _TIMEOUT_S, reach)
+            yield Backend(opened, _TIMEOUT_S, reach)
         except NoMemoryError as error:
-            raise Refused(error, target.address) from None
+            raise CallError(error, target.address) from None

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from nomemory.agents.home import Home
+from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.cli.connection import LOCAL, Target, connect, local_server
 from nomemory.client.messages import RoleName, chat_message
 from nomemory.client.sync import Client
@@ -31,7 +31,7 @@ _QUESTIONS: Final = ("Which port does the gateway use?", "订午饭有什么忌�
 @click.option("--inspector/--no-inspector", default=True, help="Whether to open the inspector at the end.")
 def quickstart(*, inspector: bool) -> None:
     """Show a short talk, two questions about it, and the inspector, on your own server on this machine."""
-    root = Home.of_this_user().root
+    root = LocalDataDir.for_current_user().root
     click.echo(f"Starting your own server. Its data is in {root}; nobody else can read it.")
     with local_server() as address, connect(Target(address)) as client:
         try:

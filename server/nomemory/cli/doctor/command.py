@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from nomemory.cli.configuration import configured
+from nomemory.cli.configuration import load_settings
 from nomemory.cli.connection import Target, target_option
 from nomemory.cli.doctor.data import check_data, check_postgres, treat
 from nomemory.cli.doctor.installation import check_embedder, check_sqlite, check_storage
@@ -35,7 +35,7 @@ def doctor(
     messages, and deletes no message. The server itself mends the vectors when it starts. The exit code is 1 if a check
     fails; a server that is not running is a warning.
     """
-    settings = configured(data=data)
+    settings = load_settings(data=data)
     if repair or accept_loss or delete_damaged:
         for done in treat(settings, repair=repair, accept_loss=accept_loss, delete_damaged=delete_damaged):
             output.notice(done)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from nomemory.cli.configuration import configured
+from nomemory.cli.configuration import load_settings
 from nomemory.cli.skill.check import as_text
 from nomemory.cli.terminal import one_line
 from nomemory.recall.authoring import creation
@@ -45,7 +45,7 @@ def new(*, scenario: str, name: str | None, out: Path, language: str | None) -> 
     if not any(map(str.isalnum, sentence)):
         raise click.UsageError("--scenario: a scenario has a letter or a digit at least.")
     name = name or creation.name_for(sentence)
-    settings = configured()
+    settings = load_settings()
     template = _template(settings, Language(language) if language else language_of(sentence))
     files = {SKILL_FILE: creation.rendered(template, name, sentence), **_drafted(sentence, settings)}
     try:

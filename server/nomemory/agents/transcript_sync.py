@@ -9,15 +9,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from nomemory.agents.home import Home
+from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.client.sync import Client
-from nomemory.importing.draft import Draft, derived_id
+from nomemory.importing.message_builder import MessageDraft, derived_id
 from nomemory.importing.fields import Fields, Importer
 from nomemory.importing.formats import FORMATS
-from nomemory.importing.record import Accepted, Given, Parsed, Place, Record, Refused
+from nomemory.importing.record import Accepted, ImportDefaults, ParseResult, SourceLocation, Record, Rejected
 from nomemory.importing.transcripts import about, kept, turn_id
 from nomemory.importing.upload import Upload
-from nomemory.server.runtime.secure_files import put
+from nomemory.server.runtime.secure_files import write_atomically
 from nomemory.server.runtime.structured_logs import get_logger
 
 _REMEMBERED: Final = 1_000
@@ -77,7 +77,7 @@ class Capture:
         client: of the server.
     """
 
-    def __init__(self, home: Home, client: Client) -> None:
+    def __init__(self, home: LocalDataDir, client: Client) -> None:
         self._home = home
         self._client = client
         self._read: dict[str, int] = {}
@@ -102,12 +102,12 @@ class Capture:
             self._store(self._gained(event, transcript))
             ended = transcript.tell()
         if self._read.pop(path, None) != ended:
-            put(self._home.progress, json.dumps({**self._read, path: ended}).encode())
+            write_atomically(self._home.progress, json.dumps({**self._read, path: ended}).encode())
         self._read = dict([*self._read.items(), (path, ended)][-_REMEMBERED:])
 
-    def _gained(self, event: Event, transcript: BinaryIO) -> Iterator[Parsed]:
+    def _gained(self, event: Event, transcript: BinaryIO) -> Iterator[ParseResult]:
         """Return what the lines say that are new; what has no end yet is left for the next time."""
-        reader = FORMATS[event.agent](Given(event.user))
+        reader = FORMATS[event.agent](ImportDefaults(event.user))
         begin = self._read.get(transcript.name, 0)
         begin = begin if begin <= transcript.seek(0, 2) else 0
         transcript.seek(0)
@@ -120,21 +120,21 @@ class Capture:
                 return
             yield from _said(reader, line)
 
-    def _store(self, items: Iterator[Parsed]) -> None:
+    def _store(self, items: Iterator[ParseResult]) -> None:
         upload = Upload(self._client.import_messages, _tell_refused)
         for _ in upload.run(items):
             pass
 
 
-def _said(reader: Importer, line: bytes) -> Iterator[Parsed]:
+def _said(reader: Importer, line: bytes) -> Iterator[ParseResult]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return
-    yield from reader.parse(Record(Place("line", 0), value, None))
+    yield from reader.parse(Record(SourceLocation("line", 0), value, None))
 
 
-def _of_cursor(event: Event) -> Iterator[Parsed]:
+def _of_cursor(event: Event) -> Iterator[ParseResult]:
     """Return what an event of Cursor's says. Its ids are those of the conversation and of what was generated."""
     fields = event.fields
     role, field, tool = CURSOR_EVENTS.get(event.name, ("", "", ""))
@@ -142,7 +142,7 @@ def _of_cursor(event: Event) -> Iterator[Parsed]:
     if not text.strip():
         return
     own = derived_id("i", fields.text("generation_id"), event.name, text)
-    draft = Draft(
+    draft = MessageDraft(
         user_id=event.user,
         ts=event.at,
         role=role,
@@ -152,9 +152,9 @@ def _of_cursor(event: Event) -> Iterator[Parsed]:
         conversation_id=event.session,
         metadata=about(event.agent, event.directory),
     )
-    yield draft.finish(Place("item", 1), None, ())
+    yield draft.build(SourceLocation("item", 1), None, ())
 
 
-def _tell_refused(_refused: Accepted | Refused, reasons: tuple[str, ...]) -> None:
+def _tell_refused(_refused: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
     """Name the fields that are wrong. Their words may quote what was said."""
     _log.warning("a message of an agent was not stored", fields=[reason.partition(":")[0] for reason in reasons])

@@ -11,13 +11,13 @@ from nomemory.cli.connection import client_option
 from nomemory.cli.options import (
     Paging,
     content_output_option,
-    narrowing_options,
+    filter_options,
     output_option,
     paging_options,
     user_option,
 )
 from nomemory.cli.output import Count, Output
-from nomemory.client.messages import Narrowing
+from nomemory.client.messages import FilterOptions
 from nomemory.client.sync import Client
 
 _CUT: Final = "The reply was cut at its size limit: there are fewer messages than asked for."
@@ -25,13 +25,13 @@ _CUT: Final = "The reply was cut at its size limit: there are fewer messages tha
 
 @click.command("list")
 @user_option
-@narrowing_options
+@filter_options
 @paging_options("messages")
 @click.option("--oldest-first", is_flag=True, help="Begin with the oldest.")
 @content_output_option
 @client_option
 def list_(
-    *, user: str, narrowing: Narrowing, paging: Paging, oldest_first: bool, output: Output, client: Client
+    *, user: str, narrowing: FilterOptions, paging: Paging, oldest_first: bool, output: Output, client: Client
 ) -> None:
     """Show messages by time, newest first unless told otherwise. Times are UTC."""
     found, cursor = 0, ""
@@ -47,11 +47,11 @@ def list_(
 @click.command("search")
 @click.argument("query")
 @user_option
-@narrowing_options
+@filter_options
 @paging_options("messages")
 @content_output_option
 @client_option
-def search(*, query: str, user: str, narrowing: Narrowing, paging: Paging, output: Output, client: Client) -> None:
+def search(*, query: str, user: str, narrowing: FilterOptions, paging: Paging, output: Output, client: Client) -> None:
     """Find words and exact phrases, best first.
 
     QUERY takes words, "phrases", AND, OR, NOT, - and parentheses. Quote it for the shell:
@@ -73,13 +73,13 @@ def search(*, query: str, user: str, narrowing: Narrowing, paging: Paging, outpu
 @click.command("semantic")
 @click.argument("text")
 @user_option
-@narrowing_options
+@filter_options
 @click.option("--top-k", type=click.IntRange(1, 200), default=20, show_default=True, help="How many messages to show.")
 @click.option("--min-score", type=click.FloatRange(-1, 1), help="Leave out what is less near than this cosine.")
 @content_output_option
 @client_option
 def semantic(
-    *, text: str, user: str, narrowing: Narrowing, top_k: int, min_score: float | None, output: Output, client: Client
+    *, text: str, user: str, narrowing: FilterOptions, top_k: int, min_score: float | None, output: Output, client: Client
 ) -> None:
     """Find what means the same as a text, nearest first. The score is a cosine."""
     reply = client.semantic_search(user, text, top_k=top_k, min_score=min_score, **narrowing)
@@ -92,13 +92,13 @@ def semantic(
 @click.command("hybrid")
 @click.argument("question")
 @user_option
-@narrowing_options
+@filter_options
 @click.option("--top-k", type=click.IntRange(1, 200), default=20, show_default=True, help="How many messages to show.")
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @content_output_option
 @client_option
 def hybrid(
-    *, question: str, user: str, narrowing: Narrowing, top_k: int, explain: bool, output: Output, client: Client
+    *, question: str, user: str, narrowing: FilterOptions, top_k: int, explain: bool, output: Output, client: Client
 ) -> None:
     """Find what answers a question, best first: by words, by meaning, by who spoke and by what stands around."""
     reply = client.hybrid_search(user, question, top_k=top_k, explain=explain, **narrowing)
@@ -165,10 +165,10 @@ def users(*, paging: Paging, output: Output, client: Client) -> None:
 
 @click.command("count")
 @user_option
-@narrowing_options
+@filter_options
 @output_option
 @client_option
-def count(*, user: str, narrowing: Narrowing, output: Output, client: Client) -> None:
+def count(*, user: str, narrowing: FilterOptions, output: Output, client: Client) -> None:
     """Count a user's messages."""
     output.show(Count(client.count_messages(user, **narrowing)))
 

@@ -11,7 +11,7 @@ from nomemory.server.faults import Fault
 from nomemory.server.runtime import app
 from nomemory.server.runtime.listen_address import INSPECTOR, Addresses
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.search.lexical.protocol import IndexUnusableError
 
 
@@ -23,7 +23,7 @@ def run(settings: Settings) -> None:
     """
     try:
         app.serve(settings, partial(_announce, settings))
-    except CannotStartError as error:
+    except StartupError as error:
         raise click.ClickException(str(error)) from None
     except Fault as fault:
         raise click.ClickException(f"{fault.message}. Its files were left as they are: start again") from None

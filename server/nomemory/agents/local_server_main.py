@@ -1,4 +1,4 @@
-"""`python -m nomemory.agents.serving HOME [IDLE_S]`: the local server. It ends itself when nobody uses it any more."""
+"""`python -m nomemory.agents.local_server_main HOME [IDLE_S]`: the local server. It ends itself when nobody uses it any more."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from nomemory.agents.home import Home
+from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.agents.hook_server import HookServer
 from nomemory.agents.local_server import BUSY, IDLE_S
 from nomemory.server.runtime.app import serve
 from nomemory.server.runtime.data_directory import DataDirectoryBusyError
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.settings.identity import IdentitySettings
-from nomemory.server.runtime.startup_errors import CannotStartError
+from nomemory.server.runtime.startup_errors import StartupError
 
 _LOOKS: Final = 20
 """How often it looks, in the time that it may be unused."""
@@ -31,7 +31,7 @@ _tasks: Final = set[asyncio.Task[None]]()
 
 def main() -> int:
     """Serve. The exit code is 75 where another server is there already."""
-    home = Home(Path(sys.argv[1])).made()
+    home = LocalDataDir(Path(sys.argv[1])).made()
     idle_s = float(sys.argv[2]) if len(sys.argv) > 2 else IDLE_S  # noqa: PLR2004 - the second argument
     if home.log.exists() and home.log.stat().st_size > _LOG_BYTES:
         os.truncate(home.log, 0)
@@ -39,13 +39,13 @@ def main() -> int:
         serve(_settings(home), lambda _addresses: _begin(home, idle_s))
     except DataDirectoryBusyError:
         return BUSY
-    except (CannotStartError, ValidationError) as error:
+    except (StartupError, ValidationError) as error:
         print(error, file=sys.stderr)  # noqa: T201 - into the log, whose last lines are shown
         return 1
     return 0
 
 
-def _settings(home: Home) -> Settings:
+def _settings(home: LocalDataDir) -> Settings:
     """Return the environment's settings, but for where it serves, and to whom: the socket's owner alone."""
     trusting = {name: field.default for name, field in IdentitySettings.model_fields.items()}
     here = {"data": home.data, "log": None, "key_file": None, "listen": home.target, "inspect": False}
@@ -53,13 +53,13 @@ def _settings(home: Home) -> Settings:
     return Settings.from_environment(**trusting, **here, **nowhere, audit=False, log_level="warning")
 
 
-def _begin(home: Home, idle_s: float) -> None:
+def _begin(home: LocalDataDir, idle_s: float) -> None:
     """Listen for hooks, which says that the server serves; and look whether anybody uses it."""
     task = asyncio.get_running_loop().create_task(_until_unused(home, idle_s))
     _tasks.add(task)
 
 
-async def _until_unused(home: Home, idle_s: float) -> None:
+async def _until_unused(home: LocalDataDir, idle_s: float) -> None:
     users = home.users()
     hooks = HookServer(home)
     async with hooks.open():

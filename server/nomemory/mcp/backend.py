@@ -20,7 +20,7 @@ _PAUSES_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """How long a call that met no server waits before the next try: a channel takes a moment to notice a new one."""
 
 
-class Memory:
+class Backend:
     """Calls a server over one channel. Each call has the credentials of the connection that it is made for.
 
     Args:
@@ -77,7 +77,7 @@ class Memory:
             raise UserNotNamedError("say for which user to read")
         return BoundCaller(user_id, credential.metadata, frozenset(info.caller.scopes))
 
-    async def lets_in_anybody(self) -> bool:
+    async def allows_anonymous(self) -> bool:
         """Return whether the server asks for no credentials.
 
         Raises:

@@ -11,8 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from nomemory.cli import figures, memory_text
-from nomemory.cli.memory_text import content, speaker
+from nomemory.cli import tables, message_rendering
+from nomemory.cli.message_rendering import content, speaker
 from nomemory.cli.output import Exported
 from nomemory.cli.terminal import one_line
 from nomemory.client.search_hits import lexical_hits
@@ -23,7 +23,7 @@ _SPEAKER_CELLS: Final = 10
 _ANCHOR: Final = "▸"
 
 
-class Human:
+class TextOutput:
     """Writes to a terminal, or plain text to a pipe. Times are UTC.
 
     Args:
@@ -46,7 +46,7 @@ class Human:
 
     def step(self, step: recall_service_pb2.RecallStep) -> None:
         """Show a step beside the answer."""
-        for line in memory_text.step(step):
+        for line in message_rendering.step(step):
             self._notices.print(line)
 
     def nothing(self) -> None:
@@ -73,9 +73,9 @@ class Human:
             case query_service_pb2.HybridSearchResponse():
                 return self._ranking(answer)
             case recall_service_pb2.RecallResponse():
-                return memory_text.recalled(answer, full=self._full, explain=explain)
+                return message_rendering.recalled(answer, full=self._full, explain=explain)
             case _:
-                return figures.SHOWN[type(answer)](answer)
+                return tables.SHOWN[type(answer)](answer)
 
     def _chat(
         self, reply: query_service_pb2.ListMessagesResponse | query_service_pb2.GetNeighborsResponse

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from nomemory.cli.output import Count, Diagnosis, Exported
 from nomemory.cli.terminal import counted, one_line
-from nomemory.importing.record import Place
+from nomemory.importing.record import SourceLocation
 from nomemory.importing.upload import Summary
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, server_service_pb2
 
@@ -113,7 +113,7 @@ def summary(done: Summary) -> Iterator[Text]:
         yield Text(f"  The rejects and their reasons: {one_line(str(done.rejects))}", style="red")
 
 
-def _place(place: Place) -> str:
+def _place(place: SourceLocation) -> str:
     return one_line(f"{place.unit} {place.number}{place.within and f', {place.within}'}")
 
 

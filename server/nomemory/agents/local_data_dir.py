@@ -19,7 +19,7 @@ _OWNER_ONLY: Final = 0o700
 _IN_USE: Final = "in-use"
 
 
-class Home:
+class LocalDataDir:
     """The layout of the directory. Only its owner can look into it.
 
     Args:
@@ -44,7 +44,7 @@ class Home:
         self.progress = root / "transcripts.json"
 
     @classmethod
-    def of_this_user(cls) -> Self:
+    def for_current_user(cls) -> Self:
         """Return the home where the system keeps the data of programs: `XDG_DATA_HOME`, or the platform's place.
 
         Raises:
@@ -82,7 +82,7 @@ class Home:
             yield
 
 
-def user_here() -> str:
+def current_user_name() -> str:
     """Return the name of the operating system's user; the number where it has no name."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from nomemory.client.messages import RoleName, chat_message
-from nomemory.importing.record import Accepted, Place, Refused
+from nomemory.importing.record import Accepted, SourceLocation, Rejected
 
 ORIGINAL_ROLE: Final = "original_role"
 """The metadata key that marks a message whose role was another one in the source."""
@@ -39,7 +39,7 @@ def speaker(role: str) -> tuple[RoleName | None, dict[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class MessageDraft:
     """What a format found out about one message.
 
     `role` is the source's own word. Without a `message_id` a stable one is derived; `position` tells apart what is
@@ -61,14 +61,14 @@ class Draft:
     retracts: Sequence[str] = ()
     ignored: tuple[str, ...] = ()
 
-    def finish(self, place: Place, original: object, found_wrong: Iterable[str]) -> Accepted | Refused:
+    def build(self, place: SourceLocation, original: object, found_wrong: Iterable[str]) -> Accepted | Rejected:
         """Make the message, or say everything that is wrong with it, beside what the format itself found wrong."""
         reasons = list(found_wrong)
         role, mark = speaker(self.role)
         if role is None:
             reasons.append(f"role: must be one of {', '.join(ROLES)}")
         if role is None or self.ts is None or reasons:
-            return Refused(place, original, tuple(reasons))
+            return Rejected(place, original, tuple(reasons))
         try:
             message = chat_message(
                 user_id=self.user_id,
@@ -83,9 +83,9 @@ class Draft:
                 retracts=self.retracts,
             )
         except UnicodeEncodeError:
-            return Refused(place, original, ("a text in it is not valid Unicode (half of a surrogate pair)",))
+            return Rejected(place, original, ("a text in it is not valid Unicode (half of a surrogate pair)",))
         except ValueError as error:
-            return Refused(place, original, (str(error),))
+            return Rejected(place, original, (str(error),))
         return Accepted(place, original, message, self.ignored, keeps_id=self.keeps_id and bool(self.message_id))
 
     def _derived_id(self) -> str:
