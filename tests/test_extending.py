@@ -107,14 +107,14 @@ def test_a_name_that_nobody_registered_stops_the_start(
     quiet = {"NOMEMORY_EMBEDDER": "none", "NOMEMORY_DATA": str(tmp_path), "NOMEMORY_LISTEN": "127.0.0.1:0"}
     done = installed.run(NOMEMORY, "serve", **quiet | {setting: "absent"})
     assert done.returncode == 1
-    assert f"{setting}: there is no 'absent'; there are {names}" in done.stderr
+    assert f"{setting}: unknown name 'absent'; available: {names}" in done.stderr
 
 
 def test_a_format_that_nobody_registered_is_wrong_usage(installed: Installed) -> None:
     done = installed.run(NOMEMORY, "import", "day.json", "--format", "absent")
     assert done.returncode == 2
     names = "jsonl, chatgpt, claude, claude-code, codex, cursor, letta, mem0, zep, whatsapp, openai, slack"
-    assert f"there is no 'absent'; there are {names}." in " ".join(done.stderr.split())
+    assert f"unknown name 'absent'; available: {names}." in " ".join(done.stderr.split())
 
 
 def test_only_the_part_that_is_chosen_is_imported(installed: Installed) -> None:
@@ -132,6 +132,6 @@ print(sorted(name for name in sys.modules if name.startswith("nomemory_examples.
 
 
 def test_the_doctor_knows_the_embedder_of_a_package(installed: Installed) -> None:
-    for name, expected in (("trigrams", "trigrams: not asked"), ("absent", "there is no 'absent'")):
+    for name, expected in (("trigrams", "trigrams: not asked"), ("absent", "unknown name 'absent'")):
         done = installed.run(NOMEMORY, "doctor", NOMEMORY_EMBEDDER=name, COLUMNS="200")
         assert expected in done.stdout, done.stderr

@@ -13,7 +13,7 @@ from evaluation.asking import Found, Method, MethodMissingError, ask, ask_all, l
 from evaluation.labelled_file import Question
 from nomemory.client import Client
 from nomemory.client.errors import NoMemoryError
-from nomemory.server.faults import Fault, Reason, Violation, bad_field
+from nomemory.server.faults import Fault, Reason, Violation, field_fault
 from nomemory.v1 import query_service_pb2 as pb
 
 ASKED = Question("q", "ann", "我对什么过敏？", "food", frozenset({"m1"}), datetime(2025, 6, 1, tzinfo=UTC))
@@ -44,7 +44,7 @@ def test_hybrid_search_asks_for_fifty_until_now_and_reads_the_sufficiency(script
 
 
 def test_a_question_with_too_many_words_is_shortened_until_it_is_taken(script: Scripted) -> None:
-    too_complex = bad_field(Reason.ERROR_REASON_QUERY_TOO_COMPLEX, Violation("query_text", "has more than 128 terms"))
+    too_complex = field_fault(Reason.ERROR_REASON_QUERY_TOO_COMPLEX, Violation("query_text", "has more than 128 terms"))
     script.will("LexicalSearch", too_complex, too_complex, pb.LexicalSearchResponse())
     question = Question("q", "ann", "词" * 3000, "food", frozenset(), None)
     assert found(script, lexical, question).is_cut

@@ -54,12 +54,12 @@ def test_cursors_and_write_tokens_outlive_the_rotation_of_their_key(settle: Sett
         assert run("cursor-key", "rotate", *data).exit_code == 0
         assert ids(page(server, user, before.next_cursor, token).items) == ["m1"]
         after = page(server, user)
-        assert "has an old key still" in run("cursor-key", "rotate", *data).output
+        assert "still contains an old key" in run("cursor-key", "rotate", *data).output
         assert run("cursor-key", "retire", *data).exit_code == 0
         assert ids(page(server, user, after.next_cursor).items) == ["m1"]
         assert reason_of(lambda: page(server, user, before.next_cursor)) == "CURSOR_FORGED"
         assert reason_of(lambda: page(server, user, at_least=token)) == "WRITE_TOKEN_INVALID"
-        assert "has no old key" in run("cursor-key", "retire", *data).output
+        assert "does not contain an old key" in run("cursor-key", "retire", *data).output
         (settings.server.data / "server.key").write_bytes(b"damaged")
         assert ids(page(server, user, after.next_cursor).items) == ["m1"]
 

@@ -18,7 +18,7 @@ from nomemory.server.runtime.listen_address import parse_listen_address
 from nomemory.server.runtime.metrics.catalog import BY_NAME, CATALOG
 from nomemory.server.runtime.metrics.family import Family, Kind
 from nomemory.server.runtime.metrics.samples import Samples
-from nomemory.server.runtime.metrics.text import text_of
+from nomemory.server.runtime.metrics.text import render
 
 ROOT = Path(__file__).parent.parent.parent
 DASHBOARD = ROOT / "deploy" / "grafana" / "nomemory.json"
@@ -120,4 +120,4 @@ def test_names_and_kinds_are_those_that_prometheus_expects() -> None:
 def test_a_label_is_escaped() -> None:
     samples = Samples()
     samples.put(BY_NAME["nomemory_fault"], 1, 'a"b\\c\nd', "KIND")
-    assert r'nomemory_fault{part="a\"b\\c\nd",kind="KIND"} 1' in text_of(samples).decode()
+    assert r'nomemory_fault{part="a\"b\\c\nd",kind="KIND"} 1' in render(samples).decode()

@@ -87,7 +87,7 @@ class Recorder:
 class ByName:
     """Believes metadata: `x-name` names a service, `x-user` a user with a token."""
 
-    async def caller(self, metadata: Metadata, _peer: object) -> Caller:
+    async def authenticate(self, metadata: Metadata, _peer: object) -> Caller:
         words = dict(metadata)
         if "x-user" in words:
             return Caller("user-token", frozenset({Scope.QUERY, Scope.RECALL}), str(words["x-user"]))

@@ -58,6 +58,6 @@ def test_what_a_crash_left_behind_is_no_obstacle(tmp_path: Path) -> None:
 def test_a_damaged_key_is_never_replaced(tmp_path: Path, damaged: bytes) -> None:
     path = tmp_path / "server.key"
     path.write_bytes(damaged)
-    with pytest.raises(KeyFileError, match=r"server\.key does not hold a key of 32 bytes\. Restore it"):
+    with pytest.raises(KeyFileError, match=r"server\.key does not contain a key of 32 bytes\. Restore it"):
         load_key(path)
     assert path.read_bytes() == damaged

@@ -29,10 +29,10 @@ WITHOUT_MEANING = "not everything was searched by meaning: the words decided"
 BAD = pytest.mark.parametrize(
     ("vector", "why"),
     [
-        ((1.0, 0.0), "must have 4 numbers, has 2"),
-        ((), "must have 4 numbers, has 0"),
-        ((0.0, 0.0, 0.0, 0.0), "must not be all zero"),
-        ((1.0, math.nan, 0.0, 0.0), "must be finite"),
+        ((1.0, 0.0), "expected 4 dimensions, got 2"),
+        ((), "expected 4 dimensions, got 0"),
+        ((0.0, 0.0, 0.0, 0.0), "must not be the zero vector"),
+        ((1.0, math.nan, 0.0, 0.0), "must not contain NaN or infinity"),
     ],
     ids=["short", "empty", "zero", "nan"],
 )
@@ -115,7 +115,7 @@ def test_another_process_passes_it_on(elsewhere: Client, teller: str) -> None:
 def test_another_process_refuses_what_the_store_does(
     elsewhere: Client, teller: str, vector: Sequence[float], why: str
 ) -> None:
-    why = why if vector else "must not be all zero"
+    why = why if vector else "must not be the zero vector"
     with pytest.raises(NoMemoryError) as caught:
         first(elsewhere, teller, vector)
     refused(caught.value, why)

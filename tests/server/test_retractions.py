@@ -158,7 +158,7 @@ def test_every_violation_is_named(vector_server: Server, user: str) -> None:
 def test_an_import_refuses_such_a_message_and_stores_the_others(vector_server: Server, user: str) -> None:
     batch = i.ImportMessagesRequest(messages=[tea(user, "b", "b"), tea(user, "c", "a", ts=2), tea(user, "a")])
     reply = vector_server.ingest.ImportMessages(iter([batch]))
-    assert [list(one.violations) for one in reply.rejections] == [["retracts: must not name the message itself"]]
+    assert [list(one.violations) for one in reply.rejections] == [["retracts: must not contain the id of the message itself"]]
     assert listed(vector_server, user) == {"c": "", "a": "c"}
 
 

@@ -42,9 +42,9 @@ async def test_a_token_that_has_just_expired_is_valid_within_the_leeway() -> Non
             jwt_secret=SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE, jwt_scopes="query", jwt_leeway_s=leeway_s
         )
 
-    assert (await make_authenticator(settings(600.0)).caller(metadata, dict)).user_id == "ann"
+    assert (await make_authenticator(settings(600.0)).authenticate(metadata, dict)).user_id == "ann"
     with pytest.raises(Fault):
-        await make_authenticator(settings(0.0)).caller(metadata, dict)
+        await make_authenticator(settings(0.0)).authenticate(metadata, dict)
 
 
 def test_a_write_is_refused_if_the_queue_holds_too_many_bytes(start: Start, own_settings: Settings) -> None:

@@ -58,9 +58,9 @@ def test_a_dying_process_tells_where_and_quotes_nothing(end: str) -> None:
     said = said_by("info", end)
     lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     events = {line["event"] for line in lines}
-    assert {"a library logs", "a thread has failed"} <= events
+    assert {"library log record", "uncaught exception in thread"} <= events
     assert {"library", "py.warnings"} <= {line.get("library") for line in lines}
-    assert ("the process ends by an error" in events) == (end == "error")
+    assert ("uncaught exception" in events) == (end == "error")
     assert ("Fatal Python error: Aborted" in said) == (end == "abort")
     assert "rpc" not in said
     assert "peanuts" not in said

@@ -76,7 +76,7 @@ def test_no_address_is_opened_that_grpc_would_not_open(tmp_path: Path) -> None:
         listen_addresses(settings_of(tmp_path, http="0.0.0.0:1"))
     keyring = Keyring(tmp_path / "keys.json")
     keyring.key("query")
-    with pytest.raises(ListenAddressError, match="in the clear"):
+    with pytest.raises(ListenAddressError, match="without TLS"):
         listen_addresses(settings_of(tmp_path, http="[::]:1", api_keys=keyring.path))
     with pytest.raises(ListenAddressError, match="HOST:PORT"):
         listen_addresses(settings_of(tmp_path, http="7701"))

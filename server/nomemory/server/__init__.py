@@ -6,7 +6,7 @@ __version__: str
 
 
 def __getattr__(name: str) -> str:
-    """Read the version when it is asked for: most processes of a server never do, and reading it takes a while."""
+    """Load `__version__` on first access: reading the package metadata is slow, and worker processes do not need it."""
     if name != "__version__":
         raise AttributeError(name)
     from importlib.metadata import version  # noqa: PLC0415 - see above

@@ -1,4 +1,4 @@
-"""Errors that a caller may see. `api/errors.py` turns a `Fault` into a status."""
+"""Errors that are reported to callers. `api/errors.py` converts a `Fault` to a gRPC status."""
 
 from __future__ import annotations
 
@@ -10,26 +10,31 @@ from nomemory.v1 import error_reason_pb2
 
 Reason = error_reason_pb2.ErrorReason
 RETRY_AFTER_S = 1.0
-"""When a client may try again that was refused because the server is overloaded."""
+"""Retry delay for calls rejected because the server is overloaded, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One fault of one field, by the field's path in the request. Never quotes content."""
+    """An invalid field of a request.
+
+    Attributes:
+        field: the path of the field.
+        description: why the value is invalid, without message content.
+    """
 
     field: str
     description: str
 
 
-class Fault(Exception):  # noqa: N818 - the word that the rest of the code reads by
-    """An error that a caller may see.
+class Fault(Exception):  # noqa: N818 - used throughout the code base
+    """An error that is reported to the caller.
 
     Args:
-        reason: a value of the contract's ErrorReason; it decides the status code.
-        message: a sentence for people, without content, keys or query text.
-        violations: each bad field of the request.
-        metadata: further facts for machines.
-        retry_after_s: when to try again, where that helps.
+        reason: the ErrorReason, which determines the status code.
+        message: a human-readable description, without message content, keys or query text.
+        violations: the invalid fields of the request.
+        metadata: machine-readable details.
+        retry_after_s: the recommended retry delay in seconds; None if a retry does not help.
     """
 
     def __init__(
@@ -49,29 +54,35 @@ class Fault(Exception):  # noqa: N818 - the word that the rest of the code reads
         self.retry_after_s = retry_after_s
 
     def __reduce__(self) -> tuple[type[Fault], tuple[object, ...], dict[str, object]]:
-        """Have it cross the pipe between two processes whole; of itself an exception keeps its message alone."""
+        """Pickle all attributes. By default, an exception pickles only its message."""
         return Fault, (self.reason, self.message), {**vars(self), "metadata": dict(self.metadata)}
 
 
 def index_unavailable(message: str, cause: str = "", retry_after_s: float = 1.0) -> Fault:
-    """Make the fault of an index that does not answer. `cause` is a kind of error: words of others may hold content."""
+    """Return the fault for an unavailable index.
+
+    Args:
+        message: a human-readable description.
+        cause: the class of the underlying error. Error texts may contain message content.
+        retry_after_s: the recommended retry delay, in seconds.
+    """
     metadata = {"cause": cause} if cause else {}
     return Fault(Reason.ERROR_REASON_INDEX_UNAVAILABLE, message, metadata=metadata, retry_after_s=retry_after_s)
 
 
 def overloaded(message: str) -> Fault:
-    """Make the fault of a limit that is reached. RetryInfo tells the client when to try again."""
+    """Return the fault for a limit that is reached, with a retry delay."""
     return Fault(Reason.ERROR_REASON_OVERLOADED, message, retry_after_s=RETRY_AFTER_S)
 
 
 def invalid(violations: Sequence[Violation]) -> Fault:
-    """Make the fault for bad fields."""
-    return bad_field(Reason.ERROR_REASON_INVALID_FIELD, *violations)
+    """Return the INVALID_FIELD fault for invalid fields."""
+    return field_fault(Reason.ERROR_REASON_INVALID_FIELD, *violations)
 
 
-def bad_field(reason: error_reason_pb2.ErrorReason.ValueType, *violations: Violation) -> Fault:
-    """Make a fault of any reason that names fields."""
+def field_fault(reason: error_reason_pb2.ErrorReason.ValueType, *violations: Violation) -> Fault:
+    """Return a fault with invalid fields and a specific reason."""
     message = "; ".join(f"{v.field}: {v.description}" for v in violations[:5])
-    if len(violations) > 5:  # noqa: PLR2004 - enough for a line; the details name all of them
+    if len(violations) > 5:  # noqa: PLR2004 - the details list all violations
         message += f"; and {len(violations) - 5} more"
     return Fault(reason, message, violations=violations)

@@ -1,4 +1,4 @@
-"""A message, and the version of it that the log holds."""
+"""Messages and their stored versions."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 ID_MAX_CHARS: Final = 128
-"""Longest user, message, conversation and request id, in characters."""
+"""Maximum length of user, message, conversation and request ids, in characters."""
 
 
 class Role(IntEnum):
-    """On whose side of the conversation a message stands; the numbers are those of the contract."""
+    """The role of a message's author, with the values of the API enum."""
 
     USER = 1
     ASSISTANT = 2
@@ -23,12 +23,21 @@ _NO_METADATA: Final[Mapping[str, str]] = {}
 
 
 class Message(NamedTuple):
-    """One thing that was said; a tuple, because every write and every index makes one of each message.
+    """A message. A named tuple for speed, because every write and every index creates one per message.
 
-    `message_id` is empty where the log is to make one. `ts_us` is microseconds since the Unix epoch, as is `expire_us`,
-    the moment from which the message is gone; None: it stays. `embedding` is the caller's own vector as little-endian
-    float32 bytes, or None. `retracts` has the ids of what it takes back. `is_undated`: `ts_us` is when it
-    arrived, for want of a time of its own.
+    Attributes:
+        user_id: the user whose memory contains the message.
+        message_id: the id; empty if the log generates one.
+        ts_us: the timestamp, in microseconds since the Unix epoch.
+        role: the role of the author.
+        content: the text.
+        name: the name of the author.
+        conversation_id: the conversation.
+        metadata: key-value pairs of the caller.
+        embedding: the caller's vector, as little-endian float32 bytes; None if the caller sent none.
+        expire_us: the expiry time, in microseconds since the Unix epoch; None means never.
+        retracts: ids of the messages that this one retracts.
+        is_undated: whether `ts_us` is the arrival time, because the caller sent no timestamp.
     """
 
     user_id: str
@@ -46,11 +55,15 @@ class Message(NamedTuple):
 
 
 class LoggedMessage(NamedTuple):
-    """One version of a message as the log holds it; a tuple, because a page is made of many.
+    """A stored version of a message.
 
-    `sequence` identifies the version: a replaced message has a new one. `wire` is the message as the bytes of a
-    `nomemory.v1.ChatMessage`, so that a reply can be spliced together without building messages anew; see
-    `nomemory.server.wire` to read it. `retracted_by` is the id of what took it back; it is among the bytes, too.
+    Attributes:
+        user_id: the user whose memory contains the message.
+        message_id: the id of the message.
+        ts_us: the timestamp, in microseconds since the Unix epoch.
+        sequence: the id of the version. Replacing a message creates a version with a new sequence.
+        wire: the serialized `nomemory.v1.ChatMessage`. Responses are built from these bytes without parsing them.
+        retracted_by: the id of the message that retracted this one, also present in `wire`; empty if none.
     """
 
     user_id: str

@@ -1,4 +1,4 @@
-"""The filter of a read."""
+"""Message filters."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from nomemory.server.metadata_hashes import Entry
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a read is narrowed to. `since_us` is inclusive, `until_us` exclusive; None, "" and () mean any.
+    """Conditions that a message must meet. None, "" and () mean any.
 
-    `metadata` has the entries, key and value, that a message must have; sorted by key, each key once.
+    Attributes:
+        since_us: the minimum timestamp, inclusive.
+        until_us: the maximum timestamp, exclusive.
+        role: the role of the author.
+        conversation_id: the conversation.
+        metadata: the required metadata entries, sorted by key, with unique keys.
     """
 
     since_us: int | None = None

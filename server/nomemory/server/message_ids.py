@@ -25,22 +25,22 @@ _STEP_BYTES = 5
 
 
 def new_ulid() -> str:
-    """Make a ULID of now."""
+    """Return a ULID with the current time."""
     milliseconds = time.time_ns() // 1_000_000
     return _crockford(milliseconds << _RANDOM_BITS | int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big"))
 
 
 class IdAllocator:
-    """Gives out the numbers of ids, each larger than all before, even where the clock goes back.
+    """Allocates strictly increasing 128-bit ULID values, even if the clock goes backwards.
 
-    A number of a new millisecond has random bits, so that two logs do not make the same ids.
+    The random bits of each new millisecond keep the ids of different message logs distinct.
 
     Args:
-        last: the last number that was given out before.
-        clock: nanoseconds since the epoch.
+        last: the last value that was allocated before.
+        clock: returns the time in nanoseconds since the epoch.
 
     Attributes:
-        last: the last number that was given out.
+        last: the last allocated value.
     """
 
     def __init__(self, last: int, clock: Callable[[], int] = time.time_ns) -> None:
@@ -48,17 +48,17 @@ class IdAllocator:
         self._clock = clock
 
     def allocate(self, count: int) -> int:
-        """Give out so many numbers in a row; return the first of them."""
+        """Allocate consecutive values and return the first one."""
         now = self._clock() // 1_000_000 << _RANDOM_BITS
-        # A step of one would tell callers how many ids others got in between.
-        onwards = self.last + 1 + int.from_bytes(os.urandom(_STEP_BYTES), "big")
-        first = onwards if now <= self.last else now | int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big")
+        # A random step: consecutive ids would reveal how many ids other callers received.
+        successor = self.last + 1 + int.from_bytes(os.urandom(_STEP_BYTES), "big")
+        first = successor if now <= self.last else now | int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big")
         self.last = first + count - 1
         return first
 
 
 def id_of(number: int) -> str:
-    """Return the id of a number. Ids sort as their numbers do."""
+    """Return the message id of an allocated value. Ids sort in the order of their values."""
     return f"m_{_crockford(number)}"
 
 

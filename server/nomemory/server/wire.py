@@ -1,4 +1,4 @@
-"""A message as the bytes of a `nomemory.v1.ChatMessage`, and back."""
+"""Conversion between `Message` and serialized `nomemory.v1.ChatMessage`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROLES: Final = {role.value: role for role in Role}
 
 
 def encode(message: Message) -> bytes:
-    """Return the canonical bytes: equal messages give equal bytes. The embedding is not part of them."""
+    """Serialize a message deterministically, without its embedding."""
     chat = message_pb2.ChatMessage(
         message_id=message.message_id,
         user_id=message.user_id,
@@ -33,13 +33,13 @@ def encode(message: Message) -> bytes:
 
 
 def sort_key(wire: bytes) -> tuple[int, str]:
-    """Return time and id of what `encode` wrote: where it stands among a user's messages."""
+    """Return the timestamp and id of a serialized message, which define the order of a user's messages."""
     chat = message_pb2.ChatMessage.FromString(wire)
     return _micros(chat.ts), chat.message_id
 
 
 def decode(wire: bytes) -> Message:
-    """Return the message that `encode` wrote."""
+    """Deserialize a message."""
     chat = message_pb2.ChatMessage.FromString(wire)
     return Message(
         user_id=chat.user_id,
@@ -56,14 +56,14 @@ def decode(wire: bytes) -> Message:
 
 
 def with_retracted_by(wire: bytes, retracted_by: str | None) -> bytes:
-    """Return what `encode` wrote with the id of the message that took this one back, if one did."""
+    """Return a serialized message with `retracted_by` added, if it is not empty."""
     return wire + message_pb2.ChatMessage(retracted_by=retracted_by).SerializeToString() if retracted_by else wire
 
 
-def _set(moment: Timestamp, micros: int) -> None:
-    moment.seconds, rest = divmod(micros, MICROS)
-    moment.nanos = rest * 1000
+def _set(timestamp: Timestamp, micros: int) -> None:
+    timestamp.seconds, remainder = divmod(micros, MICROS)
+    timestamp.nanos = remainder * 1000
 
 
-def _micros(moment: Timestamp) -> int:
-    return moment.seconds * MICROS + moment.nanos // 1000
+def _micros(timestamp: Timestamp) -> int:
+    return timestamp.seconds * MICROS + timestamp.nanos // 1000

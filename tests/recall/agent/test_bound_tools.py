@@ -263,7 +263,7 @@ async def test_without_a_vector_of_the_callers_none_is_sent() -> None:
 
 async def test_a_vector_that_does_not_fit_is_the_callers_fault_and_no_observation(sample: QueryStub) -> None:
     tools = BoundTools(Binding("lin"), sample, Budget(), NOW, embedded=("x", (0.0, 1.0)))
-    with pytest.raises(EmbeddingRefusedError, match=r"^must have \d+ numbers, has 2$"):
+    with pytest.raises(EmbeddingRefusedError, match=r"^expected \d+ dimensions, got 2$"):
         await tools.call("hybrid_search", {"query_text": "x"}, 5.0)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nomemory.server.faults import Reason, Violation, bad_field
+from nomemory.server.faults import Reason, Violation, field_fault
 from nomemory.server.runtime.token_cipher import ForgedTokenError, MalformedTokenError, TokenCipher
 
 _PREFIX = "w_"
@@ -16,7 +16,7 @@ class WriteTokens:
 
     def issue(self, sequence: int) -> str:
         """Make the token of a write. All are of one length, which would tell how many changes there were."""
-        return self._seal.close(_PREFIX, f"{sequence:020}".encode())
+        return self._seal.encrypt(_PREFIX, f"{sequence:020}".encode())
 
     def read(self, token: str) -> int:
         """Return the sequence; 0 for no token.
@@ -27,7 +27,7 @@ class WriteTokens:
         if not token:
             return 0
         try:
-            return int(self._seal.open(_PREFIX, token))
+            return int(self._seal.decrypt(_PREFIX, token))
         except (MalformedTokenError, ForgedTokenError):
             violation = Violation("at_least", "is not a write token of this log")
-            raise bad_field(Reason.ERROR_REASON_WRITE_TOKEN_INVALID, violation) from None
+            raise field_fault(Reason.ERROR_REASON_WRITE_TOKEN_INVALID, violation) from None

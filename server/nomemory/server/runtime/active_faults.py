@@ -1,4 +1,4 @@
-"""The current faults of a server's parts, and since when each stands."""
+"""The current faults of the server's components."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ VECTOR_INDEX: Final = "vector-index"
 QDRANT: Final = "qdrant"
 ERASURE: Final = "erasure"
 MESSAGE_LOG: Final = "message-log"
-"""The names of the server's parts in faults."""
+"""Component names, as reported in faults."""
 
 NOT_ANSWERING: Final = "NOT_ANSWERING"
-"""A worker process answers no heartbeat: it is killed and replaced."""
+"""A worker process misses its heartbeats. It is killed and replaced."""
 MEMORY_EXCEEDED: Final = "MEMORY_EXCEEDED"
-"""A worker process exceeded its memory limit: it was killed and is replaced."""
+"""A worker process exceeded its memory limit. It is killed and replaced."""
 UNREACHABLE: Final = "UNREACHABLE"
 """A database or Qdrant server does not answer."""
 ERASURE_WAITS: Final = "ERASURE_WAITS"
-"""An erasure cannot be completed now: it is tried again."""
+"""An erasure cannot be completed yet. It is retried."""
 INDEX_DAMAGED: Final = "INDEX_DAMAGED"
-"""An index lacked messages, or had deleted ones: it is being repaired."""
+"""An index lacks messages or contains deleted ones. It is being repaired."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveFault:
-    """A fault of one part.
+    """A fault of one component.
 
     Attributes:
-        part: the name of the part, such as `vector-engine`.
-        kind: one of the kinds of this module.
-        since_s: when it began, in seconds since the Unix epoch.
-        detail: a description without content, ids or secrets.
+        part: the component, such as `vector-engine`.
+        kind: a constant of this module, such as `UNREACHABLE`.
+        since_s: the start of the fault, in seconds since the Unix epoch.
+        detail: a description without message content, ids or secrets.
     """
 
     part: str
@@ -48,43 +48,43 @@ class ActiveFault:
 
 
 class ActiveFaults:
-    """The current faults, at most one of a kind for each part. Belongs to the event loop.
+    """The current faults, at most one per component and kind. Use it on the event loop only.
 
     Args:
-        prefix: put before the names of parts.
-        standing: the faults by part and kind; None: there are none yet.
+        prefix: prepended to component names.
+        faults: a dictionary to share with another instance, by component and kind; None creates one.
     """
 
-    def __init__(self, prefix: str = "", standing: dict[tuple[str, str], ActiveFault] | None = None) -> None:
+    def __init__(self, prefix: str = "", faults: dict[tuple[str, str], ActiveFault] | None = None) -> None:
         self._prefix = prefix
-        self._standing = {} if standing is None else standing
+        self._faults = {} if faults is None else faults
 
-    def former(self) -> ActiveFaults:
-        """Return a view in which parts are called `former-…`: those of the model that is being replaced."""
-        return ActiveFaults("former-", self._standing)
+    def for_previous_model(self) -> ActiveFaults:
+        """Return a view for the components of the model that is being replaced. Their names begin with `former-`."""
+        return ActiveFaults("former-", self._faults)
 
     def qualified_name(self, part: str) -> str:
-        """Return the name of a part with the prefix."""
+        """Return the name of a component with the prefix."""
         return f"{self._prefix}{part}"
 
-    def stand(self, part: str, kind: str, detail: str, *, ago_s: float = 0.0) -> None:
-        """Record a fault that began `ago_s` seconds ago. A fault that stands keeps its time and gets the new detail."""
+    def report(self, part: str, kind: str, detail: str, *, ago_s: float = 0.0) -> None:
+        """Record a fault that began `ago_s` seconds ago. If the fault is already active, update its detail only."""
         part = self.qualified_name(part)
-        standing = self._standing.get((part, kind))
-        if standing is None:
-            self._standing[part, kind] = ActiveFault(part, kind, time.time() - ago_s, detail)
-            _log.error("a fault stands", part=part, kind=kind, detail=detail)
-        elif standing.detail != detail:
-            self._standing[part, kind] = replace(standing, detail=detail)
+        fault = self._faults.get((part, kind))
+        if fault is None:
+            self._faults[part, kind] = ActiveFault(part, kind, time.time() - ago_s, detail)
+            _log.error("fault raised", part=part, kind=kind, detail=detail)
+        elif fault.detail != detail:
+            self._faults[part, kind] = replace(fault, detail=detail)
 
     def clear(self, part: str, kind: str | None = None) -> None:
-        """Remove the faults of a part, or its fault of one kind."""
+        """Remove all faults of a component, or only its fault of one kind."""
         part = self.qualified_name(part)
-        for key in [key for key in self._standing if key[0] == part and kind in (None, key[1])]:
-            fault = self._standing.pop(key)
-            lasted_s = round(time.time() - fault.since_s, 3)
-            _log.info("a fault is over", part=part, kind=fault.kind, lasted_s=lasted_s)
+        for key in [key for key in self._faults if key[0] == part and kind in (None, key[1])]:
+            fault = self._faults.pop(key)
+            duration_s = round(time.time() - fault.since_s, 3)
+            _log.info("fault cleared", part=part, kind=fault.kind, duration_s=duration_s)
 
     def all(self) -> list[ActiveFault]:
         """Return the current faults, oldest first."""
-        return sorted(self._standing.values(), key=lambda fault: fault.since_s)
+        return sorted(self._faults.values(), key=lambda fault: fault.since_s)

@@ -1,4 +1,4 @@
-"""The server process, from its start to its end."""
+"""The lifecycle of a server process: startup, serving, draining and shutdown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from nomemory.server.runtime.wiring.wiring import build_parts
 from nomemory.server.store.consistency import ensure_no_loss
 
 _SWITCH_INTERVAL_S: Final = 0.0002
-"""Switch interval of the interpreter's lock: how long a thread that ranks keeps it from the event loop."""
+"""Switch interval of the GIL. It limits how long a ranking thread blocks the event loop."""
 
 _NO_INTERCEPTORS: Final = HostInterceptors()
 
@@ -48,16 +48,16 @@ def serve(
     ready: Callable[[Addresses], None] = lambda _addresses: None,
     interceptors: HostInterceptors = _NO_INTERCEPTORS,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then drain. Meanwhile nothing but the log is written to standard error.
+    """Serve until SIGTERM or SIGINT, then drain. Only log records are written to stderr while the server runs.
 
     Args:
         settings: the configuration.
-        ready: called with the bound addresses once calls are answered.
-        interceptors: functions of the embedding program, which run around the calls.
+        ready: called with the bound addresses when the server accepts calls.
+        interceptors: functions of the host program that run before and after each call.
 
     Raises:
-        StartupError: the server cannot start; the text says why and what to do.
-        OSError: the system refuses something; it names the file.
+        StartupError: the server cannot start. The message is for the operator.
+        OSError: a file or socket cannot be opened.
     """
     os.umask(UMASK)
     with reserve_stderr_for_logs(settings.server.log_level):
@@ -82,15 +82,15 @@ async def _serve(settings: Settings, ready: Callable[[Addresses], None], interce
 
 @asynccontextmanager
 async def running(settings: Settings, interceptors: HostInterceptors = _NO_INTERCEPTORS) -> AsyncIterator[Addresses]:
-    """Run a server until the context is left; return the addresses that were bound.
+    """Run a server until the context exits, and yield its bound addresses.
 
     Args:
         settings: the configuration.
-        interceptors: functions of the embedding program, which run around the calls.
+        interceptors: functions of the host program that run before and after each call.
 
     Raises:
-        StartupError: the server cannot start; the text says why and what to do.
-        OSError: the system refuses something; it names the file.
+        StartupError: the server cannot start. The message is for the operator.
+        OSError: a file or socket cannot be opened.
     """
     addresses = listen_addresses(settings)
     access = Access(make_authenticator(settings))

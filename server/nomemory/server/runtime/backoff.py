@@ -1,29 +1,29 @@
-"""How long to wait before something that failed is tried again."""
+"""Exponential backoff."""
 
 from __future__ import annotations
 
 
 class Backoff:
-    """Waits that double each time.
+    """Retry delays that double after each attempt.
 
     Args:
-        first_s: the first wait.
-        longest_s: the longest wait.
-        at_once: whether the first try needs no wait at all; `first_s` is then the second.
+        first_s: the first delay, in seconds.
+        max_s: the maximum delay, in seconds.
+        retry_immediately: whether the first retry has no delay. The second retry then waits `first_s`.
     """
 
-    def __init__(self, first_s: float, longest_s: float, *, at_once: bool = False) -> None:
+    def __init__(self, first_s: float, max_s: float, *, retry_immediately: bool = False) -> None:
         self._first_s = first_s
-        self._longest_s = longest_s
-        self._start_s = 0.0 if at_once else first_s
+        self._max_s = max_s
+        self._start_s = 0.0 if retry_immediately else first_s
         self._wait_s = self._start_s
 
     def next_s(self) -> float:
-        """Return how long to wait now, in seconds."""
+        """Return the next delay, in seconds."""
         wait_s = self._wait_s
-        self._wait_s = min(max(2 * wait_s, self._first_s), self._longest_s)
+        self._wait_s = min(max(2 * wait_s, self._first_s), self._max_s)
         return wait_s
 
     def reset(self) -> None:
-        """Begin again with the first wait: it worked."""
+        """Start again with the first delay, after a success."""
         self._wait_s = self._start_s

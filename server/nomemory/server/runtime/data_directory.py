@@ -1,4 +1,4 @@
-"""The directory of one server's data: its layout, and the lock that keeps a second server out."""
+"""The data directory of a server: its layout and its lock file."""
 
 from __future__ import annotations
 
@@ -20,30 +20,32 @@ _PROBE_BYTES = 65_536
 
 
 class DataDirectoryBusyError(StartupError):
-    """Another server uses the directory."""
+    """Another process has locked the data directory."""
 
 
 class DataDirectoryUnusableError(StartupError):
-    """The directory cannot be written, or its disk is full; the text says what to do."""
+    """The data directory is not writable, or its disk is full."""
 
 
 _NOT_WRITABLE = """\
-the data directory {root} cannot be written: {cause}. Make room on its disk, give it to the user that the server runs \
-as, or choose another one with --data."""
+the data directory {root} cannot be written: {cause}. Free disk space, make the directory writable for the server's \
+user, or choose another directory with --data."""
 _FULL = """\
-the disk of {root} has {free:,} bytes free, and a server does not start with less than {least:,}: it would fail at the \
-next write. Make room, or set NOMEMORY_FREE_BYTES_MIN."""
+the disk of {root} has {free:,} bytes free; the server needs at least {min_free:,} to start. Free disk space, or lower \
+NOMEMORY_FREE_BYTES_MIN."""
 
 _NO_KEY_FILE = """\
-NOMEMORY_KEY_FILE names {key_file}, and there is no such file. Put 32 random bytes there, the same for all servers of \
-one log, or unset it."""
+NOMEMORY_KEY_FILE: {key_file} does not exist. Create it with 32 random bytes, the same on all servers that share a \
+message log, or unset the variable."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """The layout of the directory. The log is the system of record; the indexes can be rebuilt from it.
+    """The layout of a data directory. The message log is the system of record; indexes can be rebuilt from it.
 
-    `key_file` is where the key is, if it is not in the directory.
+    Attributes:
+        root: the directory.
+        key_file: the token key file; None means `server.key` in the directory.
     """
 
     root: Path
@@ -51,10 +53,10 @@ class DataDirectory:
 
     @classmethod
     def of(cls, settings: Settings) -> DataDirectory:
-        """Return the layout that the settings name.
+        """Return the data directory of the settings.
 
         Raises:
-            DataDirectoryUnusableError: the file of the key, which others share, is not there.
+            DataDirectoryUnusableError: the configured key file does not exist.
         """
         key_file = settings.server.key_file
         if key_file is not None and not key_file.exists():
@@ -63,22 +65,22 @@ class DataDirectory:
 
     @property
     def log(self) -> Path:
-        """The message log's file."""
+        """The SQLite file of the message log."""
         return self.root / "log.db"
 
     @property
     def record(self) -> Path:
-        """The record of which log this is, and how far it was."""
+        """The file that records the identity and last known position of the message log."""
         return self.root / "log.json"
 
     @property
     def follower(self) -> Path:
-        """The name under which this server follows a log that others may follow, too."""
+        """The file that contains this server's follower name in a shared message log."""
         return self.root / "follower"
 
     @property
     def lexical(self) -> Path:
-        """The lexical index's directory."""
+        """The directory of the lexical index."""
         return self.root / DIRECTORY
 
     @property
@@ -88,21 +90,21 @@ class DataDirectory:
 
     @property
     def model(self) -> Path:
-        """The record of the model that searches by meaning are answered with."""
+        """The file that records the embedding model of the active vector index."""
         return self.vectors / "model.json"
 
     @property
     def key(self) -> Path:
-        """The key that seals cursors and write tokens."""
+        """The file of the key that encrypts cursors and write tokens."""
         return self.key_file or self.root / "server.key"
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Create the directory if need be, take it until the context is left, and make it private.
+        """Lock the directory until the context exits. Create it if missing, and restrict its permissions to the owner.
 
         Raises:
-            DataDirectoryBusyError: another process has it.
-            DataDirectoryUnusableError: it cannot be created or written.
+            DataDirectoryBusyError: another process has locked the directory.
+            DataDirectoryUnusableError: the directory cannot be created or written.
         """
         try:
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -121,17 +123,17 @@ class DataDirectory:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DataDirectoryBusyError(f"another server uses {self.root}") from None
+            raise DataDirectoryBusyError(f"the data directory {self.root} is in use by another server") from None
 
-    def check_disk_space(self, least: int) -> None:
-        """Look for free space, in bytes.
+    def check_disk_space(self, min_free: int) -> None:
+        """Raise unless the disk has `min_free` bytes free and accepts writes.
 
         Raises:
-            DataDirectoryUnusableError: there is less, or what there is cannot be written to.
+            DataDirectoryUnusableError: the disk is full, or a test write fails.
         """
         free = shutil.disk_usage(self.root).free
-        if free < least:
-            raise DataDirectoryUnusableError(_FULL.format(root=self.root, free=free, least=least))
+        if free < min_free:
+            raise DataDirectoryUnusableError(_FULL.format(root=self.root, free=free, min_free=min_free))
         try:
             with tempfile.TemporaryFile(dir=self.root) as probe:
                 probe.write(bytes(_PROBE_BYTES))

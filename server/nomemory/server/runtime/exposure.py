@@ -1,4 +1,4 @@
-"""Refuse to listen beyond this machine without credentials and TLS."""
+"""Refuse to listen on a public address without credentials and TLS."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressE
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """The protection of a server: credentials and TLS."""
+    """The protection of a server.
+
+    Attributes:
+        credentials: whether callers must authenticate.
+        tls: whether the server terminates TLS.
+        plaintext_accepted: whether the operator allows plaintext, because TLS is terminated elsewhere.
+    """
 
     credentials: bool
     tls: bool
@@ -17,10 +23,10 @@ class Protection:
 
 
 def check_exposure(address: ListenAddress, protection: Protection) -> None:
-    """Check that an address that others can reach is protected. A loopback address need not be.
+    """Raise if an address is reachable from other machines but not protected.
 
     Raises:
-        ListenAddressError: it is not; says what to do.
+        ListenAddressError: credentials or TLS are missing.
     """
     if address.is_loopback():
         return
@@ -31,16 +37,17 @@ def check_exposure(address: ListenAddress, protection: Protection) -> None:
 
 
 _WITHOUT_CREDENTIALS = """\
-refusing to listen on {address}: others could reach it, and nobody would be asked who they are. Do one of these:
-  - listen on this machine only: --listen 127.0.0.1:{port}
-  - give your services API keys: export NOMEMORY_API_KEYS=keys.json; nomemory keys create --name chat --scope query
-  - take your users' tokens: NOMEMORY_JWT_SECRET or NOMEMORY_JWT_JWKS, with NOMEMORY_JWT_ISSUER and
-    NOMEMORY_JWT_AUDIENCE; or client certificates: NOMEMORY_TLS_CLIENT_CA and NOMEMORY_TLS_IDENTITIES
-docs/authentication.md tells more."""
+refusing to listen on {address} without authentication: other machines could connect. Do one of the following:
+  - listen on loopback only: --listen 127.0.0.1:{port}
+  - require API keys: export NOMEMORY_API_KEYS=keys.json; nomemory keys create --name chat --scope query
+  - require JWTs: NOMEMORY_JWT_SECRET or NOMEMORY_JWT_JWKS, with NOMEMORY_JWT_ISSUER and NOMEMORY_JWT_AUDIENCE
+  - require client certificates: NOMEMORY_TLS_CLIENT_CA and NOMEMORY_TLS_IDENTITIES
+See docs/authentication.md."""
 
 
 _IN_THE_CLEAR = """\
-refusing to listen on {address}: credentials and messages would travel in the clear. Do one of these:
-  - serve TLS: NOMEMORY_TLS_CERT and NOMEMORY_TLS_KEY
-  - say that something in front of the server ends TLS: NOMEMORY_INSECURE_PLAINTEXT=true
-docs/authentication.md tells more."""
+refusing to listen on {address} without TLS: credentials and messages would be sent unencrypted. Do one of the \
+following:
+  - enable TLS: NOMEMORY_TLS_CERT and NOMEMORY_TLS_KEY
+  - if a proxy in front of the server terminates TLS: NOMEMORY_INSECURE_PLAINTEXT=true
+See docs/authentication.md."""

@@ -1,4 +1,4 @@
-"""Parts that other packages add by name, through entry points (docs/extending.md)."""
+"""Extensions that other packages register through entry points (docs/extending.md)."""
 
 from __future__ import annotations
 
@@ -7,45 +7,46 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
-Part = TypeVar("Part")
+Extension = TypeVar("Extension")
 
 
 class ExtensionError(ValueError):
-    """No usable part has this name; the text says why, and which names exist."""
+    """No usable extension has this name."""
 
 
 @dataclass(frozen=True, slots=True)
-class ExtensionPoint(Generic[Part]):
+class ExtensionPoint(Generic[Extension]):
     """A group of entry points.
 
     Attributes:
-        group: the name of the group.
-        built_in: names that are ours. No package can take them.
+        group: the name of the entry point group.
+        built_in: reserved names, listed in error messages.
     """
 
     group: str
     built_in: tuple[str, ...]
 
-    def load(self, name: str) -> Part:
-        """Import the part that a package has registered under a name. Nothing else of the group is imported.
+    def load(self, name: str) -> Extension:
+        """Import the extension that is registered under a name. Other extensions of the group are not imported.
 
         Raises:
-            ExtensionError: no package has registered it, more than one has, or it cannot be imported.
+            ExtensionError: no package or several packages registered the name, or the import fails.
         """
         entry = self._entry(name)
         try:
-            part: Part = entry.load()
+            extension: Extension = entry.load()
         except (ImportError, AttributeError) as error:
-            raise ExtensionError(f"{name!r} of {_package(entry)} cannot be imported: {error}") from error
-        return part
+            raise ExtensionError(f"cannot import {name!r} from {_package(entry)}: {error}") from error
+        return extension
 
     def _entry(self, name: str) -> EntryPoint:
-        found = tuple(entry_points(group=self.group, name=name))
-        if not found:
-            raise ExtensionError(f"there is no {name!r}; there are {', '.join(self._names())}")
-        if len(found) > 1:
-            raise ExtensionError(f"several packages have a {name!r}: {', '.join(sorted(map(_package, found)))}")
-        return found[0]
+        entries = tuple(entry_points(group=self.group, name=name))
+        if not entries:
+            raise ExtensionError(f"unknown name {name!r}; available: {', '.join(self._names())}")
+        if len(entries) > 1:
+            packages = ", ".join(sorted(map(_package, entries)))
+            raise ExtensionError(f"{name!r} is registered by several packages: {packages}")
+        return entries[0]
 
     def _names(self) -> Iterator[str]:
         yield from self.built_in

@@ -1,7 +1,7 @@
-"""`python -m nomemory.server.runtime.healthcheck [HOST:PORT]`: exits 0 if the server there says that it serves.
+"""Health check command: `python -m nomemory.server.runtime.healthcheck [HOST:PORT]` exits 0 if the server is SERVING.
 
-It reads the server's own settings. Where those say TLS, it trusts the server's own certificate and nothing else, by
-whatever name it is for; where clients need certificates, it shows that one, too.
+The command reads the server's settings. With TLS it trusts only the server's own certificate, whatever its host name.
+If the server requires client certificates, the command presents the server's certificate.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TIMEOUT_S = 3.0
 
 
 def is_serving(target: str, tls: TlsFiles | None = None) -> bool:
-    """Ask grpc.health.v1."""
+    """Return whether `grpc.health.v1` at an address reports SERVING."""
     with _channel(target, tls) as channel:
         try:
             reply = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=_TIMEOUT_S)
@@ -32,12 +32,12 @@ def _channel(target: str, tls: TlsFiles | None) -> grpc.Channel:
     if tls is None:
         return grpc.insecure_channel(target)
     chain = tls.certificate.read_bytes()
-    own = (tls.key.read_bytes(), chain) if tls.client_ca else (None, None)
-    credentials = grpc.ssl_channel_credentials(chain, *own)
-    return grpc.secure_channel(target, credentials, options=[("grpc.ssl_target_name_override", _name_in(chain))])
+    client_certificate = (tls.key.read_bytes(), chain) if tls.client_ca else (None, None)
+    credentials = grpc.ssl_channel_credentials(chain, *client_certificate)
+    return grpc.secure_channel(target, credentials, options=[("grpc.ssl_target_name_override", _host_name(chain))])
 
 
-def _name_in(chain: bytes) -> str:
+def _host_name(chain: bytes) -> str:
     certificate = x509.load_pem_x509_certificate(chain)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     hosts = names.get_values_for_type(x509.DNSName) or [str(ip) for ip in names.get_values_for_type(x509.IPAddress)]
@@ -45,7 +45,7 @@ def _name_in(chain: bytes) -> str:
 
 
 def main() -> int:
-    """Ask the server that the settings or the command line name."""
+    """Check the address of the command line, or else of the settings, and return the exit status."""
     settings = Settings.from_environment()
     return 0 if is_serving(sys.argv[1] if len(sys.argv) > 1 else settings.server.listen, tls_files(settings)) else 1
 

@@ -12,18 +12,20 @@ from nomemory.server.runtime.startup_errors import StartupError
 
 
 class ListenAddressError(StartupError):
-    """The server must not, or cannot, listen there."""
+    """The listen address is malformed or not allowed."""
 
 
 UNIX: Final = "unix:"
-"""What the address of a socket begins with; the rest is its path."""
+"""Prefix of a Unix domain socket address, followed by the path."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """A host and a port, or a socket of the file system. Port 0 asks the system for a free one.
+    """A TCP address or a Unix domain socket.
 
-    `host` is `unix:PATH` for a socket, whose file says who may use it; its port means nothing.
+    Attributes:
+        host: a host name or IP address, or `unix:PATH`.
+        port: the TCP port; 0 lets the system choose one. Unused for a Unix domain socket.
     """
 
     host: str
@@ -36,12 +38,12 @@ class ListenAddress:
         return f"{host}:{self.port}"
 
     def is_loopback(self) -> bool:
-        """Return whether only this machine can reach it."""
+        """Return whether only this machine can connect."""
         return self.host.startswith(UNIX) or is_loopback(self.host)
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine."""
+    """Return whether a host is `localhost` or a loopback IP address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -50,7 +52,13 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where a server serves. `http` and `metrics` are None where it serves no such thing. As a text, that of gRPC."""
+    """The listen addresses of a server.
+
+    Attributes:
+        grpc: the address of the gRPC API.
+        http: the address of the HTTP API; None if it is disabled.
+        metrics: the address of the separate metrics endpoint; None if it is disabled.
+    """
 
     grpc: ListenAddress
     http: ListenAddress | None = None
@@ -61,24 +69,24 @@ class Addresses:
 
 
 def parse_listen_address(text: str) -> ListenAddress:
-    """Read `HOST:PORT`, or `unix:PATH`.
+    """Parse `HOST:PORT` or `unix:PATH`.
 
     Raises:
-        ListenAddressError: it is not of that form.
+        ListenAddressError: the text has another form.
     """
     if text.startswith(UNIX) and len(text) > len(UNIX):
         return ListenAddress(text, 0)
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:  # noqa: PLR2004 - the largest port there is
-        raise ListenAddressError(f"{text!r} is not of the form HOST:PORT")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:  # noqa: PLR2004 - the highest port
+        raise ListenAddressError(f"invalid listen address {text!r}: expected HOST:PORT or unix:PATH")
     return ListenAddress(host, int(port))
 
 
 INSPECTOR: Final = "/inspect/"
-"""The path of the inspector's page. It calls the contract at the root of the same origin."""
+"""URL path of the web inspector. Its page calls the API of the same origin."""
 
 
 def http_address(settings: Settings) -> str:
-    """Return it as HOST:PORT; empty: HTTP is not served."""
+    """Return the HTTP listen address as HOST:PORT, or an empty string if HTTP is disabled."""
     return settings.http.listen or (INSPECTOR_ADDRESS if settings.http.inspect else "")

@@ -1,6 +1,6 @@
-"""Logs: one JSON object a line, on standard error; on a terminal a readable line.
+"""Logging to stderr: one JSON object per line, or plain text on a terminal.
 
-Above `debug` they never hold content, keys or query text.
+At levels above `debug`, records never contain message content, keys or query text.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def configure_logs(level: str) -> None:
-    """Send the process's logs to standard error, from a level on.
+    """Log to stderr at a minimum level.
 
-    In a server that runs by itself the interpreter's own messages become lines of the log, too.
+    In a standalone server, warnings and uncaught exceptions of the interpreter are logged too.
     """
     stream = log_stream()
     structlog.configure(
@@ -31,7 +31,7 @@ def configure_logs(level: str) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            _line_for_people if stream.isatty() else structlog.processors.JSONRenderer(orjson.dumps),
+            _render_text if stream.isatty() else structlog.processors.JSONRenderer(orjson.dumps),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.BytesLoggerFactory(file=stream),
@@ -41,12 +41,12 @@ def configure_logs(level: str) -> None:
         log_interpreter_messages()
 
 
-def _line_for_people(_logger: WrappedLogger, _method: str, event: EventDict) -> bytes:
-    said, level = str(event.pop("event")), str(event.pop("level"))
+def _render_text(_logger: WrappedLogger, _method: str, event: EventDict) -> bytes:
+    message, level = str(event.pop("event")), str(event.pop("level"))
     del event["timestamp"]
-    facts = ", ".join(f"{name} {value}" for name, value in event.items())
-    line = f"{level}: {said}{facts and f' ({facts})'}"
-    return "".join(one if one.isprintable() or one == "\n" else "?" for one in line).encode(errors="replace")
+    fields = ", ".join(f"{name} {value}" for name, value in event.items())
+    line = f"{level}: {message}{fields and f' ({fields})'}"
+    return "".join(char if char.isprintable() or char == "\n" else "?" for char in line).encode(errors="replace")
 
 
 def _add_trace_fields(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

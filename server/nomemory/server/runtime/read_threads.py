@@ -1,4 +1,4 @@
-"""The threads that run expensive reads, so that the event loop stays free for short ones."""
+"""Thread pool for expensive reads, which would otherwise block the event loop."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ _Result = TypeVar("_Result")
 class ReadThreads:
     """A bounded pool of threads for reads.
 
-    SQLite, Tantivy and numpy release the interpreter's lock while they work. A function that is mostly Python gains
-    nothing here.
+    SQLite, Tantivy and numpy release the GIL. A function that is mostly Python code gains nothing from a thread.
 
     Args:
-        size: number of threads.
+        size: the number of threads.
     """
 
     def __init__(self, size: int) -> None:
@@ -30,11 +29,10 @@ class ReadThreads:
     ) -> _Result:
         """Run a blocking function in a thread and return its result.
 
-        A cancelled caller stops waiting at once. The function itself runs to its end, because a thread cannot be
-        interrupted.
+        Cancelling the call returns immediately, but the function continues to run in its thread.
         """
         return await asyncio.get_running_loop().run_in_executor(self._executor, partial(function, *args, **kwargs))
 
     async def close(self) -> None:
-        """Wait for the functions that run, and drop those that have not begun."""
+        """Wait for running functions to finish, and cancel those that have not started."""
         await asyncio.to_thread(self._executor.shutdown, cancel_futures=True)

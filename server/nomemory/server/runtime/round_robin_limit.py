@@ -9,17 +9,17 @@ from contextlib import asynccontextmanager
 
 
 class RoundRobinLimit:
-    """Limits how many tasks work at a time.
+    """Limit the number of tasks that run at the same time.
 
-    Tasks that wait are queued by key, such as a user. A free slot goes to the first task of the next key, so a key
-    with many waiting tasks delays another key by one task at most. A cancelled task leaves its queue at once.
+    Waiting tasks are queued by key, for example by user. A free slot goes to the first task of the next key in
+    round-robin order. A key with many waiting tasks therefore delays the task of another key by at most one task.
 
     Args:
-        slots: how many tasks may work at a time.
+        slots: the maximum number of running tasks.
 
     Attributes:
-        running: how many tasks hold a slot.
-        waiting: how many tasks wait for one.
+        running: the number of tasks that hold a slot.
+        waiting: the number of queued tasks.
     """
 
     def __init__(self, slots: int) -> None:
@@ -30,7 +30,7 @@ class RoundRobinLimit:
 
     @asynccontextmanager
     async def slot(self, key: Hashable) -> AsyncIterator[None]:
-        """Hold a slot, once it is this key's turn."""
+        """Wait for a slot and hold it until the context exits."""
         await self._acquire(key)
         try:
             yield
@@ -49,17 +49,17 @@ class RoundRobinLimit:
         except asyncio.CancelledError:
             if granted.cancelled():
                 self._leave(key, granted)
-            else:  # the slot was granted in the moment of the cancellation
+            else:  # the slot was granted just before the cancellation
                 self._release()
             raise
 
     def _release(self) -> None:
-        """Pass the slot on to the next key, or free it."""
+        """Pass the slot to the next key, or free it if no task is waiting."""
         while self._queues:
             key, queue = self._queues.popitem(last=False)
             granted = queue.popleft()
             if queue:
-                self._queues[key] = queue  # behind the other keys
+                self._queues[key] = queue  # move the key to the end
             self.waiting -= 1
             if not granted.cancelled():
                 granted.set_result(None)

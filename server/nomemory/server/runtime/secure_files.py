@@ -1,4 +1,4 @@
-"""Keeps what a server writes to its owner: directories 700, files 600."""
+"""Files that only their owner can read, atomic writes, and file locks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final
 from nomemory.server.runtime.structured_logs import get_logger
 
 UMASK: Final = 0o077
-"""What a process that serves leaves out of the permissions of files that it makes."""
+"""The umask of server processes."""
 _DIRECTORY: Final = 0o700
 _FILE: Final = 0o600
 
@@ -22,30 +22,30 @@ _log = get_logger("server")
 
 
 def make_private(root: Path) -> None:
-    """Take a directory, and whatever is in it, from everybody but its owner. Links are left alone.
+    """Restrict a directory tree to its owner: mode 700 for directories, 600 for files. Symbolic links are skipped.
 
-    What belongs to somebody else stays as it is, and is said.
+    Log a warning for files of other users, whose mode cannot be changed.
     """
-    refused = sum(not _restrict(path) for path in (root, *_below(root)))
-    if refused:
-        _log.warning("others may read the data: their permissions cannot be changed", files=refused, data=str(root))
+    failures = sum(not _restrict(path) for path in (root, *_descendants(root)))
+    if failures:
+        _log.warning("cannot restrict permissions: other users may read the data", files=failures, data=str(root))
 
 
 def paths_readable_by_others(root: Path) -> list[Path]:
-    """Return what in a directory, itself included, others than its owner may read or write."""
-    return [path for path in (root, *_below(root)) if _mode(path) & UMASK and not path.is_symlink()]
+    """Return the paths of a directory tree that other users may read or write."""
+    return [path for path in (root, *_descendants(root)) if _mode(path) & UMASK and not path.is_symlink()]
 
 
 def write_atomically(path: Path, content: bytes, like: os.stat_result | None = None) -> None:
-    """Put a file in its place in one step, so that a crash leaves the whole of it or what was there.
+    """Write a file atomically: after a crash it has either the old or the new content.
 
     Args:
-        path: where.
-        content: what is in it.
-        like: whose owner and permissions the file gets; None: only whoever calls can read it.
+        path: the file.
+        content: the new content.
+        like: owner and mode for the file; None means the current user and mode 600.
 
     Raises:
-        OSError: it cannot be written; nothing half-written stays.
+        OSError: the file cannot be written. The old content is unchanged.
     """
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
@@ -66,20 +66,20 @@ def write_atomically(path: Path, content: bytes, like: os.stat_result | None = N
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Keep others, who ask for the same, from changing a file meanwhile."""
+    """Hold an advisory lock on a file until the context exits."""
     with path.with_name(f".{path.name}.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal digits."""
+    """Return the SHA-256 of a file in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fsync_path(path: Path) -> None:
-    """Have what was written to a file, or the names in a directory, kept by the disk."""
+    """Flush a file or directory to disk with fsync."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -87,20 +87,19 @@ def fsync_path(path: Path) -> None:
         os.close(descriptor)
 
 
-def _below(root: Path) -> list[Path]:
-    """Return what is there; what goes away meanwhile is not missed."""
-    found = [(Path(folder), names + files) for folder, names, files in os.walk(root)]
-    return [folder / name for folder, names in found for name in names]
+def _descendants(root: Path) -> list[Path]:
+    folders = [(Path(folder), names + files) for folder, names, files in os.walk(root)]
+    return [folder / name for folder, names in folders for name in names]
 
 
 def _restrict(path: Path) -> bool:
     if path.is_symlink():
         return True
     mode = _mode(path)
-    wanted = _DIRECTORY if stat.S_ISDIR(mode) else _FILE
+    private_mode = _DIRECTORY if stat.S_ISDIR(mode) else _FILE
     if mode & UMASK:
         try:
-            path.chmod(wanted)
+            path.chmod(private_mode)
         except FileNotFoundError:
             return True
         except PermissionError:

@@ -1,4 +1,4 @@
-"""Why a server cannot start."""
+"""Errors that prevent the server from starting."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from importlib.util import find_spec
 
 
 class StartupError(Exception):
-    """What `serve` raises if the server cannot start; the words are meant for the operator."""
+    """The server cannot start. The message tells the operator why and what to do."""
 
 
 class ExtraMissingError(StartupError):
-    """An extra of the package is not installed; the text names the command that installs it."""
+    """A required optional dependency is not installed."""
 
 
 def require_extra(extra: str, packages: tuple[str, ...], required_by: str) -> None:
-    """Refuse what needs packages that are not installed, before any of it is begun.
+    """Raise if an optional dependency is not installed.
 
     Args:
-        extra: what installs them.
-        packages: as they are imported.
-        required_by: the setting or the command that needs them, for people.
+        extra: the extra of `nomemory` that installs the packages.
+        packages: import names.
+        required_by: the setting or command that needs the packages, for the error message.
 
     Raises:
-        ExtraMissingError: one of them is not installed.
+        ExtraMissingError: a package is not installed.
     """
     if any(find_spec(package) is None for package in packages):
-        raise ExtraMissingError(f"{required_by} needs a package that is not installed: pip install 'nomemory[{extra}]'")
+        raise ExtraMissingError(f"{required_by} requires an optional package: pip install 'nomemory[{extra}]'")

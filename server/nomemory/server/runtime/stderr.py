@@ -1,8 +1,8 @@
-"""Standard error of a server: lines of the log, and of a crash where it happened. Nothing else reaches it.
+"""Keep everything except log records and crash reports out of a server's stderr.
 
-Our own lines go to where standard error led at the start. What libraries, the interpreter and panics write there may
-quote a message or come from a stranger: it goes nowhere, and is only shown with the level `debug`. Further processes
-inherit both.
+Libraries, the interpreter and panics may write message content to stderr. The server therefore redirects file
+descriptor 2 to /dev/null, unless the log level is `debug`, and writes its log to a duplicate of the original. Worker
+processes inherit both descriptors.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import BinaryIO, Final
 
 _STDERR: Final = 2
 _VARIABLE: Final = "NOMEMORY_LOG_DESCRIPTOR"
-"""Tells a further process of a server which descriptor its log goes to. No setting."""
+"""Environment variable that passes the log's file descriptor to worker processes. Not a setting."""
 
 
 class _Log:
-    """Where the lines of this process's log go."""
+    """The file descriptor of this process's log."""
 
     descriptor: int | None = None
 
 
 @contextmanager
 def reserve_stderr_for_logs(level: str) -> Iterator[None]:
-    """Keep everything but the log from standard error until the context is left. Within another one it does nothing.
+    """Discard everything except log records on stderr until the context exits. Nested contexts have no effect.
 
     Args:
-        level: of the log; with `debug` the words of others are shown.
+        level: the log level; `debug` leaves stderr unchanged.
     """
     if _Log.descriptor is not None:
         yield
@@ -38,38 +38,38 @@ def reserve_stderr_for_logs(level: str) -> Iterator[None]:
     _Log.descriptor = original = os.dup(_STDERR)
     if level != "debug":
         _flush()
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, _STDERR)
-        os.close(nowhere)
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, _STDERR)
+        os.close(devnull)
     try:
         yield
     finally:
         _Log.descriptor = None
         _flush()
-        os.dup2(original, _STDERR)  # `original` stays open: loggers are kept
+        os.dup2(original, _STDERR)  # `original` stays open because cached loggers use it
 
 
 def report_crashes() -> None:
-    """Write to the log's descriptor where this process is when it crashes: files, functions and lines, no values."""
+    """Write a stack trace, without values, to the log if this process crashes."""
     faulthandler.enable(_STDERR if (descriptor := log_descriptor()) is None else descriptor)
 
 
 def log_stream() -> BinaryIO:
-    """Return where this process's log goes."""
+    """Return the stream of this process's log."""
     descriptor = log_descriptor()
     return sys.stderr.buffer if descriptor is None else os.fdopen(descriptor, "wb", closefd=False)
 
 
 def log_descriptor() -> int | None:
-    """Return the descriptor of the log; None where it is standard error itself."""
+    """Return the file descriptor of the log, or None if the log goes to stderr."""
     if _Log.descriptor is not None:
         return _Log.descriptor
-    inherited = os.environ.get(_VARIABLE, "")
-    return int(inherited) if inherited.isdecimal() else None
+    descriptor = os.environ.get(_VARIABLE, "")
+    return int(descriptor) if descriptor.isdecimal() else None
 
 
 def log_environment() -> Mapping[str, str]:
-    """Return what a further process needs in its environment, beside the descriptor, to log as this one does."""
+    """Return the environment variables for a worker process that inherits the log's file descriptor."""
     descriptor = log_descriptor()
     return {} if descriptor is None else {_VARIABLE: str(descriptor)}
 

@@ -1,8 +1,8 @@
-"""Sealed tokens: cursors and write tokens, which callers return unchanged.
+"""Encryption of opaque tokens: cursors and write tokens.
 
-A token is `PREFIX` and the base64url of: one byte of version, two of length (four in a long one), twelve of nonce, and
-the AES-256-GCM ciphertext of the payload (NIST SP 800-38D). The prefix and the log's name are authenticated with it, so
-a token of another kind, another log or another key does not open.
+A token is a prefix followed by the base64url encoding of a version (1 byte), the length of the rest (2 bytes, or 4 in
+version 2), a nonce (12 bytes), and the AES-256-GCM ciphertext of the payload (NIST SP 800-38D). The prefix and the name
+of the message log are additional authenticated data: a token of another type or another log is rejected.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ Ciphers = tuple[AESGCM, ...]
 
 
 class MalformedTokenError(Exception):
-    """The text is not a whole token."""
+    """The token is truncated or malformed."""
 
 
 class ForgedTokenError(Exception):
-    """The token was not sealed with this key for this log, or was changed."""
+    """The token was modified, or was encrypted with another key or for another message log."""
 
 
 class TokenCipher:
-    """Seals and opens tokens.
+    """Encrypts and decrypts tokens.
 
     Args:
-        keys: one key of 32 bytes, or two, one after the other: the first one seals, each of them opens.
-        log: names the log, in its epoch, that the tokens speak of.
+        keys: one 32-byte key, or two concatenated keys. The first key encrypts; decryption tries both.
+        log: the name of the message log, including its epoch.
     """
 
     def __init__(self, keys: bytes, log: str) -> None:
@@ -42,33 +42,33 @@ class TokenCipher:
         self._log = log.encode()
 
     def ciphers(self) -> Ciphers:
-        """Return the ciphers to use now; the first one seals."""
+        """Return the current ciphers. The first one encrypts."""
         return self._ciphers
 
-    def close(self, prefix: str, payload: bytes) -> str:
-        """Seal a payload."""
+    def encrypt(self, prefix: str, payload: bytes) -> str:
+        """Return the token of a payload."""
         nonce = os.urandom(_NONCE)
-        sealed = self.ciphers()[0].encrypt(nonce, payload, self._bound(prefix))
-        size = len(nonce) + len(sealed)
+        ciphertext = self.ciphers()[0].encrypt(nonce, payload, self._associated_data(prefix))
+        size = len(nonce) + len(ciphertext)
         version = 1 if size < 1 << 16 else 2
         header = bytes([version]) + size.to_bytes(_LENGTH_BYTES[version], "big")
-        token = urlsafe_b64encode(header + nonce + sealed)
+        token = urlsafe_b64encode(header + nonce + ciphertext)
         return prefix + token.rstrip(b"=").decode()
 
-    def open(self, prefix: str, token: str) -> bytes:
+    def decrypt(self, prefix: str, token: str) -> bytes:
         """Return the payload of a token.
 
         Raises:
-            MalformedTokenError: cut short, or no token at all.
-            ForgedTokenError: whole, but not ours.
+            MalformedTokenError: the token is truncated or malformed.
+            ForgedTokenError: the token does not authenticate.
         """
         raw = _decode(prefix, token)
         for cipher in self.ciphers():
             with suppress(InvalidTag):
-                return cipher.decrypt(raw[:_NONCE], raw[_NONCE:], self._bound(prefix))
+                return cipher.decrypt(raw[:_NONCE], raw[_NONCE:], self._associated_data(prefix))
         raise ForgedTokenError
 
-    def _bound(self, prefix: str) -> bytes:
+    def _associated_data(self, prefix: str) -> bytes:
         return prefix.encode() + self._log
 
 
@@ -78,7 +78,7 @@ def ciphers_of(keys: bytes) -> Ciphers:
 
 
 def _decode(prefix: str, token: str) -> bytes:
-    """Return nonce and ciphertext of a whole token."""
+    """Return the nonce and ciphertext of a token."""
     if not token.startswith(prefix) or not token.isascii():
         raise MalformedTokenError
     body = token[len(prefix) :]

@@ -1,4 +1,4 @@
-"""The file of the key that seals cursors and write tokens. While a key is rotated it holds two."""
+"""The key file for cursors and write tokens. During a key rotation it contains two keys."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from nomemory.server.runtime.token_cipher import KEY_BYTES, Ciphers, TokenCipher
 
 
 class KeyFileError(StartupError):
-    """The key file does not hold a key, or cannot be rotated; the text says what to do."""
+    """The key file is invalid or cannot be rotated."""
 
 
 class FileTokenCipher(TokenCipher):
-    """Seals and opens tokens with the keys that a file has now.
+    """A `TokenCipher` that reloads its keys when the key file changes.
 
-    While it cannot be read, the keys from before stay in use: what they sealed is in use, too.
+    If the file becomes unreadable, the previous keys remain in use.
 
     Args:
-        path: the file, which is made where there is none.
-        log: names the log, in its epoch, that the tokens speak of.
+        path: the key file; created if missing.
+        log: the name of the message log, including its epoch.
 
     Raises:
-        KeyFileError: the file does not hold a key.
-        OSError: it cannot be read or made.
+        KeyFileError: the file does not contain a key.
+        OSError: the file cannot be read or created.
     """
 
     def __init__(self, path: Path, log: str) -> None:
@@ -35,53 +35,53 @@ class FileTokenCipher(TokenCipher):
         self._file = WatchedFile(path, _parse)
 
     def ciphers(self) -> Ciphers:
-        """Return those of the file; looking whether it has changed costs one system call."""
-        with suppress(FileUnusableError):  # it is in the log
+        """Return the ciphers of the file's current keys. Checking for a change takes one system call."""
+        with suppress(FileUnusableError):  # WatchedFile logs the error
             self._ciphers = self._file.content()
         return self._ciphers
 
 
 def rotate_key(path: Path) -> None:
-    """Put a new key before the one in use, which then only opens.
+    """Add a new primary key. The current key becomes the old key, which only decrypts.
 
     Raises:
-        KeyFileError: the file does not hold one key alone.
-        OSError: it cannot be read or written.
+        KeyFileError: the file does not contain exactly one key.
+        OSError: the file cannot be read or written.
     """
     with file_lock(path):
         keys = read_key(path)
         if len(keys) > KEY_BYTES:
-            raise KeyFileError(f"{path} has an old key still: take it out first, or what it sealed is refused at once")
-        # The server has to read what an administrator rotates.
+            raise KeyFileError(f"{path} still contains an old key: run `nomemory cursor-key retire` first")
+        # Keep owner and mode: the server must be able to read the file after an administrator rotates it.
         write_atomically(path, os.urandom(KEY_BYTES) + keys, like=path.stat())
 
 
 def retire_key(path: Path) -> None:
-    """Take out the old key. What it sealed is refused from then on.
+    """Remove the old key. Its tokens are rejected from then on.
 
     Raises:
-        KeyFileError: there is no old key.
+        KeyFileError: the file does not contain an old key.
         OSError: the file cannot be read or written.
     """
     with file_lock(path):
         keys = read_key(path)
         if len(keys) == KEY_BYTES:
-            raise KeyFileError(f"{path} has no old key")
+            raise KeyFileError(f"{path} does not contain an old key")
         write_atomically(path, keys[:KEY_BYTES], like=path.stat())
 
 
 def _parse(raw: bytes) -> Ciphers:
     if len(raw) not in (KEY_BYTES, 2 * KEY_BYTES):
-        raise ValueError("does not hold a key")
+        raise ValueError(f"must contain one or two keys of {KEY_BYTES} bytes, got {len(raw)} bytes")
     return ciphers_of(raw)
 
 
 def load_key(path: Path) -> bytes:
-    """Read the key file's one or two keys; where there is no file, one is made that only its owner can read.
+    """Read the keys of the key file. Create the file with a random key if it is missing.
 
     Raises:
-        KeyFileError: the file does not hold a key.
-        OSError: it cannot be read or made.
+        KeyFileError: the file does not contain a key.
+        OSError: the file cannot be read or created.
     """
     if not path.exists():
         write_atomically(path, os.urandom(KEY_BYTES))
@@ -89,16 +89,16 @@ def load_key(path: Path) -> bytes:
 
 
 _NO_KEY = f"""\
-{{path}} does not hold a key of {KEY_BYTES} bytes. Restore it from a backup, or delete it: then a new key is made, and \
-cursors and write tokens in use are refused."""
+{{path}} does not contain a key of {KEY_BYTES} bytes. Restore it from a backup. If you delete it, the server creates a \
+new key and rejects existing cursors and write tokens."""
 
 
 def read_key(path: Path) -> bytes:
-    """Read the key file's one or two keys.
+    """Read the keys of the key file, one or two.
 
     Raises:
-        KeyFileError: the file does not hold a key.
-        OSError: it cannot be read.
+        KeyFileError: the file does not contain a key.
+        OSError: the file cannot be read.
     """
     keys = path.read_bytes()
     if len(keys) not in (KEY_BYTES, 2 * KEY_BYTES):

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import orjson
 
-from nomemory.server.faults import Fault, Reason, Violation, bad_field
+from nomemory.server.faults import Fault, Reason, Violation, field_fault
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.token_cipher import ForgedTokenError, MalformedTokenError, TokenCipher
 
@@ -116,7 +116,7 @@ class Cursors:
         payload = [listing.user_digest(), listing.query_digest(), int(time.time()), astuple(place)]
         # A cursor's length would tell how long the number is, and so how much others have written.
         padding = b" " * (_SEQUENCE_DIGITS - len(str(getattr(place, "pinned", ""))))
-        return self._seal.close(_PREFIX, orjson.dumps(payload) + padding)
+        return self._seal.encrypt(_PREFIX, orjson.dumps(payload) + padding)
 
     def resume(self, listing: Listing, cursor: str, place_type: Callable[..., _Place]) -> _Place:
         """Read a cursor of this very listing: where it goes on, which is of the type of its places.
@@ -125,7 +125,7 @@ class Cursors:
             Fault: one of the CURSOR_… reasons.
         """
         try:
-            user, query, issued, place = orjson.loads(self._seal.open(_PREFIX, cursor))
+            user, query, issued, place = orjson.loads(self._seal.decrypt(_PREFIX, cursor))
         except MalformedTokenError:
             raise _refused(Reason.ERROR_REASON_CURSOR_MALFORMED, "is not a whole cursor") from None
         except ForgedTokenError:
@@ -140,7 +140,7 @@ class Cursors:
 
 
 def _refused(reason: Reason.ValueType, description: str) -> Fault:
-    return bad_field(reason, Violation("cursor", description))
+    return field_fault(reason, Violation("cursor", description))
 
 
 def _digest(parts: list[object]) -> str:

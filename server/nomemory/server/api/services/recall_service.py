@@ -27,7 +27,7 @@ from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.service import ServedMethod
 from nomemory.server.api.services.recall_encoding import recall_reply, step_reply
 from nomemory.server.api.validation.recall_requests import RecallQuery, decode_recall
-from nomemory.server.faults import Fault, Reason, Violation, bad_field
+from nomemory.server.faults import Fault, Reason, Violation, field_fault
 from nomemory.server.runtime.metrics import catalog
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.settings import Settings
@@ -165,10 +165,10 @@ def _faults() -> Iterator[None]:
         raise Fault(Reason.ERROR_REASON_SKILL_INVALID, str(error)) from error
     except EmbeddingRefusedError as error:
         refused = Violation("question_embedding.values", str(error))
-        raise bad_field(Reason.ERROR_REASON_INVALID_FIELD, refused) from error
+        raise field_fault(Reason.ERROR_REASON_INVALID_FIELD, refused) from error
     except WriteTokenRefusedError as error:
         refused = Violation("at_least", str(error))
-        raise bad_field(Reason.ERROR_REASON_WRITE_TOKEN_INVALID, refused) from error
+        raise field_fault(Reason.ERROR_REASON_WRITE_TOKEN_INVALID, refused) from error
     except IndexBehindError as error:
         raise Fault(Reason.ERROR_REASON_INDEX_BEHIND, str(error)) from error
     except QueryServiceUnavailableError as error:

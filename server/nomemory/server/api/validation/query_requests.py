@@ -1,7 +1,4 @@
-"""Requests of the QueryService, checked once and turned into what the reads take.
-
-What needs no check is read from the request by who needs it.
-"""
+"""Validation of QueryService requests, and their conversion to the types of the search package."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nomemory.server.api.validation.checker import Checker, Mask, collect_violations
-from nomemory.server.faults import Fault, bad_field
+from nomemory.server.faults import Fault, field_fault
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.cursor import Listing
@@ -22,20 +19,20 @@ from nomemory.v1 import query_service_pb2 as pb
 _NEIGHBORS_BEFORE_DEFAULT: Final = 20
 _NEIGHBORS_AFTER_DEFAULT: Final = 0
 _NEIGHBORS_MAX: Final = 200
-"""Largest `before` and largest `after`."""
+"""Maximum of `before` and of `after`."""
 _BATCH_GET_MAX: Final = 500
 """Maximum ids in one BatchGetMessages."""
 _QUERY_MAX_TERMS: Final = 128
 """Maximum terms and phrases in a query."""
 _QUERY_MAX_DEPTH: Final = 16
-"""Deepest parentheses in a query."""
+"""Maximum nesting of parentheses in a query."""
 _SNIPPET_DEFAULT_CHARS: Final = 120
 _SNIPPET_MAX_CHARS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """A checked request for a page of a listing."""
+    """A validated request for one page of a listing."""
 
     listing: Listing
     page_size: int
@@ -44,7 +41,7 @@ class PageQuery:
 
 @dataclass(frozen=True, slots=True)
 class LexicalQuery:
-    """A checked LexicalSearchRequest. `snippet_chars` is None if no highlights were asked for."""
+    """A validated LexicalSearchRequest. `snippet_chars` is None if the request asks for no highlights."""
 
     listing: Listing
     query: Query
@@ -54,25 +51,28 @@ class LexicalQuery:
 
 
 def decode_list(request: pb.ListMessagesRequest, settings: Settings) -> PageQuery:
-    """Check a ListMessagesRequest.
+    """Validate a ListMessagesRequest.
 
     Raises:
         Fault: INVALID_FIELD.
     """
     with collect_violations(settings) as checker:
-        user_id, narrowed = checker.user("user_id", request.user_id), checker.message_filter("filter", request.filter)
+        user_id, message_filter = (
+            checker.user("user_id", request.user_id),
+            checker.message_filter("filter", request.filter),
+        )
         size, mask = checker.page_size(request.page_size), checker.mask(request.return_fields)
         if request.order not in pb.ListOrder.values():
-            checker.add_violation("order", "is not a known order")
+            checker.add_violation("order", f"unknown order {request.order}")
         oldest_first = request.order == pb.LIST_ORDER_OLDEST_FIRST
-        return PageQuery(Listing("ListMessages", user_id, "", narrowed, oldest_first), size, mask)
+        return PageQuery(Listing("ListMessages", user_id, "", message_filter, oldest_first), size, mask)
 
 
 def decode_lexical(request: pb.LexicalSearchRequest, settings: Settings) -> LexicalQuery:
-    """Check a LexicalSearchRequest and parse its query.
+    """Validate a LexicalSearchRequest and parse its query.
 
     Raises:
-        Fault: INVALID_FIELD, or QUERY_TOO_COMPLEX if that is all that is wrong.
+        Fault: INVALID_FIELD; QUERY_TOO_COMPLEX, the query has too many terms or too deep parentheses.
     """
     with collect_violations(settings) as checker:
         user_id = checker.user("user_id", request.user_id)
@@ -80,11 +80,11 @@ def decode_lexical(request: pb.LexicalSearchRequest, settings: Settings) -> Lexi
         listing = Listing(f"LexicalSearch/{VERSION}", user_id, text, checker.message_filter("filter", request.filter))
         size, mask = checker.page_size(request.page_size), checker.mask(request.return_fields)
         snippet_chars = _snippet_chars(checker, request)
-        return LexicalQuery(listing, _parsed(checker, text), size, mask, snippet_chars)
+        return LexicalQuery(listing, _parse_query(checker, text), size, mask, snippet_chars)
 
 
 def decode_semantic(request: pb.SemanticSearchRequest, settings: Settings, dimension: int) -> tuple[NearestQuery, Mask]:
-    """Check a SemanticSearchRequest.
+    """Validate a SemanticSearchRequest.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -97,16 +97,18 @@ def decode_semantic(request: pb.SemanticSearchRequest, settings: Settings, dimen
         elif request.HasField("query_text"):
             text = checker.question("query_text", request.query_text)
         else:
-            checker.add_violation("query", "needs query_text or query_embedding")
-        narrowed, top_k = checker.message_filter("filter", request.filter), checker.top_k(request.top_k)
+            checker.add_violation("query", "set query_text or query_embedding")
+        message_filter, top_k = checker.message_filter("filter", request.filter), checker.top_k(request.top_k)
         min_score = request.min_score if request.HasField("min_score") else None
         if min_score is not None and not -1.0 <= min_score <= 1.0:
             checker.add_violation("min_score", "must be between -1 and 1")
-        return NearestQuery(user_id, text, vector, narrowed, top_k, min_score), checker.mask(request.return_fields)
+        return NearestQuery(user_id, text, vector, message_filter, top_k, min_score), checker.mask(
+            request.return_fields
+        )
 
 
 def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension: int) -> tuple[HybridQuery, Mask]:
-    """Check a HybridSearchRequest. How long meaning may be waited for is not in it.
+    """Validate a HybridSearchRequest. The caller sets the timeout of the semantic search.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -130,7 +132,7 @@ def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension
 
 
 def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> tuple[int, int, Mask]:
-    """Check a GetNeighborsRequest. Return how many messages before and after, and their fields.
+    """Validate a GetNeighborsRequest. Return the numbers of messages before and after the anchor, and the field mask.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -148,7 +150,7 @@ def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> tup
 
 
 def decode_batch_get(request: pb.BatchGetMessagesRequest, settings: Settings) -> Mask:
-    """Check a BatchGetMessagesRequest. Return the fields of the messages.
+    """Validate a BatchGetMessagesRequest. Return its field mask.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -160,7 +162,7 @@ def decode_batch_get(request: pb.BatchGetMessagesRequest, settings: Settings) ->
 
 
 def decode_count(request: pb.CountMessagesRequest, settings: Settings) -> Filter:
-    """Check a CountMessagesRequest. Return what is counted.
+    """Validate a CountMessagesRequest. Return its filter.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -171,7 +173,7 @@ def decode_count(request: pb.CountMessagesRequest, settings: Settings) -> Filter
 
 
 def decode_conversations(request: pb.ListConversationsRequest, settings: Settings) -> PageQuery:
-    """Check a ListConversationsRequest.
+    """Validate a ListConversationsRequest.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -182,7 +184,7 @@ def decode_conversations(request: pb.ListConversationsRequest, settings: Setting
 
 
 def decode_users(request: pb.ListUsersRequest, settings: Settings, prefix: str = "") -> PageQuery:
-    """Check a ListUsersRequest of a caller who may learn of the users whose ids begin with a prefix.
+    """Validate a ListUsersRequest. The listing covers the users whose stored ids start with `prefix`.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -192,7 +194,7 @@ def decode_users(request: pb.ListUsersRequest, settings: Settings, prefix: str =
 
 
 def decode_export(request: pb.ExportMessagesRequest, settings: Settings) -> Listing:
-    """Check an ExportMessagesRequest.
+    """Validate an ExportMessagesRequest.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -207,15 +209,15 @@ def decode_export(request: pb.ExportMessagesRequest, settings: Settings) -> List
 def _snippet_chars(checker: Checker, request: pb.LexicalSearchRequest) -> int | None:
     if not request.HasField("highlight"):
         return None
-    _limits, wanted = checker.settings.limits, request.highlight.snippet_chars
-    default, most = _SNIPPET_DEFAULT_CHARS, _SNIPPET_MAX_CHARS
-    return checker.bounded_int("highlight.snippet_chars", wanted, maximum=maximum) or default
+    requested = request.highlight.snippet_chars
+    snippet_chars = checker.bounded_int("highlight.snippet_chars", requested, maximum=_SNIPPET_MAX_CHARS)
+    return snippet_chars or _SNIPPET_DEFAULT_CHARS
 
 
-def _parsed(checker: Checker, text: str) -> Query:
+def _parse_query(checker: Checker, text: str) -> Query:
     limits = checker.settings.limits
     try:
         return parse(text, Limits(limits.query_max_chars, _QUERY_MAX_TERMS, _QUERY_MAX_DEPTH))
     except Fault as fault:
-        others = [v for v in checker.violations if v.field != "query_text"]
-        raise bad_field(fault.reason, *fault.violations, *others) from None
+        other_fields = [violation for violation in checker.violations if violation.field != "query_text"]
+        raise field_fault(fault.reason, *fault.violations, *other_fields) from None

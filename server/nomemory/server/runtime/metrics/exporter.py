@@ -1,4 +1,4 @@
-"""The protocol of what answers a scrape."""
+"""The metrics exporter interface."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ class MetricsExporter(Protocol):
     """Exports the metrics of a server."""
 
     async def text(self) -> bytes:
-        """Return the metrics of now in the text format of Prometheus."""
+        """Return the current metrics in the Prometheus text format."""

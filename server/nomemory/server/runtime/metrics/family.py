@@ -1,4 +1,4 @@
-"""The definition of a metric: its name, kind, labels and description."""
+"""Metric family definitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """The type of a metric in Prometheus."""
+    """A Prometheus metric type."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -16,15 +16,14 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Family:
-    """A metric with all of its labels.
+    """A metric family.
 
     Attributes:
-        name: its name in Prometheus, without `_bucket`, `_sum` and `_count`.
-        meaning: what it counts or measures.
-        advice: what to do about a bad value.
-        labels: the names of its labels. Their values come from the contract, or name parts of the server; nothing
-            that a caller sends is ever one.
-        bounds: the upper bounds of a histogram's buckets, in rising order.
+        name: the Prometheus name, without `_bucket`, `_sum` and `_count`.
+        meaning: the help text.
+        advice: how to interpret unusual values and what to do.
+        labels: label names. Label values are never taken from a request's content.
+        bounds: the upper bounds of histogram buckets, ascending; empty for other types.
     """
 
     name: str
@@ -35,7 +34,7 @@ class Family:
 
     @property
     def kind(self) -> Kind:
-        """The type. The names of counters, and of no other metrics, end with `_total`."""
+        """The metric type. Only counter names end with `_total`."""
         if self.bounds:
             return Kind.HISTOGRAM
         return Kind.COUNTER if self.name.endswith("_total") else Kind.GAUGE

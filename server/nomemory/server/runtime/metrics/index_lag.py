@@ -1,4 +1,4 @@
-"""How long the oldest change has waited that an index lacks."""
+"""Index lag in seconds: the age of the oldest change that is not indexed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import Final
 
 _SCRAPES_KEPT: Final = 4096
-"""At one scrape every 15 seconds these cover 17 hours, the longest lag that can be reported."""
+"""Limits the reported lag to 17 hours, at one scrape every 15 seconds."""
 
 
 class IndexLag:
-    """Remembers the log's latest sequence at each scrape.
+    """Computes the lag of an index from the log's latest sequence at each scrape.
 
     Args:
-        now: the time in seconds.
+        now: returns the time in seconds.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -24,11 +24,11 @@ class IndexLag:
         self._scrapes: deque[tuple[int, float]] = deque(maxlen=_SCRAPES_KEPT)
 
     def record(self, sequence: int) -> None:
-        """Record the log's latest sequence of now."""
+        """Record the latest sequence of the message log."""
         if not self._scrapes or self._scrapes[-1][0] < sequence:
             self._scrapes.append((sequence, self._now()))
 
     def lag_s(self, checkpoint: int) -> float:
-        """Return the age of the first scrape beyond an index's checkpoint, in seconds; 0 if there is none."""
+        """Return the age of the first scrape with a sequence above the index's checkpoint, in seconds, or 0."""
         index = bisect_right(self._scrapes, checkpoint, key=lambda scrape: scrape[0])
         return self._now() - self._scrapes[index][1] if index < len(self._scrapes) else 0.0

@@ -1,4 +1,4 @@
-"""The counters and histograms of a server. They belong to the event loop: counting is an addition, without a lock."""
+"""Counters and histograms. Use them on the event loop only: they are not locked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Meters:
     """The counters and histograms of a server.
 
     Attributes:
-        processes: the processes that the server has started.
+        processes: the server's processes.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Meters:
         self._sources: list[Callable[[Samples], None]] = []
 
     def count(self, family: Family, *labels: str, by: int = 1) -> None:
-        """Add to a counter."""
+        """Increase a counter."""
         self._counters.setdefault(family, Counter())[labels] += by
 
     def observe(self, family: Family, value: float, *labels: str) -> None:
@@ -35,11 +35,11 @@ class Meters:
         histogram.add(value)
 
     def add_source(self, source: Callable[[Samples], None]) -> None:
-        """Call a function at each scrape that puts further samples."""
+        """Register a function that adds samples at each scrape."""
         self._sources.append(source)
 
     def samples(self) -> Samples:
-        """Return the samples of now."""
+        """Return the current samples."""
         samples = Samples()
         for family, counter in self._counters.items():
             for labels, count in counter.items():

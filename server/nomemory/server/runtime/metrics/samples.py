@@ -1,4 +1,4 @@
-"""The values of metrics at one moment."""
+"""Metric samples."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Self
 from nomemory.server.runtime.metrics.family import Family
 
 Labels = tuple[str, ...]
-"""The values of a family's labels, in their order."""
+"""Label values, in the order of the family's label names."""
 
 
 class Distribution:
-    """The values of a histogram.
+    """The state of a histogram.
 
     Attributes:
-        counts: the values in each bucket; the last one counts those beyond the highest bound.
+        bounds: the upper bounds of the buckets.
+        counts: the number of values in each bucket. The last bucket has no upper bound.
         total: the sum of all values.
     """
 
@@ -28,12 +29,12 @@ class Distribution:
         self.total = 0.0
 
     def add(self, value: float) -> None:
-        """Count a value."""
+        """Add a value."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
     def copy(self) -> Self:
-        """Return a copy."""
+        """Return an independent copy."""
         copy = type(self)(self.bounds)
         copy.counts = self.counts.copy()
         copy.total = self.total
@@ -45,10 +46,10 @@ Value = float | Distribution
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Values by the name of their family and by their labels."""
+    """Sample values by family name and label values."""
 
     values: dict[str, dict[Labels, Value]] = field(default_factory=dict)
 
     def put(self, family: Family, value: Value, *labels: str) -> None:
-        """Set a value."""
+        """Set the value of a sample."""
         self.values.setdefault(family.name, {})[labels] = value

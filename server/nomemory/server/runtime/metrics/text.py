@@ -1,4 +1,4 @@
-"""The text format of Prometheus, version 0.0.4."""
+"""The Prometheus text format, version 0.0.4."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from nomemory.server.runtime.metrics.samples import Distribution, Labels, Sample
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def text_of(samples: Samples) -> bytes:
-    """Write samples. A family without samples has its help and type."""
+def render(samples: Samples) -> bytes:
+    """Render samples. Every family has HELP and TYPE lines, even without samples."""
     return "".join(_lines(samples)).encode()
 
 

@@ -22,10 +22,10 @@ _EXIT_TIMEOUT_S: Final = 20.0
 
 
 class ChildProcess:
-    """A process that ends when its connection is closed. `start` makes one.
+    """A worker process, created with `start`. The process exits when its connection is closed.
 
     Attributes:
-        pipe: this end of the connection.
+        pipe: the server's end of the connection.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], pipe: PipeConnection, part: str, policy: WatchPolicy) -> None:
@@ -36,23 +36,23 @@ class ChildProcess:
 
     @property
     def process_id(self) -> int:
-        """The id that the system knows it by."""
+        """The PID."""
         return self._process.pid
 
     @classmethod
     async def start(
         cls, launch: Launch, part: str, policy: WatchPolicy, on_notification: OnNotification = ignore
     ) -> Self:
-        """Start a process, watch it from then on, and wait until it takes calls.
+        """Start a process with a watchdog, and wait until it accepts calls.
 
         Args:
-            launch: how to start it.
-            part: its name in faults.
-            policy: how it is watched.
-            on_notification: called with its notifications.
+            launch: the command of the process.
+            part: the component name in faults.
+            policy: the watchdog policy.
+            on_notification: called with each notification of the process.
 
         Raises:
-            WorkerUnavailableError: it cannot be started; the text is its own where it said why.
+            WorkerUnavailableError: the process cannot be started, or reported a startup error.
         """
         process, ours = launch.start()
         child = cls(process, await PipeConnection.open(ours, on_notification), part, policy)
@@ -68,7 +68,7 @@ class ChildProcess:
         self._process.kill()
 
     async def close(self, grace_s: float = _EXIT_TIMEOUT_S) -> None:
-        """Close the connection, which ends the process; kill it if it does not end. Returns when it is gone."""
+        """Close the connection and wait for the process to exit. Kill the process after `grace_s` seconds."""
         self._watching.cancel()
         self.pipe.close()
         await asyncio.to_thread(_wait_or_kill, self._process, grace_s)

@@ -22,15 +22,15 @@ from nomemory.server.runtime.processes.ipc_protocol import (
 _BUFFER_BYTES: Final = 1 << 20
 
 OnNotification = Callable[[Any], None]
-"""Called with the body of each notification of the worker."""
+"""Callback for notifications of the worker; receives the body."""
 
 
 class PipeClosedError(Exception):
-    """The worker is gone. It may or may not have done what it was called for."""
+    """The worker exited. Pending calls may or may not have been executed."""
 
 
 class CallFailedError(Exception):
-    """The worker replied with an error, which is the text."""
+    """The worker replied with an error."""
 
 
 def ignore(_body: object) -> None:
@@ -38,11 +38,11 @@ def ignore(_body: object) -> None:
 
 
 class PipeConnection:
-    """Calls a worker, any number of calls at a time. `open` makes one. Belongs to the event loop.
+    """Connection for concurrent calls to a worker, created with `open`. Use it on the event loop only.
 
     Attributes:
-        heard_at: when a message last arrived, in the event loop's time.
-        is_open: whether calls can be made.
+        heard_at: the time of the last received message, on the event loop's clock.
+        is_open: whether the connection accepts calls.
     """
 
     def __init__(
@@ -61,20 +61,20 @@ class PipeConnection:
 
     @classmethod
     async def open(cls, end: socket.socket, on_notification: OnNotification = ignore) -> Self:
-        """Take over one end of a pair of connected sockets."""
+        """Open a connection over one end of a socket pair."""
         return cls(*await asyncio.open_unix_connection(sock=end, limit=_BUFFER_BYTES), on_notification)
 
     @property
     def is_ready(self) -> bool:
-        """Return whether the worker has reported that it takes calls, or why it never will."""
+        """Whether the worker has reported readiness or a startup error."""
         return self._started.done()
 
     async def wait_ready(self) -> None:
-        """Wait until the worker takes calls.
+        """Wait until the worker accepts calls.
 
         Raises:
-            CallFailedError: it never will; the text says why.
-            PipeClosedError: it is gone.
+            CallFailedError: the worker reported a startup error.
+            PipeClosedError: the worker exited.
         """
         either: list[asyncio.Future[Any]] = [self._started, self._receiving]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -83,12 +83,12 @@ class PipeConnection:
         if error := self._started.result().error:
             raise CallFailedError(error)
 
-    async def call(self, request: object) -> Any:  # noqa: ANN401 - each request says what its result is
-        """Call the worker and return the result. If this is cancelled, the worker is told.
+    async def call(self, request: object) -> Any:  # noqa: ANN401 - the type depends on the request
+        """Call the worker and return the result. Cancelling the call sends `Cancel` to the worker.
 
         Raises:
             CallFailedError: the worker replied with an error.
-            PipeClosedError: the worker is gone.
+            PipeClosedError: the worker exited.
         """
         if not self.is_open:
             raise PipeClosedError
@@ -111,23 +111,23 @@ class PipeConnection:
         self._send(Call(next(self._call_ids), request))
 
     def beat(self) -> asyncio.Future[Reply | None]:
-        """Ask for a heartbeat; the future is done when it has come, or the worker is gone."""
+        """Send a heartbeat. The returned future completes when the worker replies or exits."""
         call_id = next(self._call_ids)
         arriving = self._expect_reply(call_id)
         self._send(Heartbeat(call_id))
         return arriving
 
     def refuse_calls(self) -> None:
-        """Make no further calls; the worker still replies to those under way."""
+        """Reject further calls. Pending calls continue."""
         self.is_open = False
 
     def close(self) -> None:
-        """Close the connection, which ends the worker."""
+        """Close the connection, which makes the worker exit."""
         self.is_open = False
         self._writer.close()
 
     async def wait_closed(self) -> None:
-        """Wait until the connection is closed, by either end."""
+        """Wait until either end closes the connection."""
         await asyncio.wait([self._receiving])
 
     def _expect_reply(self, call_id: int) -> asyncio.Future[Reply | None]:

@@ -1,7 +1,7 @@
 """The messages between the server and its worker processes.
 
-A message is pickled and framed as `multiprocessing.connection` does it: a length of four bytes, then so many bytes.
-Both ends are this program, and nobody else can open the socket pair between them.
+A message is pickled and preceded by its length in four bytes, as in `multiprocessing.connection`. Unpickling is safe
+because only the server and its worker have access to the socket pair.
 """
 
 from __future__ import annotations
@@ -15,26 +15,32 @@ _LENGTH: Final = Struct("!i")
 
 
 class Call(NamedTuple):
-    """The server calls the worker. The worker sends a `Reply` with the same id, unless the call is cancelled."""
+    """A request to the worker. The worker sends a `Reply` with the same id, unless the call is cancelled."""
 
     call_id: int
     request: Any
 
 
 class Cancel(NamedTuple):
-    """The server does not wait for the reply to a call any more. The worker drops the call if it has not begun it."""
+    """A cancellation. The worker drops the call if it has not started it."""
 
     call_id: int
 
 
 class Heartbeat(NamedTuple):
-    """The server asks for a `Reply`, which the worker sends at once, or between two pieces of its work."""
+    """A liveness check. The worker sends a `Reply` immediately, or between two calls."""
 
     call_id: int
 
 
 class Reply(NamedTuple):
-    """The worker's result of a call, or the text of its error; "" is no error."""
+    """The result of a call.
+
+    Attributes:
+        call_id: the id of the call.
+        value: the return value.
+        error: the error text; empty if the call succeeded.
+    """
 
     call_id: int
     value: Any = None
@@ -42,29 +48,29 @@ class Reply(NamedTuple):
 
 
 class Started(NamedTuple):
-    """The worker's first message: it takes calls, or the text of the error for which it never will."""
+    """The worker's first message: it accepts calls, or its startup failed with `error`."""
 
     error: str = ""
 
 
 class Notification(NamedTuple):
-    """The worker reports something. Nothing is sent back."""
+    """A one-way message from the worker."""
 
     body: Any
 
 
 def encode(message: object) -> bytes:
-    """Return a message with its length before it."""
+    """Return a message in its wire format."""
     pickled = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return _LENGTH.pack(len(pickled)) + pickled
 
 
 async def read_message(reader: asyncio.StreamReader) -> Any:  # noqa: ANN401 - one of the messages above
-    """Wait for a message.
+    """Read a message.
 
     Raises:
-        IncompleteReadError: the other end has closed the connection.
-        ConnectionError: it was killed.
+        IncompleteReadError: the peer closed the connection.
+        ConnectionError: the peer was killed.
     """
     (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-    return pickle.loads(await reader.readexactly(length))  # noqa: S301 - written by our own process, see above
+    return pickle.loads(await reader.readexactly(length))  # noqa: S301 - trusted peer, see the module docstring

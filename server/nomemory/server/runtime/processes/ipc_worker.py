@@ -1,4 +1,4 @@
-"""A worker process's end of the connection to the server. It blocks: a worker has nothing else to do."""
+"""The worker's end of the connection to the server. Its methods block."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from nomemory.server.runtime.processes.ipc_protocol import Call, Cancel, Heartbe
 from nomemory.server.runtime.stderr import report_crashes
 
 _ORPHAN_GRACE_S: Final = 20.0
-"""How long a worker may finish its work after the server is gone."""
+"""Time that a worker has to finish its work after the server exits, in seconds."""
 
 
 class WorkerPipe:
-    """Receives calls and replies to them.
+    """Receives calls and sends replies.
 
-    A worker ends with its connection, not with a signal to its process group. If the server is killed, the next
-    `receive` raises EOFError; a worker that still runs after a grace period, because its work hangs, exits at once.
+    A worker ignores SIGINT and SIGTERM and exits when its connection is closed. If the server is killed, the next
+    `receive` raises EOFError. A worker whose work hangs is terminated after a grace period.
 
     Args:
-        descriptor: the socket that the process was started with.
+        descriptor: the file descriptor of the socket, passed by the server.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -37,54 +37,54 @@ class WorkerPipe:
         threading.Thread(target=_exit_as_orphan, args=(os.dup(descriptor),), name="orphan-exit", daemon=True).start()
 
     def ready(self) -> None:
-        """Report that calls are received from now on."""
+        """Report readiness."""
         self._send(Started())
 
     def not_ready(self, error: str) -> None:
-        """Report why calls will never be received. The text reaches the operator."""
+        """Report a startup error. The operator sees its text."""
         self._send(Started(error))
 
     def receive_one(self) -> Call:
-        """Wait for calls and return the earliest; the others may still be cancelled.
+        """Wait for a call and return the oldest one. The others can still be cancelled.
 
         Raises:
-            EOFError: the server is gone.
+            EOFError: the server exited.
         """
         self._collect(wait=True)
         return self._calls.pop(next(iter(self._calls)))
 
     def receive(self, *, wait: bool) -> list[Call]:
-        """Return the calls that have arrived and are not cancelled; with `wait`, at least one.
+        """Return all pending calls. With `wait`, block until there is at least one.
 
         Raises:
-            EOFError: the server is gone.
+            EOFError: the server exited.
         """
         self._collect(wait=wait)
         calls, self._calls = list(self._calls.values()), {}
         return calls
 
     def reply(self, call_id: int, value: object) -> None:
-        """Reply to a call. Safe to call from any thread."""
+        """Reply to a call. Thread-safe."""
         self._send(Reply(call_id, value))
 
     def fail(self, call_id: int, error: str) -> None:
-        """Reply that a call failed. `error` names the kind and has no content of messages."""
+        """Reply with an error, which must not contain message content."""
         self._send(Reply(call_id, error=error))
 
     def notify(self, body: object) -> None:
-        """Report something to the server. Safe to call from any thread."""
+        """Send a notification to the server. Thread-safe."""
         self._send(Notification(body))
 
     def close(self) -> None:
-        """Close the connection for both ends."""
+        """Close the connection."""
         self._connection.close()
 
     def _collect(self, *, wait: bool) -> None:
-        """Take in all messages that have arrived; with `wait`, block until there is a call."""
+        """Handle all received messages. With `wait`, block until there is a call."""
         while (wait and not self._calls) or self._connection.poll(0):
-            self._take(self._receive())
+            self._handle(self._receive())
 
-    def _take(self, message: object) -> None:
+    def _handle(self, message: object) -> None:
         match message:
             case Call(call_id):
                 self._calls[call_id] = message
@@ -105,9 +105,9 @@ class WorkerPipe:
 
 
 def _exit_as_orphan(descriptor: int) -> None:
-    """Wait until the server has closed its end or was killed, then for the grace period, and exit."""
+    """Exit after the grace period once the server closes its end or is killed."""
     poll = select.poll()
-    poll.register(descriptor, 0)  # POLLHUP is reported whatever is asked for
+    poll.register(descriptor, 0)  # POLLHUP is always reported
     poll.poll()
     time.sleep(_ORPHAN_GRACE_S)
     os._exit(1)

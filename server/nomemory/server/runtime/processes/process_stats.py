@@ -1,4 +1,4 @@
-"""State, CPU time and memory of a process, as the system reports them."""
+"""State, CPU time and memory of a process."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 
 _PROC = Path("/proc/self/stat")
 _CPU_FIELD, _SYSTEM_CPU_FIELD = 11, 12
-"""Indices in /proc/PID/stat, counted from the state, which follows the name in brackets."""
+"""Field offsets in /proc/PID/stat, relative to the state field after the process name."""
 _WORKING_STATES = frozenset("RDU")
 _KIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessStats:
-    """A process at one moment.
+    """A snapshot of a process.
 
     Attributes:
-        state: the system's letter: R (running), D or U (waiting for a disk), S (sleeping), T (stopped).
-        cpu_s: CPU time used so far, in seconds.
-        private_bytes: memory; on Linux without pages of files, which the system can take back.
+        state: the state as in `ps`: R (running), D or U (disk wait), S (sleeping), T (stopped).
+        cpu_s: the CPU time used so far, in seconds.
+        private_bytes: resident memory; on Linux without file-backed pages.
     """
 
     state: str
@@ -29,12 +29,12 @@ class ProcessStats:
     private_bytes: int
 
     def works_since(self, before: ProcessStats | None) -> bool:
-        """Return whether it is running, or has used CPU time since an earlier moment."""
+        """Return whether the process is running, or has used CPU time since an earlier snapshot."""
         return self.state in _WORKING_STATES or (before is not None and self.cpu_s > before.cpu_s)
 
 
 def process_stats(process_id: int) -> ProcessStats | None:
-    """Return the statistics of a process; None if it is gone. Without /proc this takes some milliseconds."""
+    """Return the statistics of a process, or None if it has exited. Without /proc, this runs `ps`."""
     try:
         return _from_proc(process_id) if _PROC.exists() else _from_ps(process_id)
     except (OSError, ValueError, IndexError):
@@ -50,7 +50,7 @@ def _from_proc(process_id: int) -> ProcessStats:
 
 def _from_ps(process_id: int) -> ProcessStats:
     command = ["ps", "-o", "state=,time=,rss=", "-p", str(process_id)]
-    state, cpu, resident = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()  # noqa: S603 - ours
+    state, cpu, resident = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()  # noqa: S603 - a fixed command
     seconds = 0.0
     for unit in cpu.replace("-", ":").split(":"):
         seconds = seconds * 60 + float(unit)

@@ -1,7 +1,7 @@
-"""Starts worker processes.
+"""Starts worker processes with `python -m MODULE DESCRIPTOR ARGUMENTS…`.
 
-A worker is started with `python -m MODULE DESCRIPTOR ARGUMENTS…`, not with `multiprocessing`, which would import the
-caller's main module (and gRPC with it) into every worker, and could not give a worker an environment of its own.
+`multiprocessing` is not used because it would import the main module (and gRPC) into every worker and cannot set a
+separate environment for each worker.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from nomemory.server.runtime.settings.settings import strip_settings
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to start a worker: a module that is run with the descriptor of its socket and these arguments.
+    """The command of a worker process.
 
     Attributes:
-        environment: added to this process's environment without the settings. They may hold secrets, and others can
-            read an environment: a worker gets what it needs of them by its connection or as arguments.
-        logs: whether it writes to this process's standard error even if that is not JSON lines.
+        module: the Python module to run. Its first argument is the file descriptor of the socket.
+        arguments: further arguments.
+        environment: additional environment variables. Workers do not inherit settings, because these may contain
+            secrets and other processes of the same user can read the environment.
+        logs: whether the worker inherits stderr even if the server does not log to it.
     """
 
     module: str
@@ -35,10 +37,10 @@ class Launch:
     logs: bool = False
 
     def start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
-        """Start a process; return it and this end of its connection.
+        """Start the process and return it with the server's end of the socket pair.
 
         Raises:
-            WorkerUnavailableError: the system refuses.
+            WorkerUnavailableError: the process cannot be started.
         """
         ours, theirs = socket.socketpair()
         with theirs:
@@ -46,7 +48,7 @@ class Launch:
             # -P keeps the current directory from shadowing modules.
             command = [sys.executable, "-P", "-m", self.module, str(descriptor), *self.arguments]
             try:
-                process = subprocess.Popen(  # noqa: S603 - a command of our own
+                process = subprocess.Popen(  # noqa: S603 - a fixed command
                     command,
                     pass_fds=[descriptor] if log is None else [descriptor, log],
                     env={**strip_settings(os.environ), **standard_error.log_environment(), **self.environment},
@@ -57,5 +59,5 @@ class Launch:
                 )
             except OSError as error:
                 ours.close()
-                raise WorkerUnavailableError("cannot be started") from error
+                raise WorkerUnavailableError("the process cannot be started") from error
         return process, ours

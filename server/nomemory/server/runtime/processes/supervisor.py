@@ -1,4 +1,4 @@
-"""Restarts background jobs that fail, logs their failures, and reports them for the status."""
+"""Supervision of background jobs: restart with backoff, logging and fault status."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from nomemory.server.runtime.backoff import Backoff
 from nomemory.server.runtime.structured_logs import get_logger
 
-_FIRST_RESTART_DELAY_S, _LONGEST_RESTART_DELAY_S = 0.2, 10.0
+_FIRST_RESTART_DELAY_S, _MAX_RESTART_DELAY_S = 0.2, 10.0
 _FAULT_LASTS_S = 30.0
-"""How long a job is reported as failing after its latest failure."""
+"""Time for which a job counts as failing after its latest failure, in seconds."""
 
-_NO_FAILURES = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
-"""Exceptions that end a job without a failure. All others are failures, even a BaseException such as a panic."""
+_EXIT_EXCEPTIONS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
+"""Exceptions that end a job without a restart. All others are failures, including Rust panics (BaseException)."""
 
 _log = get_logger("supervisor")
 
 
 @dataclass(frozen=True, slots=True)
 class JobFault:
-    """The failures of a job.
+    """Recent failures of a job.
 
     Attributes:
-        kind: the class of the latest error.
-        since_s: when the job began to fail, in seconds since the Unix epoch.
-        latest_s: when it failed last.
+        kind: the exception class of the latest failure.
+        since_s: the time of the first failure, in seconds since the Unix epoch.
+        latest_s: the time of the latest failure, in seconds since the Unix epoch.
     """
 
     kind: str
@@ -38,19 +38,19 @@ class JobFault:
 
 
 class Supervisor:
-    """Runs jobs until they end. A job that raises is restarted; the delay grows while it keeps failing soon."""
+    """Runs background jobs and restarts those that fail, with exponential backoff."""
 
     def __init__(self) -> None:
         self._faults: dict[str, JobFault] = {}
         self._stopped = asyncio.Event()
 
     def fault(self, name: str) -> JobFault | None:
-        """Return the recent failures of a job; None if it is healthy."""
+        """Return the recent failures of a job, or None if the job is healthy."""
         fault = self._faults.get(name)
         return fault if fault is not None and time.time() - fault.latest_s < _FAULT_LASTS_S else None
 
     def start_task(self, name: str, job: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-        """Run a job on the event loop."""
+        """Run a job in a new task."""
         return asyncio.create_task(self._run_task(name, job), name=name)
 
     def supervise(
@@ -60,13 +60,13 @@ class Supervisor:
         job: Callable[[], Awaitable[None]],
         stop: Callable[[], None] | None = None,
     ) -> None:
-        """Run a job until the stack is left, which stops the job, waits for its end and lets no job restart.
+        """Run a job until the stack exits. The stack stops the job, waits for it, and disables restarts.
 
         Args:
-            stack: stops the job.
-            name: the name of the job.
-            job: the work.
-            stop: ends the job; None: it is cancelled.
+            stack: the exit stack.
+            name: the name of the job in logs and faults.
+            job: the function to run.
+            stop: asks the job to return; None cancels it.
         """
         task = self.start_task(name, job)
         stack.push_async_callback(asyncio.wait, [task])
@@ -74,34 +74,35 @@ class Supervisor:
         stack.callback(self.stop)
 
     def stop(self) -> None:
-        """Restart no job from now on."""
+        """Disable restarts."""
         self._stopped.set()
 
     async def _run_task(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
-        backoff = Backoff(_FIRST_RESTART_DELAY_S, _LONGEST_RESTART_DELAY_S)
+        backoff = Backoff(_FIRST_RESTART_DELAY_S, _MAX_RESTART_DELAY_S)
         while not self._stopped.is_set():
             began_at = time.monotonic()
             try:
                 await job()
-            except _NO_FAILURES:
+            except _EXIT_EXCEPTIONS:
                 raise
-            except BaseException as error:  # noqa: BLE001 - whatever it was, the work has to go on
-                if time.monotonic() - began_at > _LONGEST_RESTART_DELAY_S:  # it was healthy for a while
+            except BaseException as error:  # noqa: BLE001 - a Rust panic must not end the job
+                if time.monotonic() - began_at > _MAX_RESTART_DELAY_S:  # the job was healthy for a while
                     backoff.reset()
-                wait_s = backoff.next_s()
-                self._note(name, error, wait_s)
-                await self._rest(wait_s)
+                delay_s = backoff.next_s()
+                self._record_failure(name, error, delay_s)
+                await self._sleep(delay_s)
             else:
                 return
 
-    async def _rest(self, longest_s: float) -> None:
+    async def _sleep(self, delay_s: float) -> None:
+        """Wait for a delay, or until restarts are disabled."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(longest_s):
+            async with asyncio.timeout(delay_s):
                 await self._stopped.wait()
 
-    def _note(self, name: str, error: BaseException, wait_s: float) -> None:
+    def _record_failure(self, name: str, error: BaseException, delay_s: float) -> None:
         before, now_s = self.fault(name), time.time()
         self._faults[name] = JobFault(type(error).__name__, before.since_s if before else now_s, now_s)
         frames = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
-        _log.error("background work failed", job=name, kind=type(error).__name__, frames=frames[-6:], retry_s=wait_s)
-        _log.debug("background work failed, in full", job=name, exc_info=error)
+        _log.error("background job failed", job=name, kind=type(error).__name__, frames=frames[-6:], retry_s=delay_s)
+        _log.debug("background job failed: details", job=name, exc_info=error)

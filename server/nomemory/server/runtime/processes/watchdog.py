@@ -1,4 +1,4 @@
-"""Kills worker processes that hang or take too much memory."""
+"""Kills worker processes that hang or exceed their memory limit."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ from nomemory.server.runtime.settings.serving import ProcessSettings
 from nomemory.server.runtime.structured_logs import get_logger
 
 _MISSED_BEATS_MAX: Final = 2
-"""Heartbeats that an idle process may miss before there is a fault."""
+"""Missed heartbeats of an idle process before a fault is reported."""
+
+_NO_HEARTBEAT: Final = "the process does not reply to heartbeats"
 
 _log = get_logger("processes")
 
 
 @dataclass(frozen=True, slots=True)
 class WatchPolicy:
-    """How processes are watched.
+    """Limits for worker processes, and where their state is recorded.
 
     Attributes:
-        memory_max_bytes: the memory limit of a process; 0: none.
-        faults: gets the faults of the processes.
-        registry: lists the processes.
-        heartbeat_s: the interval of heartbeats.
-        idle_timeout_s: how long a process may miss heartbeats and do nothing before it is killed and replaced.
-        busy_timeout_s: the same for a process that works.
+        memory_max_bytes: the memory limit of a process; 0 disables it.
+        faults: receives the faults of the processes.
+        registry: receives the starts and exits of the processes.
+        heartbeat_s: the heartbeat interval, in seconds.
+        idle_timeout_s: kill a process that misses heartbeats and uses no CPU for this long, in seconds.
+        busy_timeout_s: kill a process that misses heartbeats for this long although it uses the CPU, in seconds.
     """
 
     memory_max_bytes: int = 4 << 30
@@ -45,7 +47,7 @@ class WatchPolicy:
 
 
 def watch_policy(processes: ProcessSettings, faults: ActiveFaults, registry: ProcessRegistry) -> WatchPolicy:
-    """Return the policy of the processes."""
+    """Return the watchdog policy of the settings."""
     return WatchPolicy(
         processes.memory_bytes,
         faults,
@@ -59,15 +61,15 @@ def watch_policy(processes: ProcessSettings, faults: ActiveFaults, registry: Pro
 class Watchdog:
     """Watches one process until its connection is closed.
 
-    The owner of the process notices its end by the connection, and replaces it. The fault stands until the replacement
-    has answered its first heartbeat.
+    The watchdog only kills the process; its owner replaces it when the connection closes. The fault is cleared when the
+    replacement replies to its first heartbeat.
 
     Args:
-        part: the name of the process in faults.
-        process_id: the process.
-        pipe: the connection to it.
-        kill: kills it.
-        policy: how it is watched.
+        part: the component name in faults.
+        process_id: the PID.
+        pipe: the connection to the process.
+        kill: kills the process.
+        policy: limits and recorders.
     """
 
     def __init__(
@@ -106,10 +108,11 @@ class Watchdog:
                 beat = self._pipe.beat()
 
     def _is_healthy(self, stats: ProcessStats | None, beat: asyncio.Future[Reply | None]) -> bool:
-        """Return whether the process may go on; otherwise it has been killed."""
+        """Return whether the process is healthy. An unhealthy process has been killed."""
         limit = self._policy.memory_max_bytes
         if stats is not None and 0 < limit < stats.private_bytes:
-            return self._end(MEMORY_EXCEEDED, f"it took {stats.private_bytes >> 20} MiB of at most {limit >> 20}")
+            detail = f"memory limit exceeded: {stats.private_bytes >> 20} MiB used, limit {limit >> 20} MiB"
+            return self._end(MEMORY_EXCEEDED, detail)
         if beat.done():
             self._silent_s = self._idle_s = 0.0
             self._faults.clear(self._part)
@@ -119,26 +122,26 @@ class Watchdog:
         return self._may_stay_silent(is_working=is_working)
 
     def _may_stay_silent(self, *, is_working: bool) -> bool:
-        # Intervals are counted, not the clock: a stalled server must not kill healthy workers.
+        # Count intervals instead of reading the clock: a stalled server must not kill healthy workers.
         policy = self._policy
         self._silent_s += policy.heartbeat_s
         self._idle_s = 0.0 if is_working else self._idle_s + policy.heartbeat_s
         is_stuck = self._pipe.is_ready and self._silent_s >= policy.busy_timeout_s
         if self._idle_s >= policy.idle_timeout_s or is_stuck:
-            return self._end(NOT_ANSWERING, "it answers no heartbeat")
+            return self._end(NOT_ANSWERING, _NO_HEARTBEAT)
         if self._idle_s >= _MISSED_BEATS_MAX * policy.heartbeat_s:
-            self._faults.report(self._part, NOT_ANSWERING, "it answers no heartbeat", ago_s=self._silent_s)
+            self._faults.report(self._part, NOT_ANSWERING, _NO_HEARTBEAT, ago_s=self._silent_s)
         return True
 
     def _end(self, kind: str, detail: str) -> bool:
         self._faults.report(self._part, kind, detail, ago_s=self._silent_s)
-        _log.error("a process is killed", part=self._part, process=self._process_id, kind=kind, detail=detail)
+        _log.error("killing process", part=self._part, process=self._process_id, kind=kind, detail=detail)
         self._kill()
         return False
 
     def _limit_memory(self) -> None:
-        """Have the system refuse memory beyond the limit, where it can: that is sooner than the next interval."""
+        """Set RLIMIT_DATA, where available: it takes effect sooner than the next check."""
         limit = self._policy.memory_max_bytes
         if limit and hasattr(resource, "prlimit"):
-            with suppress(OSError, ValueError):  # it may be gone already
+            with suppress(OSError, ValueError):  # the process may have exited
                 resource.prlimit(self._process_id, resource.RLIMIT_DATA, (limit, limit))

@@ -1,4 +1,4 @@
-"""A worker process that is started by its first call, for calls that would hold the server's interpreter lock."""
+"""A worker process for calls that would hold the server's GIL."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from nomemory.server.runtime.processes.worker_errors import (
     WorkerUnavailableError,
 )
 
-_FIRST_RESTART_DELAY_S, _LONGEST_RESTART_DELAY_S = 0.1, 5.0
+_FIRST_RESTART_DELAY_S, _MAX_RESTART_DELAY_S = 0.1, 5.0
 
 
 class Worker:
-    """A worker process that the first call starts. If it dies, it is started again.
+    """A worker process that is started on the first call and restarted if it dies.
 
     Args:
-        launch: how to start it.
-        timeout_s: the time limit of a call. If the worker has sent nothing at all in that time, it is killed.
-        part: its name in faults.
-        policy: how it is watched.
+        launch: the command of the process.
+        timeout_s: the time limit of a call, in seconds. A worker that sends nothing during that time is killed.
+        part: the component name in faults.
+        policy: the watchdog policy.
     """
 
     def __init__(self, launch: Launch, timeout_s: float, part: str, policy: WatchPolicy) -> None:
@@ -40,53 +40,53 @@ class Worker:
         self._child: ChildProcess | None = None
         self._starting: asyncio.Task[ChildProcess] | None = None
         self._reviving: asyncio.Task[None] | None = None
-        self._backoff = Backoff(_FIRST_RESTART_DELAY_S, _LONGEST_RESTART_DELAY_S, at_once=True)
+        self._backoff = Backoff(_FIRST_RESTART_DELAY_S, _MAX_RESTART_DELAY_S, retry_immediately=True)
         self._closed = False
 
     @property
     def process_id(self) -> int | None:
-        """The process that is running now."""
+        """The PID; None if the process is not running."""
         return self._child.process_id if self._child and self._child.pipe.is_open else None
 
     async def start(self) -> None:
-        """Start the process, if it is not running.
+        """Start the process unless it is running.
 
         Raises:
-            WorkerUnavailableError: it cannot be started.
+            WorkerUnavailableError: the process cannot be started.
         """
-        await self._started()
+        await self._ensure_started()
 
-    async def call(self, request: object) -> Any:  # noqa: ANN401 - as the worker answers
-        """Send a request and return the answer.
+    async def call(self, request: object) -> Any:  # noqa: ANN401 - the type depends on the worker
+        """Call the worker and return the result.
 
         Raises:
-            WorkerError: one of its subclasses says why there is no answer.
+            WorkerError: the worker did not return a result; see the subclasses.
         """
-        child = await self._started()
+        child = await self._ensure_started()
         try:
-            answer = await self._answer(child, request)
+            result = await self._call_child(child, request)
         except CallFailedError as error:
             self._backoff.reset()
             raise WorkerFailedError(str(error)) from None
         self._backoff.reset()
-        return answer
+        return result
 
-    def end(self) -> None:
-        """Kill the process; the next call starts another one."""
+    def kill(self) -> None:
+        """Kill the process. The next call starts a new one."""
         if self._child is not None:
             self._child.pipe.refuse_calls()
             self._child.kill()
 
     async def close(self) -> None:
-        """Let the process finish its calls, then end it. One that is still starting is killed."""
+        """Stop the process after its pending calls. Kill it if it is still starting."""
         self._closed = True
         if self._starting is not None:
-            self._starting.cancel()  # what it loads may take longer than anybody would wait
+            self._starting.cancel()  # loading a model may take long
             await asyncio.wait([self._starting])
         if self._child is not None:
             await self._child.close()
 
-    async def _answer(self, child: ChildProcess, request: object) -> Any:  # noqa: ANN401 - as the worker answers
+    async def _call_child(self, child: ChildProcess, request: object) -> Any:  # noqa: ANN401 - as `call`
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await child.pipe.call(request)
@@ -96,21 +96,21 @@ class Worker:
             raise self._timed_out(child) from None
 
     def _timed_out(self, child: ChildProcess) -> WorkerError:
-        """Kill a process that has said nothing at all; return the error of the call."""
+        """Return the error of a call that timed out. Kill the process if it has sent nothing during the time limit."""
         if asyncio.get_running_loop().time() - child.pipe.heard_at < self._timeout_s:
             return WorkerSlowError()
         child.pipe.refuse_calls()
         child.kill()
         return WorkerLostError()
 
-    async def _started(self) -> ChildProcess:
+    async def _ensure_started(self) -> ChildProcess:
         if self._closed:
             raise WorkerUnavailableError("closed")
         if self._child is not None and self._child.pipe.is_open:
             return self._child
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
-            self._starting.add_done_callback(self._note_started)
+            self._starting.add_done_callback(self._on_started)
         return await asyncio.shield(self._starting)
 
     async def _start(self) -> ChildProcess:
@@ -123,13 +123,13 @@ class Worker:
         return self._child
 
     async def _revive(self, child: ChildProcess) -> None:
-        """Start another process when this one has ended, so that nobody waits for it later. Once: calls try again."""
+        """Restart the process once after it exits, before the next call needs it."""
         await child.pipe.wait_closed()
         if not self._closed:
             with suppress(WorkerUnavailableError):
-                await self._started()
+                await self._ensure_started()
 
-    def _note_started(self, starting: asyncio.Task[ChildProcess]) -> None:
+    def _on_started(self, starting: asyncio.Task[ChildProcess]) -> None:
         self._starting = None
         if not starting.cancelled():
-            starting.exception()  # whoever waits for the task gets it; nobody may
+            starting.exception()  # mark the exception as retrieved: nobody may await the task

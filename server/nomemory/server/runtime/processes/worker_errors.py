@@ -1,23 +1,23 @@
-"""Why a worker process did not answer a call."""
+"""Errors of calls to a worker process."""
 
 from __future__ import annotations
 
 
 class WorkerError(Exception):
-    """A worker did not answer a call."""
+    """A call to a worker failed."""
 
 
 class WorkerLostError(WorkerError):
-    """The worker died, or said nothing for too long and was killed, during this call."""
+    """The worker died during the call, or was killed because it did not respond."""
 
 
 class WorkerUnavailableError(WorkerError):
-    """There is no worker: it could not be started, or was closed."""
+    """The worker could not be started, or is closed."""
 
 
 class WorkerSlowError(WorkerError):
-    """The worker is busy with other calls and did not answer this one in time."""
+    """The call timed out because the worker is busy with other calls."""
 
 
 class WorkerFailedError(WorkerError):
-    """The worker replied that the call failed; the text is the kind of error."""
+    """The worker replied with an error; the message is the exception class."""

@@ -79,7 +79,9 @@ def previous_model(
             return _restore(settings, record, faults, meters or Meters())
         except (StartupError, ValidationError, PreviousModelUnavailableError) as error:
             cause = str(error).partition("\n")[0]
-            raise PreviousModelUnavailableError(_LOST.format(former=former.name, cause=cause, model=current.model)) from None
+            raise PreviousModelUnavailableError(
+                _LOST.format(former=former.name, cause=cause, model=current.model)
+            ) from None
     if not has_points(collection.backlog):
         _check_for_unavailable_models(_LOST, directory.vectors, collection, current.model)
     elif not is_complete(collection.backlog, log):

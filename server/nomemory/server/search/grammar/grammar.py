@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from nomemory.server.faults import Fault, Reason, Violation, bad_field
+from nomemory.server.faults import Fault, Reason, Violation, field_fault
 from nomemory.server.search.grammar.parser import Chain, Clause, Mark, MarkKind, Operand, arrange, depth, scan
 from nomemory.server.search.grammar.question import as_question
 from nomemory.server.search.grammar.text_terms import TermSets, combined, exact, phrase, ranked
@@ -66,7 +66,7 @@ def _with_question(text: str, marks: Sequence[Mark], query: Query) -> Query:
 
 
 def _too_complex(description: str) -> Fault:
-    return bad_field(Reason.ERROR_REASON_QUERY_TOO_COMPLEX, Violation("query_text", description))
+    return field_fault(Reason.ERROR_REASON_QUERY_TOO_COMPLEX, Violation("query_text", description))
 
 
 def _clause(clause: Clause, *, decides: bool) -> Node:

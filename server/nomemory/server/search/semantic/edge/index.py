@@ -150,7 +150,7 @@ class EdgeIndex:
     async def reset(self) -> None:
         """Have the next process of the engine start with an empty shard."""
         mark_corrupt(self._directory)
-        self._worker.end()
+        self._worker.kill()
 
     async def drop(self, collection: str) -> None:
         """Do nothing: another collection is another directory."""
