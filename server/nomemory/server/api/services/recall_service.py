@@ -101,7 +101,7 @@ class RecallService:
     async def _asked(
         self, context: CallContext, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep
     ) -> RecallResult:
-        with Audit(is_on=self.settings.server.audit).record_recall(context) as retrieved:
+        with Audit(is_on=self.settings.server.audit_log).record_recall(context) as retrieved:
             result = await self.ask(user_id, query, skill, on_step)
             retrieved.messages = len(result.evidence)
             self._note(result)
@@ -170,7 +170,7 @@ def _faults() -> Iterator[None]:
         refused = Violation("at_least", str(error))
         raise field_fault(Reason.ERROR_REASON_WRITE_TOKEN_INVALID, refused) from error
     except IndexBehindError as error:
-        raise Fault(Reason.ERROR_REASON_INDEX_BEHIND, str(error)) from error
+        raise Fault(Reason.ERROR_REASON_INDEX_LAGGING, str(error)) from error
     except QueryServiceUnavailableError as error:
         message = "the query service does not answer"
         raise Fault(Reason.ERROR_REASON_QUERY_SERVICE_UNAVAILABLE, message, retry_after_s=1.0) from error

@@ -1,4 +1,4 @@
-"""The rules for the fields of requests. A `Checker` collects every violation before a request is refused."""
+"""Validation of request fields. A `Checker` collects all violations, and the request is rejected with all of them."""
 
 from __future__ import annotations
 
@@ -26,48 +26,48 @@ _METADATA_KEY_MAX_CHARS: Final = 64
 _METADATA_VALUE_MAX_CHARS: Final = 1024
 
 Mask = frozenset[str] | None
-"""The fields of a message to return; None means all."""
+"""Names of the message fields to return. None: all fields."""
 RETURNABLE_FIELDS = frozenset(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name) - {"embedding"}
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999, as in Timestamp's own contract
 _NANOS = 1_000_000_000
 _QUOTED_CHARS = 40
 _FILTER_ENTRIES_MAX = 4
 _PATHS_MAX = 100
-_LOOKED_AT_MAX = 1_000
-"""Where metadata has more entries, only that is said."""
+_VALIDATED_ENTRIES_MAX = 1_000
+"""Metadata with more entries is rejected without checking its keys and values."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @contextmanager
 def collect_violations(settings: Settings) -> Iterator[Checker]:
-    """Check fields until the context is left.
+    """Provide a checker, and raise its violations when the context ends.
 
     Raises:
         Fault: INVALID_FIELD, with all violations.
     """
-    check = Checker(settings)
-    yield check
+    checker = Checker(settings)
+    yield checker
     if checker.violations:
         raise invalid(checker.violations)
 
 
 class Checker:
-    """Checks fields one by one and collects the violations. For a wrong value it returns a harmless one."""
+    """Validates single fields and collects the violations. Methods return a safe default for an invalid value."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.violations: list[Violation] = []
 
     def add_violation(self, field: str, description: str) -> None:
-        """Add a violation of a field."""
+        """Record a violation."""
         self.violations.append(Violation(field, description))
 
     def identifier(self, field: str, value: str, *, required: bool) -> str:
-        """Check an id: not blank if required, at most `ID_MAX_CHARS` characters, no control characters."""
+        """Validate an id: not blank if required, at most `ID_MAX_CHARS` characters, no control characters."""
         return self._id(field, value, chars=len(value), required=required)
 
     def user(self, field: str, value: str, *, required: bool = True) -> str:
-        """Check a stored user's id like any other; a namespace before it does not count as characters."""
+        """Validate a stored user id like any other id. The namespace prefix does not count towards its length."""
         return self._id(field, value, chars=len(without_namespace(value)), required=required)
 
     def _id(self, field: str, value: str, *, chars: int, required: bool) -> str:
@@ -82,38 +82,38 @@ class Checker:
         return value
 
     def identifiers(self, field: str, values: Sequence[str], *, maximum: int) -> None:
-        """Check a list of ids, of which there has to be one."""
+        """Validate a list of 1 to `maximum` ids."""
         self.list_length(field, values, maximum=maximum)
         for position, value in enumerate(values[:maximum]):
             self.identifier(f"{field}[{position}]", value, required=True)
 
     def page_size(self, value: int) -> int:
-        """Check a page's size. 0 means the default."""
+        """Validate a page size. 0 selects the default."""
         limits = self.settings.limits
-        return self.bounded_int("page_size", value, maximum=limits.page_size_max) or _PAGE_SIZE_DEFAULT
+        return self.bounded_int("page_size", value, maximum=limits.max_page_size) or _PAGE_SIZE_DEFAULT
 
     def top_k(self, value: int) -> int:
-        """Check how many messages are wanted. 0 means the default."""
+        """Validate a maximum number of results. 0 selects the default."""
         limits = self.settings.limits
-        return self.bounded_int("top_k", value, maximum=limits.top_k_max) or _TOP_K_DEFAULT
+        return self.bounded_int("top_k", value, maximum=limits.max_top_k) or _TOP_K_DEFAULT
 
     def bounded_int(self, field: str, value: int, *, maximum: int) -> int:
-        """Check a number from 0 to `most`."""
+        """Validate an integer from 0 to `maximum`."""
         if value < 0:
             self.add_violation(field, "must not be negative")
         elif value > maximum:
-            self.add_violation(field, f"must be at most {maximum}")
+            self.add_violation(field, f"must be at most {maximum}, got {value}")
         return max(0, min(value, maximum))
 
     def list_length(self, field: str, values: Sequence[object], *, maximum: int) -> None:
-        """Check that a list is neither empty nor too long."""
+        """Validate that a list has 1 to `maximum` entries."""
         if not values:
             self.add_violation(field, "must not be empty")
         elif len(values) > maximum:
             self.add_violation(field, f"must have at most {maximum} entries")
 
     def text(self, field: str, value: str, *, maximum: int) -> str:
-        """Check a free text: at most `most` characters, no NUL."""
+        """Validate a text: at most `maximum` characters, no NUL."""
         if "\0" in value:
             self.add_violation(field, "must not contain NUL")
         if len(value) > maximum:
@@ -121,50 +121,50 @@ class Checker:
         return value
 
     def question(self, field: str, value: str) -> str:
-        """Check the text of a search by meaning: not blank, no longer than a query."""
+        """Validate the text of a semantic search: not blank, at most `max_query_chars` characters."""
         if not value.strip():
             self.add_violation(field, "must not be blank")
-        return self.text(field, value, maximum=self.settings.limits.query_max_chars)
+        return self.text(field, value, maximum=self.settings.limits.max_query_chars)
 
     def role(self, field: str, value: int, *, required: bool) -> Role | None:
-        """Check a role. Return None for ROLE_UNSPECIFIED."""
+        """Validate a role. Return None for ROLE_UNSPECIFIED."""
         if value == message_pb2.ROLE_UNSPECIFIED:
             if required:
                 self.add_violation(field, "must be set")
             return None
         role = ROLES.get(value)
         if role is None:
-            self.add_violation(field, "is not a known role")
+            self.add_violation(field, f"unknown role {value}")
         return role
 
     def timestamp(self, field: str, value: Timestamp) -> int:
-        """Check a time. Return it in microseconds since the epoch; nanoseconds are cut off."""
+        """Validate a timestamp and return it in microseconds since the epoch, rounded down."""
         seconds, nanos = value.seconds, value.nanos
         if not _FIRST_SECOND <= seconds <= _LAST_SECOND or not 0 <= nanos < _NANOS:
-            self.add_violation(field, "is not a time between the years 1 and 9999")
+            self.add_violation(field, "must be a time between the years 1 and 9999")
             return 0
         return seconds * MICROS + nanos // 1000
 
     def vector(self, field: str, values: Sequence[float], dimension: int) -> bytes:
-        """Check a vector. Return it as little-endian float32."""
+        """Validate a vector and return it as little-endian float32."""
         if len(values) != dimension:
-            self.add_violation(field, f"must have {dimension} numbers, has {len(values)}")
+            self.add_violation(field, f"expected {dimension} dimensions, got {len(values)}")
             return b""
         vector = np.asarray(values, dtype="<f4")
         norm = float(np.linalg.norm(vector.astype("<f8")))
         if not math.isfinite(norm):
-            self.add_violation(field, "must be finite")
+            self.add_violation(field, "must not contain NaN or infinity")
         elif norm == 0.0:
-            self.add_violation(field, "must not be all zero")
+            self.add_violation(field, "must not be the zero vector")
         return vector.tobytes()
 
     def metadata(self, field: str, value: Mapping[str, str], *, maximum: int) -> dict[str, str]:
-        """Check metadata: at most `most` entries, and how long keys and values are. An error never quotes a key."""
+        """Validate the number of metadata entries and the lengths of keys and values. Violations quote no keys."""
         if not value:
             return {}
         if len(value) > maximum:
             self.add_violation(field, f"must have at most {maximum} entries")
-        if len(value) > _LOOKED_AT_MAX:
+        if len(value) > _VALIDATED_ENTRIES_MAX:
             return {}
         if any(not key.strip() or len(key) > _METADATA_KEY_MAX_CHARS or "\0" in key for key in value):
             self.add_violation(field, f"keys must be 1 to {_METADATA_KEY_MAX_CHARS} characters, not blank, without NUL")
@@ -173,14 +173,14 @@ class Checker:
         return dict(value)
 
     def message_filter(self, field: str, value: message_pb2.Filter) -> Filter:
-        """Check a filter; an unset one admits everything."""
+        """Validate a filter. An unset filter matches all messages."""
         if not value.ByteSize():
             return EVERYTHING
         span = value.time_range
         since = self.timestamp(f"{field}.time_range.since", span.since) if span.HasField("since") else None
         until = self.timestamp(f"{field}.time_range.until", span.until) if span.HasField("until") else None
         if since is not None and until is not None and since > until:
-            self.add_violation(f"{field}.time_range", "since must not be after until")
+            self.add_violation(f"{field}.time_range", "`since` must not be after `until`")
         return Filter(
             since_us=since,
             until_us=until,
@@ -192,11 +192,11 @@ class Checker:
         )
 
     def mask(self, value: FieldMask) -> Mask:
-        """Check the field mask of a request; an unset one is that of all fields."""
+        """Validate the field mask of a request. An unset mask selects all fields."""
         paths = value.paths
         if len(paths) > _PATHS_MAX:
-            self.add_violation("return_fields", f"must have at most {_PATHS_MAX} entries")
+            self.add_violation("return_fields", f"must have at most {_PATHS_MAX} entries, got {len(paths)}")
         for path in paths[:_PATHS_MAX]:
             if path not in RETURNABLE_FIELDS:
-                self.add_violation("return_fields", f"messages have no field {path[:_QUOTED_CHARS]!r}")
+                self.add_violation("return_fields", f"unknown message field {path[:_QUOTED_CHARS]!r}")
         return frozenset(paths) | {"message_id"} if paths else None

@@ -1,4 +1,4 @@
-"""Requests of the IngestService, checked once and turned into what the log takes."""
+"""Validation of IngestService requests, and their conversion to the types of the message log."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from nomemory.v1 import message_pb2
 _DELETE_BATCH_MAX: Final = 1000
 """Maximum ids in one DeleteMessages."""
 _NAME_MAX_CHARS: Final = 128
-"""Longest name of a speaker."""
+"""Maximum length of a speaker's name."""
 _METADATA_MAX_ENTRIES: Final = 32
 """Maximum metadata entries of a message."""
 _RETRACTS_MAX: Final = 32
 """Maximum messages that a message retracts."""
 
-_AT_ONCE = 32
-"""How many messages are checked before other calls run: about half a millisecond."""
+_MESSAGES_PER_YIELD = 32
+"""Messages that are validated before the event loop runs other tasks. They take about 0.5 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedMessage:
-    """A message of an import that is not stored. `violations` name fields without the position in the batch."""
+    """A message of an import that is not stored. The field paths in `violations` start at the message."""
 
     position: int
     message_id: str
@@ -42,9 +42,14 @@ class RefusedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The messages of a batch to store; those without an id get theirs from the log.
+    """Validated messages to store. The message log assigns ids to messages without one.
 
-    Of an import also their positions in the batch, and those refused.
+    Attributes:
+        messages: the messages to store.
+        on_conflict: what to do if a message with the same id and other content exists.
+        request_id: makes retries of the request idempotent; empty: none.
+        positions: for an import, the position of each message in the request.
+        refused: for an import, the invalid messages.
     """
 
     messages: list[Message]
@@ -55,38 +60,38 @@ class Batch:
 
 
 async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dimension: int) -> Batch:
-    """Check a WriteMessagesRequest. Other calls run in between.
+    """Validate a WriteMessagesRequest, and let other tasks run in between.
 
     Raises:
-        Fault: INVALID_FIELD with every violation of every message.
+        Fault: INVALID_FIELD, with the violations of all messages.
     """
     with collect_violations(settings) as checker:
         _check_batch(checker, request)
         arrived_us = _now_us()
         messages = [
             _message(checker, f"messages[{position}].", chat, dimension, arrived_us + position)
-            async for position, chat in _in_turns(request.messages[: settings.limits.write_batch_max])
+            async for position, chat in _with_yields(request.messages[: settings.limits.max_batch_messages])
         ]
         return Batch(messages, OnConflict.REPLACE if request.replace else OnConflict.REFUSE, request.request_id)
 
 
 async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, dimension: int) -> Batch:
-    """Check a batch of an import, message by message. Other calls run in between.
+    """Validate each message of an import batch, and let other tasks run in between.
 
     Raises:
-        Fault: INVALID_FIELD if the batch itself is bad: empty, too long, or with a bad request_id.
+        Fault: INVALID_FIELD if the batch is empty or too large, or if its `request_id` is invalid.
     """
     with collect_violations(settings) as checker:
         _check_batch(checker, request)
     batch = Batch([], OnConflict.REPLACE if request.replace else OnConflict.SKIP, request.request_id)
     arrived_us = _now_us()
-    async for position, chat in _in_turns(request.messages):
-        alone = Checker(settings)
-        message = _message(alone, "", chat, dimension, arrived_us + position)
-        if alone.violations:
+    async for position, chat in _with_yields(request.messages):
+        message_checker = Checker(settings)
+        message = _message(message_checker, "", chat, dimension, arrived_us + position)
+        if message_checker.violations:
             shown_id = chat.message_id[:ID_MAX_CHARS]
             reason = Reason.ERROR_REASON_INVALID_FIELD
-            batch.refused.append(RefusedMessage(position, shown_id, reason, tuple(alone.violations)))
+            batch.refused.append(RefusedMessage(position, shown_id, reason, tuple(message_checker.violations)))
         else:
             batch.messages.append(message)
             batch.positions.append(position)
@@ -94,7 +99,7 @@ async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, d
 
 
 def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> Filter | None:
-    """Check a DeleteMessagesRequest. Return the filter; None where it names messages by their ids.
+    """Validate a DeleteMessagesRequest. Return its filter, or None if it lists message ids.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -104,14 +109,14 @@ def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> Filt
         if request.message_ids or not request.HasField("filter"):
             checker.identifiers("message_ids", request.message_ids, maximum=_DELETE_BATCH_MAX)
         if request.HasField("filter"):
-            return _matching(checker, request)
+            return _delete_filter(checker, request)
         if not request.message_ids:
-            checker.add_violation("filter", "must be set where message_ids is empty")
+            checker.add_violation("filter", "must be set if message_ids is empty")
         return None
 
 
 def decode_user(user_id: str, settings: Settings, *, required: bool) -> str:
-    """Check the user of a request that has no other field.
+    """Validate the `user_id` of a request without other fields.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -120,53 +125,53 @@ def decode_user(user_id: str, settings: Settings, *, required: bool) -> str:
         return checker.user("user_id", user_id, required=required)
 
 
-async def _in_turns(
+async def _with_yields(
     messages: Sequence[message_pb2.ChatMessage],
 ) -> AsyncIterator[tuple[int, message_pb2.ChatMessage]]:
     for position, chat in enumerate(messages):
-        if position and not position % _AT_ONCE:
+        if position and not position % _MESSAGES_PER_YIELD:
             await asyncio.sleep(0)
         yield position, chat
 
 
 def _check_batch(checker: Checker, request: pb.WriteMessagesRequest | pb.ImportMessagesRequest) -> None:
-    checker.list_length("messages", request.messages, maximum=checker.settings.limits.write_batch_max)
+    checker.list_length("messages", request.messages, maximum=checker.settings.limits.max_batch_messages)
     checker.identifier("request_id", request.request_id, required=False)
 
 
-def _matching(checker: Checker, request: pb.DeleteMessagesRequest) -> Filter:
-    """Check the filter of a deletion, which names no ids beside it."""
+def _delete_filter(checker: Checker, request: pb.DeleteMessagesRequest) -> Filter:
+    """Validate the filter of a deletion. A deletion has either a filter or message ids."""
     if request.message_ids:
-        checker.add_violation("message_ids", "must be empty where filter is set")
-        checker.add_violation("filter", "must not be set where message_ids is not empty")
-    before = len(checker.violations)
-    narrowed = checker.message_filter("filter", request.filter)
-    if narrowed == EVERYTHING and len(checker.violations) == before:
-        checker.add_violation("filter", "must set something: EraseUser deletes everything of a user")
-    return narrowed
+        checker.add_violation("message_ids", "must be empty if filter is set")
+        checker.add_violation("filter", "must not be set if message_ids is not empty")
+    previous_violations = len(checker.violations)
+    message_filter = checker.message_filter("filter", request.filter)
+    if message_filter == EVERYTHING and len(checker.violations) == previous_violations:
+        checker.add_violation("filter", "must set a condition; to delete all messages of a user, call EraseUser")
+    return message_filter
 
 
 def _now_us() -> int:
     return time.time_ns() // 1_000
 
 
-def _message(checker: Checker, at: str, chat: message_pb2.ChatMessage, dimension: int, arrived_us: int) -> Message:
+def _message(checker: Checker, prefix: str, chat: message_pb2.ChatMessage, dimension: int, arrived_us: int) -> Message:
     """Check a message. One without a time has that at which it arrived: a microsecond for each keeps their order."""
     is_undated = not chat.HasField("ts")
-    ts_us = arrived_us if is_undated else checker.timestamp(f"{at}ts", chat.ts)
+    ts_us = arrived_us if is_undated else checker.timestamp(f"{prefix}ts", chat.ts)
     return Message(
-        user_id=checker.user(f"{at}user_id", chat.user_id),
-        message_id=checker.identifier(f"{at}message_id", chat.message_id, required=False),
+        user_id=checker.user(f"{prefix}user_id", chat.user_id),
+        message_id=checker.identifier(f"{prefix}message_id", chat.message_id, required=False),
         ts_us=ts_us,
-        role=checker.role(f"{at}role", chat.role, required=True) or Role.USER,
-        content=_content(checker, f"{at}content", chat.content),
-        name=checker.text(f"{at}name", chat.name, maximum=_NAME_MAX_CHARS),
-        conversation_id=checker.identifier(f"{at}conversation_id", chat.conversation_id, required=False),
-        metadata=checker.metadata(f"{at}metadata", chat.metadata, maximum=_METADATA_MAX_ENTRIES),
-        embedding=checker.vector(f"{at}embedding", chat.embedding, dimension) if chat.embedding else None,
-        expire_us=_expire_us(checker, f"{at}expire_ts", chat, ts_us),
+        role=checker.role(f"{prefix}role", chat.role, required=True) or Role.USER,
+        content=_content(checker, f"{prefix}content", chat.content),
+        name=checker.text(f"{prefix}name", chat.name, maximum=_NAME_MAX_CHARS),
+        conversation_id=checker.identifier(f"{prefix}conversation_id", chat.conversation_id, required=False),
+        metadata=checker.metadata(f"{prefix}metadata", chat.metadata, maximum=_METADATA_MAX_ENTRIES),
+        embedding=checker.vector(f"{prefix}embedding", chat.embedding, dimension) if chat.embedding else None,
+        expire_us=_expire_us(checker, f"{prefix}expire_ts", chat, ts_us),
         is_undated=is_undated,
-        retracts=_retracts(checker, f"{at}retracts", chat) if chat.retracts else (),
+        retracts=_retracts(checker, f"{prefix}retracts", chat) if chat.retracts else (),
     )
 
 
@@ -174,24 +179,24 @@ def _retracts(checker: Checker, field: str, chat: message_pb2.ChatMessage) -> tu
     ids = tuple(chat.retracts)
     checker.identifiers(field, ids, maximum=_RETRACTS_MAX)
     if len(set(ids)) < len(ids):
-        checker.add_violation(field, "must not name a message twice")
+        checker.add_violation(field, "must not contain duplicate ids")
     if chat.message_id and chat.message_id in ids:
-        checker.add_violation(field, "must not name the message itself")
+        checker.add_violation(field, "must not contain the id of the message itself")
     return ids
 
 
 def _expire_us(checker: Checker, field: str, chat: message_pb2.ChatMessage, ts_us: int) -> int | None:
     if not chat.HasField("expire_ts"):
         return None
-    before = len(checker.violations)
+    previous_violations = len(checker.violations)
     expire_us = checker.timestamp(field, chat.expire_ts)
-    if len(checker.violations) == before and expire_us <= ts_us:
+    if len(checker.violations) == previous_violations and expire_us <= ts_us:
         checker.add_violation(field, "must be after ts")
     return expire_us
 
 
 def _content(checker: Checker, field: str, content: str) -> str:
-    limit = checker.settings.limits.content_max_bytes
+    limit = checker.settings.limits.max_content_bytes
     if not content.strip():
         checker.add_violation(field, "must not be blank")
     if len(content.encode()) > limit:

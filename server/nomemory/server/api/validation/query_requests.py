@@ -76,7 +76,7 @@ def decode_lexical(request: pb.LexicalSearchRequest, settings: Settings) -> Lexi
     """
     with collect_violations(settings) as checker:
         user_id = checker.user("user_id", request.user_id)
-        text = checker.text("query_text", request.query_text, maximum=settings.limits.query_max_chars)
+        text = checker.text("query_text", request.query_text, maximum=settings.limits.max_query_chars)
         listing = Listing(f"LexicalSearch/{VERSION}", user_id, text, checker.message_filter("filter", request.filter))
         size, mask = checker.page_size(request.page_size), checker.mask(request.return_fields)
         snippet_chars = _snippet_chars(checker, request)
@@ -217,7 +217,7 @@ def _snippet_chars(checker: Checker, request: pb.LexicalSearchRequest) -> int | 
 def _parse_query(checker: Checker, text: str) -> Query:
     limits = checker.settings.limits
     try:
-        return parse(text, Limits(limits.query_max_chars, _QUERY_MAX_TERMS, _QUERY_MAX_DEPTH))
+        return parse(text, Limits(limits.max_query_chars, _QUERY_MAX_TERMS, _QUERY_MAX_DEPTH))
     except Fault as fault:
         other_fields = [violation for violation in checker.violations if violation.field != "query_text"]
         raise field_fault(fault.reason, *fault.violations, *other_fields) from None

@@ -1,4 +1,4 @@
-"""Requests of the RecallService, checked once and turned into what the agent takes."""
+"""Validation of RecallService requests, and their conversion to the types of `nomemory.recall`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from nomemory.recall.model.contract_roles import role_of
 from nomemory.recall.model.question import Question, Turn
 from nomemory.server.api.validation.checker import Checker, collect_violations
 from nomemory.server.message import ID_MAX_CHARS
+from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.wire import MICROS
 from nomemory.text.time_range import TimeRange
@@ -19,18 +20,18 @@ from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 
 TURNS_MAX: Final = 20
-"""Maximum turns of a conversation in progress."""
+"""Maximum number of turns in the context of a question."""
 _TURN_MAX_CHARS: Final = 4_000
-"""Longest of these turns."""
+"""Maximum length of one turn."""
 _TURNS_MAX_CHARS: Final = 16_000
-"""Maximum characters of all of them together."""
+"""Maximum length of all turns together."""
 
 _NANOS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class RecallQuery:
-    """A checked RecallRequest."""
+    """A validated RecallRequest."""
 
     question: Question
     skill: str
@@ -42,22 +43,22 @@ class RecallQuery:
 def decode_recall(
     request: pb.RecallRequest, settings: Settings, host: Budget, now: datetime, dimension: int | None
 ) -> RecallQuery:
-    """Check a RecallRequest.
+    """Validate a RecallRequest.
 
     Args:
-        request: what was sent.
-        settings: the limits.
-        host: the host's budget, which the request may tighten; of evidence it may ask for more.
-        now: the server's time, for requests that say none; aware.
-        dimension: of the server's vectors; None where they are another server's.
+        request: the request.
+        settings: the limits on field sizes.
+        host: the server's budget. A request may lower it, and may raise the amount of evidence.
+        now: the current time, used if the request sets none; timezone-aware.
+        dimension: the dimension of the server's embeddings; None if another server searches them.
 
     Raises:
         Fault: INVALID_FIELD.
     """
     with collect_violations(settings) as checker:
-        text = checker.text("question", request.question, maximum=settings.limits.query_max_chars)
+        text = checker.text("question", request.question, maximum=settings.limits.max_query_chars)
         if not text.strip() and not request.context.turns:
-            checker.add_violation("question", "must not be blank where context.turns is empty")
+            checker.add_violation("question", "must not be blank if context.turns is empty")
         question = replace(
             _question(checker, text, request.context, now),
             embedding=_embedding(checker, request, dimension),
@@ -70,11 +71,11 @@ def decode_recall(
 
 
 def _embedding(checker: Checker, request: pb.RecallRequest, dimension: int | None) -> tuple[float, ...]:
-    """Read the caller's own vector; one for another server's vectors is checked there."""
+    """Validate the question's embedding. With an unknown dimension, the server that searches checks its length."""
     if not request.HasField("question_embedding"):
         return ()
     if not request.question.strip():
-        checker.add_violation("question_embedding", "needs a question that it is the vector of")
+        checker.add_violation("question_embedding", "requires `question`")
     values = request.question_embedding.values
     checker.vector("question_embedding.values", values, len(values) if dimension is None else dimension)
     return tuple(values)
@@ -82,26 +83,26 @@ def _embedding(checker: Checker, request: pb.RecallRequest, dimension: int | Non
 
 def _question(checker: Checker, text: str, context: pb.RecallContext, now: datetime) -> Question:
     zone = _zone(checker, context.time_zone)
-    confined = message_pb2.Filter(time_range=context.time_range, conversation_id=context.conversation_id)
-    narrowed = checker.message_filter("context", confined)
-    asked_at = checker.timestamp("context.now", context.now) if context.HasField("now") else None
-    role = checker.role("context.role_pref", context.role_pref, required=False)
+    context_filter = message_pb2.Filter(time_range=context.time_range, conversation_id=context.conversation_id)
+    message_filter = checker.message_filter("context", context_filter)
+    asked_us = checker.timestamp("context.now", context.now) if context.HasField("now") else None
+    role = checker.role("context.preferred_role", context.preferred_role, required=False)
     return Question(
         text,
-        now.astimezone(zone) if asked_at is None else _asked_at(checker, asked_at, zone, now),
-        TimeRange(_bound(narrowed.since_us), _bound(narrowed.until_us)) if context.HasField("time_range") else None,
+        now.astimezone(zone) if asked_us is None else _local_time(checker, asked_us, zone, now),
+        _time_range(message_filter) if context.HasField("time_range") else None,
         None if role is None else role_of(message_pb2.Role.ValueType(role)),
-        conversation_id=narrowed.conversation_id,
+        conversation_id=message_filter.conversation_id,
     )
 
 
 def _turns(checker: Checker, context: pb.RecallContext) -> tuple[Turn, ...]:
     if len(context.turns) > TURNS_MAX:
-        checker.add_violation("context.turns", f"must have at most {TURNS_MAX} entries")
+        checker.add_violation("context.turns", f"must have at most {TURNS_MAX} entries, got {len(context.turns)}")
     if sum(len(turn.text) for turn in context.turns) > _TURNS_MAX_CHARS:
         checker.add_violation("context.turns", f"must have at most {_TURNS_MAX_CHARS} characters in all")
-    looked_at = enumerate(context.turns[:TURNS_MAX])
-    return tuple(_turn(checker, f"context.turns[{place}]", turn) for place, turn in looked_at)
+    turns = enumerate(context.turns[:TURNS_MAX])
+    return tuple(_turn(checker, f"context.turns[{index}]", turn) for index, turn in turns)
 
 
 def _turn(checker: Checker, field: str, turn: pb.Turn) -> Turn:
@@ -112,40 +113,43 @@ def _turn(checker: Checker, field: str, turn: pb.Turn) -> Turn:
     return Turn(role_of(message_pb2.Role.ValueType(role or message_pb2.ROLE_UNSPECIFIED)), text)
 
 
-def _asked_at(checker: Checker, time_us: int, zone: tzinfo, otherwise: datetime) -> datetime:
+def _local_time(checker: Checker, time_us: int, zone: tzinfo, default: datetime) -> datetime:
     try:
-        return _moment(time_us).astimezone(zone)
+        return _datetime(time_us).astimezone(zone)
     except OverflowError:
-        checker.add_violation("context.now", "is not between the years 1 and 9999 in that time zone")
-        return otherwise
+        checker.add_violation("context.now", "must be between the years 1 and 9999 in context.time_zone")
+        return default
 
 
 def _zone(checker: Checker, name: str) -> tzinfo:
     try:
         return ZoneInfo(checker.text("context.time_zone", name, maximum=ID_MAX_CHARS) or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        checker.add_violation("context.time_zone", "is not the name of a time zone")
+        checker.add_violation("context.time_zone", "must be the name of an IANA time zone, such as Europe/Berlin")
         return UTC
 
 
-def _budget(checker: Checker, wanted: pb.RecallBudget, host: Budget) -> Budget:
+def _budget(checker: Checker, requested: pb.RecallBudget, host: Budget) -> Budget:
     for field in ("iterations", "tool_calls", "evidence_messages"):
-        if getattr(wanted, field) < 0:
+        if getattr(requested, field) < 0:
             checker.add_violation(f"budget.{field}", "must not be negative")
-    deadline_s = wanted.deadline.seconds + wanted.deadline.nanos / _NANOS
-    if deadline_s < 0 or abs(wanted.deadline.nanos) >= _NANOS:
-        checker.add_violation("budget.deadline", "must be a duration that is not negative")
+    deadline_s = requested.deadline.seconds + requested.deadline.nanos / _NANOS
+    if deadline_s < 0 or abs(requested.deadline.nanos) >= _NANOS:
+        checker.add_violation("budget.deadline", "must be a valid duration that is not negative")
     return host.tightened(
-        iterations=max(0, wanted.iterations),
-        tool_calls=max(0, wanted.tool_calls),
-        evidence_messages=max(0, wanted.evidence_messages),
+        iterations=max(0, requested.iterations),
+        tool_calls=max(0, requested.tool_calls),
+        evidence_messages=max(0, requested.evidence_messages),
         deadline_s=max(0.0, deadline_s),
     )
 
 
-def _bound(time_us: int | None) -> datetime | None:
-    return None if time_us is None else _moment(time_us)
+def _time_range(message_filter: Filter) -> TimeRange:
+    since_us, until_us = message_filter.since_us, message_filter.until_us
+    return TimeRange(
+        None if since_us is None else _datetime(since_us), None if until_us is None else _datetime(until_us)
+    )
 
 
-def _moment(time_us: int) -> datetime:
+def _datetime(time_us: int) -> datetime:
     return datetime.fromtimestamp(time_us // MICROS, UTC).replace(microsecond=time_us % MICROS)
