@@ -1,7 +1,7 @@
-"""Access control: who calls, whether the call is allowed, and whose messages it may read.
+"""Access control.
 
-The caller is authenticated and authorized before the request is read. Then the request is confined to the users whom
-the caller may name.
+The caller is authenticated and authorized before the request is read. The request is then restricted to the users that
+the caller may access.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from nomemory.server.faults import Fault, Reason
 
 @dataclass(frozen=True, slots=True)
 class RequiredScopes:
-    """What a method requires of its caller.
+    """The permissions that a method requires.
 
     Attributes:
-        any_of: the caller has at least one of these scopes.
-        binds_user: the call is bound to exactly one user, who follows from the caller and the metadata.
-        is_public: every authenticated caller may call it. It reads nothing of any user.
+        any_of: the caller must have at least one of these scopes.
+        binds_user: the call is bound to one user, determined from the caller and the metadata.
+        is_public: every authenticated caller may call the method. It must not read any user's data.
     """
 
     any_of: frozenset[Scope]
@@ -39,21 +39,17 @@ class RequiredScopes:
 
 
 PUBLIC: Final = RequiredScopes(frozenset(), is_public=True)
-"""For a method that every authenticated caller may call."""
+"""The requirement of methods that every authenticated caller may call."""
 
 
 class Access:
-    """Authenticates callers and authorizes their calls.
-
-    Args:
-        authenticator: finds out who calls.
-    """
+    """Authenticates callers and authorizes their calls."""
 
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
 
     async def authenticate(self, metadata: Metadata, auth_context: AuthContext) -> Caller:
-        """Return the caller.
+        """Authenticate the caller.
 
         Raises:
             Fault: CREDENTIALS_MISSING or CREDENTIALS_INVALID.
@@ -61,14 +57,14 @@ class Access:
         return await self._authenticator.authenticate(metadata, auth_context)
 
     def authorize(self, caller: Caller, required: RequiredScopes, metadata: Metadata) -> BoundUser | None:
-        """Authorize a call; return the user to whom it is bound, None for a method that binds none.
+        """Authorize a call. Return the bound user, or None if the method binds no user.
 
         Raises:
             Fault: SCOPE_MISSING, OTHER_USER or USER_NOT_BOUND.
         """
         if not (required.is_public or required.any_of & caller.scopes):
             scopes = " or ".join(f"`{scope}`" for scope in sorted(required.any_of))
-            raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, f"this method needs the scope {scopes}")
+            raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, f"this method requires the scope {scopes}")
         if required.binds_user:
             return bind_user(caller, metadata)
         if caller.user_id is not None:
@@ -77,12 +73,10 @@ class Access:
 
 
 def confine(request: ProtoMessage, caller: Caller, bound: BoundUser | None, required: RequiredScopes) -> None:
-    """Refuse a request of a user's token that names another user, or none where the method needs one.
-
-    With a namespace, the user ids in the request become the stored ones.
+    """Restrict a request to the users that its caller may access, and add the caller's namespace to its user ids.
 
     Raises:
-        Fault: OTHER_USER.
+        Fault: OTHER_USER, a user token's request contains another user's id, or lacks a required user id.
     """
     if caller.user_id is not None and not required.is_public:
         _refuse_other_users(caller.user_id, request, is_bound=bound is not None)
@@ -91,6 +85,6 @@ def confine(request: ProtoMessage, caller: Caller, bound: BoundUser | None, requ
 
 
 def _refuse_other_users(user_id: str, request: ProtoMessage, *, is_bound: bool) -> None:
-    named = list(user_ids_in(request))
-    if any(name != user_id for name in named) or not (named or is_bound):
+    requested = list(user_ids_in(request))
+    if any(requested_id != user_id for requested_id in requested) or not (requested or is_bound):
         raise Fault(Reason.ERROR_REASON_OTHER_USER, "this token is bound to another user")

@@ -1,8 +1,8 @@
-"""Callers with API keys: services.
+"""API keys.
 
-A key is `nm_<id>_<secret>`. The id is no secret, it finds the record in the file of keys; the secret is 256 random
-bits. It is kept as its plain SHA-256. Slow hashes with salt are for passwords, which people choose and others guess;
-nobody can guess 256 random bits, so a slow hash would only slow every call down.
+A key has the form `nm_<id>_<secret>`. The id finds the key's record in the key file and is not secret. The secret is
+256 random bits, stored as an unsalted SHA-256 hash. A slow, salted hash protects guessable passwords. A random 256-bit
+secret cannot be guessed, and a slow hash would delay every call.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ from nomemory.server.api.identity.credentials import KEY_PREFIX, invalid_credent
 from nomemory.server.api.identity.namespace import namespace_of
 from nomemory.server.runtime.secure_files import write_atomically
 
-_FORM: Final = re.compile(r"nm_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_KEY_PATTERN: Final = re.compile(r"nm_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key taken apart."""
+    """A parsed API key."""
 
     id: str
     secret: str = field(repr=False)
 
     def text(self) -> str:
-        """Return the key as its holder sends it."""
+        """Return the key as `nm_<id>_<secret>`."""
         return f"{KEY_PREFIX}{self.id}_{self.secret}"
 
     def digest(self) -> str:
-        """Return what is kept of the secret."""
+        """Return the SHA-256 hash of the secret, in hexadecimal."""
         return hashlib.sha256(self.secret.encode()).hexdigest()
 
     def matches(self, digest: str) -> bool:
-        """Return whether, compared in constant time, this is the key that a digest is of."""
+        """Return whether the secret has this digest. Compares in constant time."""
         return hmac.compare_digest(self.digest(), digest)
 
 
 def new_key() -> ApiKey:
-    """Make a new key."""
+    """Generate a random key."""
     return ApiKey(secrets.token_hex(6), secrets.token_urlsafe(32))
 
 
 def parse_key(text: str) -> ApiKey | None:
-    """Take a key apart; None where the text is not of a key's form."""
-    form = _FORM.fullmatch(text)
-    return ApiKey(form[1], form[2]) if form else None
+    """Parse a key. Return None if the text is not a well-formed key."""
+    match = _KEY_PATTERN.fullmatch(text)
+    return ApiKey(match[1], match[2]) if match else None
 
 
 class KeyRecord(CallerRecord):
-    """What is known of one key. `sha256` is of its secret, in hexadecimal; times carry their zone."""
+    """The stored record of a key. `sha256` is the hash of the secret, in hexadecimal."""
 
     id: Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", repr=False)]
@@ -67,16 +67,16 @@ class KeyRecord(CallerRecord):
     expires: AwareDatetime | None = None
 
     @field_serializer("scopes")
-    def _in_order(self, scopes: frozenset[Scope]) -> list[str]:
+    def _sorted_scopes(self, scopes: frozenset[Scope]) -> list[str]:
         return sorted(scopes)
 
     def is_expired(self, now: datetime) -> bool:
-        """Return whether the key's time is over."""
+        """Return whether the key has expired."""
         return self.expires is not None and now >= self.expires
 
 
 class KeyFile(BaseModel):
-    """The file. A key is revoked by taking it out. No key can be read out of it."""
+    """The content of a key file. Deleting a record revokes the key. The file contains no secrets."""
 
     model_config = CallerRecord.model_config
 
@@ -84,54 +84,54 @@ class KeyFile(BaseModel):
     keys: tuple[KeyRecord, ...] = ()
 
     def by_id(self) -> dict[str, KeyRecord]:
-        """Return the keys by their ids."""
+        """Return the records by key id."""
         return {key.id: key for key in self.keys}
 
 
 def parse_keys(raw: bytes) -> KeyFile:
-    """Read the file's bytes.
+    """Parse a key file.
 
     Raises:
-        ValueError: they are not a file of keys; names the faulty places.
+        ValueError: the file is malformed. The message names the invalid fields.
     """
     file = parse_document(KeyFile, raw, "API keys")
     if len(file.by_id()) != len(file.keys):
-        raise ValueError("has two keys with the same id")
+        raise ValueError("duplicate key id")
     return file
 
 
 def read_keys(path: Path) -> KeyFile:
-    """Read the file, or an empty one where there is none.
+    """Read a key file. Return an empty one if the file does not exist.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is not a file of keys.
+        OSError: the file cannot be read.
+        ValueError: the file is malformed.
     """
     return parse_keys(path.read_bytes()) if path.exists() else KeyFile()
 
 
 def write_keys(path: Path, file: KeyFile) -> None:
-    """Put a new file in the old one's place in one step. Who may read it stays; at first that is its owner only."""
+    """Replace a key file atomically. Permissions are kept. A new file is readable by its owner only."""
     content = file.model_dump_json(indent=2, exclude_none=True) + "\n"
     write_atomically(path, content.encode(), like=path.stat() if path.exists() else None)
 
 
 class ApiKeyAuthenticator:
-    """The keys of a file: a key that is taken out is good for no further call.
+    """Authenticates services by API keys. Changes of the key file take effect with the next call.
 
     Args:
-        path: the file.
+        path: the key file.
 
     Raises:
-        IdentitySettingsError: the file cannot be used.
+        IdentitySettingsError: the file cannot be read or is malformed.
     """
 
     def __init__(self, path: Path) -> None:
-        advice = ". Make a key with: nomemory keys create"
+        advice = ". Create a key with: nomemory keys create"
         self._file = CredentialFile(path, lambda raw: parse_keys(raw).by_id(), "API keys", advice)
 
     def authenticate(self, text: str) -> Caller:
-        """Return the service that holds a key.
+        """Return the service that owns a key.
 
         Raises:
             Fault: CREDENTIALS_INVALID.

@@ -1,4 +1,4 @@
-"""Authenticators: by a credential, or, on a loopback address only, without any."""
+"""Authentication of callers, with credentials or for local callers without."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from nomemory.server.api.identity.tokens import TokenAuthenticator
 from nomemory.server.faults import Fault, Reason
 
 AuthContext = Callable[[], Mapping[str, Iterable[bytes]]]
-"""Return the properties of the TLS peer, in the form of gRPC's `auth_context`."""
+"""Returns the properties of the TLS peer in the format of gRPC's `auth_context`."""
 
 
 class Authenticator(Protocol):
-    """Finds out who calls."""
+    """Authenticates callers."""
 
     async def authenticate(self, metadata: Metadata, auth_context: AuthContext) -> Caller:
-        """Return the caller.
+        """Authenticate the caller of a call.
 
         Raises:
             Fault: CREDENTIALS_MISSING or CREDENTIALS_INVALID.
@@ -36,17 +36,18 @@ class Authenticator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CredentialAuthenticator:
-    """Accepts exactly one credential. An attribute is None if the server has no credentials of that kind."""
+    """Authenticates callers that send exactly one credential. An attribute is None if that kind is not configured."""
 
     api_keys: ApiKeyAuthenticator | None
     tokens: TokenAuthenticator | None
     certificates: CertificateAuthenticator | None
 
     async def authenticate(self, metadata: Metadata, auth_context: AuthContext) -> Caller:
-        """Return the holder of the credential.
+        """Return the owner of the credential.
 
         Raises:
-            Fault: CREDENTIALS_MISSING, there is none; CREDENTIALS_INVALID, it is not valid, or there are several.
+            Fault: CREDENTIALS_MISSING, no credential was sent; CREDENTIALS_INVALID, the credential is invalid, or
+                several were sent.
         """
         sent = sent_credential(metadata)
         names = peer_names(auth_context()) if self.certificates else None
@@ -67,18 +68,18 @@ class CredentialAuthenticator:
                     Reason.ERROR_REASON_CREDENTIALS_MISSING,
                     "send an API key or a token in `authorization` metadata: Bearer CREDENTIAL",
                 )
-        raise invalid_credentials("this server takes no credentials of this kind")
+        raise invalid_credentials("this server does not accept this kind of credential")
 
 
 class LocalAuthenticator:
-    """Trusts everybody on this machine."""
+    """Accepts every caller without credentials. Only servers on a loopback address use it."""
 
     async def authenticate(self, metadata: Metadata, auth_context: AuthContext) -> Caller:  # noqa: ARG002 - the protocol's signature
         """Return the local caller.
 
         Raises:
-            Fault: CREDENTIALS_INVALID, the call brings credentials, which this server cannot check.
+            Fault: CREDENTIALS_INVALID, the call has credentials. This server cannot verify them.
         """
         if any(name in CREDENTIAL_KEYS for name, _ in metadata):
-            raise invalid_credentials("this server checks no credentials: send none")
+            raise invalid_credentials("this server has no credentials configured: send no credentials")
         return LOCAL

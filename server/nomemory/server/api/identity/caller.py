@@ -1,4 +1,4 @@
-"""Who calls, what the caller may do, and the metadata in which a call says so."""
+"""Callers, scopes and call metadata."""
 
 from __future__ import annotations
 
@@ -10,40 +10,42 @@ from nomemory.server.api.identity.namespace import Namespace
 
 
 class Scope(StrEnum):
-    """A kind of call. A key, a token or a certificate carries a set of them."""
+    """A permission that a credential grants."""
 
     INGEST = "ingest"
     """Write and delete messages of any user."""
     QUERY = "query"
-    """Read messages: a service those of any user, a user's token its own."""
+    """Read messages. Services may read any user, and user tokens only their own user."""
     RECALL = "recall"
-    """Ask questions about a user."""
+    """Recall the memories of a user."""
     ADMIN = "admin"
-    """See the state of the whole server."""
+    """Read the state of the whole server."""
     ACT_AS = "act-as"
-    """Say, as a service, on whose behalf a recall is made."""
+    """Recall on behalf of any user, named in the metadata."""
 
 
 READS = frozenset({Scope.QUERY, Scope.RECALL})
-"""The scopes that a user's token can have: reads of that user."""
+"""The scopes that a user token can grant."""
 
 
 def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
-    """Return the known scopes among names. Other names are ignored."""
-    known = frozenset(Scope)
-    return frozenset(Scope(name) for name in names if name in known)
+    """Return the scopes with these names. Unknown names are ignored."""
+    all_scopes = frozenset(Scope)
+    return frozenset(Scope(name) for name in names if name in all_scopes)
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The authenticated peer of a call.
+    """An authenticated caller.
 
-    `name` is what logs say: the name of a key or of a certificate's entry, never a user's id. `user_id` is set for a
-    user's own token, which reads that user and nobody else; a service has None. With `namespace` the caller knows
-    that namespace's users only, by their ids without the prefix; `user_id` is such an id, too.
+    Attributes:
+        name: the name in logs: that of the key or of the certificate entry, never a user id.
+        scopes: the granted permissions.
+        user_id: the only user that a user token may access, without the namespace prefix; None for a service.
+        namespace: the namespace whose users the caller may access; None: all users.
 
     Raises:
-        ValueError: a user's token with more than reads.
+        ValueError: a user token has scopes other than reads.
     """
 
     name: str
@@ -53,21 +55,21 @@ class Caller:
 
     def __post_init__(self) -> None:
         if self.user_id is not None and not self.scopes <= READS:
-            raise ValueError("a user's token can only read")
+            raise ValueError("a user token can only have read scopes")
 
     def stored_id(self, user_id: str) -> str:
-        """Return the id under which the server stores a user whom this caller names."""
+        """Return the stored id of a user, given the id that this caller uses."""
         return self.namespace.stored_id(user_id) if self.namespace else user_id
 
 
 LOCAL = Caller("local", frozenset(Scope))
-"""Whoever reaches a loopback server that checks no credentials: this machine trusts itself."""
+"""The caller on a loopback server without credentials. It has all scopes."""
 
 
 Metadata = Sequence[tuple[str, str | bytes]]
-"""Pairs in the order sent; a key may come more than once. Values of keys that end in `-bin` are bytes."""
+"""Key-value pairs in the order sent. Keys may repeat. Values of keys that end in `-bin` are bytes."""
 
 
 def values_of(metadata: Metadata, key: str) -> list[str | bytes]:
-    """Return every value of a key."""
+    """Return all values of a key."""
     return [value for name, value in metadata if name == key]

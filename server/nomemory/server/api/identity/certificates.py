@@ -1,7 +1,7 @@
-"""Callers with client certificates: services. A small file says what each certificate's name is good for.
+"""Client certificates.
 
-Names are read out of the certificate itself. gRPC's own properties of a peer hand names over as texts that end at a NUL
-in some versions, so that `chat.internal`, a NUL and `.evil` would be `chat.internal`.
+A file maps names in client certificates to callers. The names are read from the certificate itself: some gRPC versions
+truncate the names of a peer at a NUL character, and would report `chat.internal\\0.evil` as `chat.internal`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from nomemory.server.faults import Fault
 
 
 class CertificateEntry(CallerRecord):
-    """A name in certificates, as `dns:…`, `uri:…`, `email:…` or `cn:…`, and what it is good for."""
+    """The caller for a certificate name: `dns:…`, `uri:…`, `email:…` or `cn:…`."""
 
     certificate: Annotated[str, Field(pattern=r"^(dns|uri|email|cn):[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$")]
 
 
 class CertificateFile(BaseModel):
-    """The file."""
+    """The content of a certificate file."""
 
     model_config = CallerRecord.model_config
 
@@ -38,51 +38,48 @@ class CertificateFile(BaseModel):
 
 
 class CertificateAuthenticator:
-    """The callers of a file.
+    """Authenticates services by client certificates.
 
     Args:
-        path: the file.
+        path: the file with the `CertificateEntry` records.
 
     Raises:
-        IdentitySettingsError: it cannot be used.
+        IdentitySettingsError: the file cannot be read or is malformed.
     """
 
     def __init__(self, path: Path) -> None:
-        what = "certificates' names"
-        self._file = CredentialFile(
-            path, lambda raw: parse_document(CertificateFile, raw, what).callers, "client certificates"
-        )
+        kind = "client certificates"
+        self._file = CredentialFile(path, lambda raw: parse_document(CertificateFile, raw, kind).callers, kind)
 
     def authenticate(self, names: frozenset[str]) -> Caller:
         """Return the service whose certificate has these names.
 
         Raises:
-            Fault: CREDENTIALS_INVALID, no entry has one of them, or several entries have.
+            Fault: CREDENTIALS_INVALID, the names match no entry, or several.
         """
-        found = [entry for entry in self._file.content() if entry.certificate in names]
-        if len(found) != 1:
-            raise invalid_credentials("this client certificate names no caller, or more than one")
-        return Caller(found[0].name, found[0].scopes, namespace=namespace_of(found[0].namespace))
+        entries = [entry for entry in self._file.content() if entry.certificate in names]
+        if len(entries) != 1:
+            raise invalid_credentials(f"the client certificate must match exactly 1 caller, matches {len(entries)}")
+        entry = entries[0]
+        return Caller(entry.name, entry.scopes, namespace=namespace_of(entry.namespace))
 
 
 _CERTIFICATE: Final = "x509_pem_cert"
 _KINDS: Final = {x509.DNSName: "dns", x509.UniformResourceIdentifier: "uri", x509.RFC822Name: "email"}
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_REMEMBERED: Final = 256
+_CACHE_SIZE: Final = 256
 
 
 def peer_names(peer: Mapping[str, Iterable[bytes]]) -> frozenset[str] | None:
-    """Return the names in the certificate of a connection's other end, each with its kind: `dns:chat.example`.
-
-    They come from a certificate that the handshake has checked. None where there was none.
+    """Return the names in the peer's verified certificate, such as `dns:chat.example`; None without a certificate.
 
     Raises:
-        Fault: CREDENTIALS_INVALID, a name has control characters, or the certificate cannot be read.
+        Fault: CREDENTIALS_INVALID, the certificate is malformed, or a name has control characters.
     """
     return _names_in(b"".join(peer[_CERTIFICATE])) if _CERTIFICATE in peer else None
 
 
-@lru_cache(_REMEMBERED)  # a connection shows the same certificate with every call
+@lru_cache(_CACHE_SIZE)  # all calls of a connection have the same certificate
 def _names_in(pem: bytes) -> frozenset[str]:
     try:
         names = frozenset(_names(x509.load_pem_x509_certificate(pem)))
@@ -112,4 +109,4 @@ def _text(value: str | bytes) -> str:
 
 
 def _unreadable() -> Fault:
-    return invalid_credentials("the names in this client certificate cannot be read")
+    return invalid_credentials("the client certificate is malformed")

@@ -1,4 +1,4 @@
-"""A file that lists valid credentials; it is read again when it changes."""
+"""Credential files, reloaded when they change."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _Content = TypeVar("_Content")
 
 
 class CredentialFile(Generic[_Content]):
-    """A file that says which credentials are good now. It is read again whenever it changes.
+    """A file of valid credentials. It is reloaded when it changes.
 
     Args:
         path: the file.
-        parse: reads its bytes; raises ValueError where they make no sense, in words that quote nothing of them.
-        kind: what callers are told that cannot be checked while the file is unusable.
-        advice: what to do about a file that cannot be used at first.
+        parse: parses the content. It raises ValueError for malformed content, without quoting it.
+        kind: the kind of credential, for error messages.
+        advice: appended to the error message of the constructor.
 
     Raises:
-        IdentitySettingsError: it cannot be used.
+        IdentitySettingsError: the file cannot be read or is malformed.
     """
 
     def __init__(self, path: Path, parse: Callable[[bytes], _Content], kind: str, advice: str = "") -> None:
@@ -38,10 +38,10 @@ class CredentialFile(Generic[_Content]):
             raise IdentitySettingsError(f"{error}{advice}") from None
 
     def content(self) -> _Content:
-        """Return what the file says.
+        """Return the parsed content.
 
         Raises:
-            Fault: CREDENTIALS_INVALID, it has become unusable.
+            Fault: CREDENTIALS_INVALID, the changed file cannot be read or is malformed.
         """
         try:
             return self._file.content()
@@ -50,7 +50,7 @@ class CredentialFile(Generic[_Content]):
 
 
 class CallerRecord(BaseModel):
-    """What a file says of a service: its name, what it may do, and its namespace."""
+    """The name, scopes and namespace of a service."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
@@ -62,14 +62,14 @@ class CallerRecord(BaseModel):
 _Document = TypeVar("_Document", bound=BaseModel)
 
 
-def parse_document(document: type[_Document], raw: bytes, what: str) -> _Document:
-    """Read a file of JSON.
+def parse_document(document: type[_Document], raw: bytes, kind: str) -> _Document:
+    """Parse a JSON file of credentials of a kind.
 
     Raises:
-        ValueError: it is not a file of that; names the faulty places.
+        ValueError: the file is malformed. The message names up to three invalid fields.
     """
     try:
         return document.model_validate_json(raw)
     except ValidationError as error:
-        places = ", ".join(".".join(map(str, fault["loc"])) or "the whole" for fault in error.errors()[:3])
-        raise ValueError(f"is not a file of {what}: {places}") from None
+        fields = ", ".join(".".join(map(str, fault["loc"])) or "the document" for fault in error.errors()[:3])
+        raise ValueError(f"not a valid file of {kind}; invalid: {fields}") from None

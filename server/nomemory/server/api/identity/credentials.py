@@ -1,4 +1,4 @@
-"""The credentials of a call."""
+"""Extraction of the credential from call metadata."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.startup_errors import StartupError
 
 KEY_PREFIX: Final = "nm_"
-"""What API keys begin with."""
+"""The prefix of all API keys."""
 AUTHORIZATION: Final = "authorization"
 API_KEY: Final = "x-api-key"
 CREDENTIAL_KEYS: Final = frozenset({AUTHORIZATION, API_KEY})
-"""The metadata in which credentials travel."""
+"""The metadata keys of credentials."""
 
 
 class IdentitySettingsError(StartupError):
-    """The settings, or a file that they name, cannot be used; the text says what to do. It quotes no secret."""
+    """A setting for credentials is invalid, or its file cannot be used. The message contains no secrets."""
 
 
 def invalid_credentials(message: str) -> Fault:
-    """Make the fault for credentials that are not good."""
+    """Create a CREDENTIALS_INVALID fault."""
     return Fault(Reason.ERROR_REASON_CREDENTIALS_INVALID, message)
 
 
 @dataclass(frozen=True, slots=True)
 class SentKey:
-    """An API key, as it was sent."""
+    """An API key in call metadata."""
 
     text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class SentToken:
-    """A bearer token, as it was sent."""
+    """A bearer token in call metadata."""
 
     text: str = field(repr=False)
 
 
 def sent_credential(metadata: Metadata) -> SentKey | SentToken | None:
-    """Find the one credential in a call's metadata; None where there is none.
+    """Return the credential in call metadata; None if there is no credential.
 
     Raises:
-        Fault: CREDENTIALS_INVALID, there are several, or it is not of a form that is known.
+        Fault: CREDENTIALS_INVALID, there are several credentials, or the credential is malformed.
     """
     bearers, keys = values_of(metadata, AUTHORIZATION), values_of(metadata, API_KEY)
     if len(bearers) + len(keys) > 1:
-        raise invalid_credentials("send one credential, not several")
+        raise invalid_credentials(f"send exactly 1 credential, got {len(bearers) + len(keys)}")
     if keys:
         return SentKey(_text(keys[0]))
     if bearers:
@@ -59,7 +59,7 @@ def sent_credential(metadata: Metadata) -> SentKey | SentToken | None:
 def _bearer(value: str) -> SentKey | SentToken:
     scheme, _, credential = value.partition(" ")
     if scheme.lower() != "bearer" or not credential or credential != credential.strip():
-        raise invalid_credentials("`authorization` must be of the form: Bearer CREDENTIAL")
+        raise invalid_credentials("`authorization` must have the form: Bearer CREDENTIAL")
     return SentKey(credential) if credential.startswith(KEY_PREFIX) else SentToken(credential)
 
 

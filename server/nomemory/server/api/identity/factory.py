@@ -1,7 +1,7 @@
-"""Makes the authenticator of the settings, and refuses half a configuration of credentials.
+"""Construction of the authenticator from the settings.
 
-A variable that a deployment meant to fill and did not would otherwise leave the server unguarded, or guarded by less
-than its operator believes.
+Incomplete credential settings prevent the start. Otherwise, a variable that a deployment fails to set could leave the
+server without authentication.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from nomemory.server.api.identity.tokens import TokenAuthenticator, TokenRules
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.settings.identity import IdentitySettings
 
-_OF_SECRETS: Final = frozenset({"HS256", "HS384", "HS512"})
-_OF_KEY_SETS: Final = frozenset(
+_SECRET_ALGORITHMS: Final = frozenset({"HS256", "HS384", "HS512"})
+_KEY_SET_ALGORITHMS: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
 _SECRET_MIN_BYTES: Final = 32
 
 
 def checks_credentials(settings: Settings) -> bool:
-    """Return whether callers need credentials."""
+    """Return whether the server requires credentials."""
     identity = settings.identity
     return any((identity.api_keys, identity.jwt_secret, identity.jwt_jwks, identity.tls_identities))
 
 
 def make_authenticator(settings: Settings) -> Authenticator:
-    """Make the authenticator. Nothing is fetched yet.
+    """Create the authenticator. A key set behind a URL is not fetched yet.
 
     Raises:
         IdentitySettingsError: a setting is missing, empty or contradicts another, or a file cannot be used.
@@ -57,13 +57,13 @@ def _tokens(identity: IdentitySettings) -> TokenAuthenticator | None:
     if identity.jwt_secret and identity.jwt_jwks:
         raise IdentitySettingsError("set NOMEMORY_JWT_SECRET or NOMEMORY_JWT_JWKS, not both")
     if identity.jwt_secret:
-        rules = _rules(identity, _algorithms(identity, _OF_SECRETS, "HS256"))
+        rules = _rules(identity, _algorithms(identity, _SECRET_ALGORITHMS, "HS256"))
         secret = identity.jwt_secret.get_secret_value().encode()
         if len(secret) < _SECRET_MIN_BYTES:
             raise IdentitySettingsError(f"NOMEMORY_JWT_SECRET must have at least {_SECRET_MIN_BYTES} bytes")
         return TokenAuthenticator(SharedSecret(secret), rules)
     if identity.jwt_jwks:
-        rules = _rules(identity, _algorithms(identity, _OF_KEY_SETS, "RS256 ES256"))
+        rules = _rules(identity, _algorithms(identity, _KEY_SET_ALGORITHMS, "RS256 ES256"))
         return TokenAuthenticator(_key_set(identity.jwt_jwks, rules.algorithms), rules)
     return None
 
@@ -72,14 +72,14 @@ def _algorithms(identity: IdentitySettings, possible: frozenset[str], default: s
     chosen = frozenset((identity.jwt_algorithms or default).replace(",", " ").split())
     if not chosen or not chosen <= possible:
         allowed = ", ".join(sorted(possible))
-        raise IdentitySettingsError(f"NOMEMORY_JWT_ALGORITHMS: where the keys come from there, only {allowed} are safe")
+        raise IdentitySettingsError(f"NOMEMORY_JWT_ALGORITHMS: the configured keys allow only {allowed}")
     return chosen
 
 
 def _rules(identity: IdentitySettings, algorithms: frozenset[str]) -> TokenRules:
     if not (identity.jwt_issuer and identity.jwt_audience and identity.jwt_user_claim):
         raise IdentitySettingsError(
-            "tokens need NOMEMORY_JWT_ISSUER and NOMEMORY_JWT_AUDIENCE, and NOMEMORY_JWT_USER_CLAIM must not be empty"
+            "tokens require NOMEMORY_JWT_ISSUER, NOMEMORY_JWT_AUDIENCE and NOMEMORY_JWT_USER_CLAIM"
         )
     try:
         namespace = namespace_of(identity.jwt_namespace)
@@ -96,41 +96,41 @@ def _rules(identity: IdentitySettings, algorithms: frozenset[str]) -> TokenRules
     )
 
 
-def _key_set(where: str, algorithms: frozenset[str]) -> KeySource:
-    if "://" not in where:
-        return KeySetFile(Path(where), algorithms)
-    if not is_secure_url(where):
+def _key_set(path_or_url: str, algorithms: frozenset[str]) -> KeySource:
+    if "://" not in path_or_url:
+        return KeySetFile(Path(path_or_url), algorithms)
+    if not is_secure_url(path_or_url):
         raise IdentitySettingsError("NOMEMORY_JWT_JWKS must be a file or an https URL")
-    return KeySetUrl(functools.partial(fetch, where), algorithms)
+    return KeySetUrl(functools.partial(fetch, path_or_url), algorithms)
 
 
 _TOKEN_RULES: Final = ("jwt_issuer", "jwt_audience", "jwt_algorithms", "jwt_default_scopes", "jwt_namespace")
 
 
 def check_credential_settings(settings: Settings) -> None:
-    """Check that whatever is configured of a kind of credential is the whole of it.
+    """Raise if the credential settings are incomplete.
 
     Raises:
-        IdentitySettingsError: it is not; names the variables.
+        IdentitySettingsError: a required variable is missing.
     """
-    for sentence in _missing(settings):
-        raise IdentitySettingsError(f"{sentence}. docs/authentication.md tells more")
+    for problem in _missing_variables(settings):
+        raise IdentitySettingsError(f"{problem}. See docs/authentication.md")
 
 
-def _missing(settings: Settings) -> Iterator[str]:
+def _missing_variables(settings: Settings) -> Iterator[str]:
     identity, recall, vector = settings.identity, settings.recall, settings.vector
     has_tokens = identity.jwt_secret or identity.jwt_jwks
     rules = [identity.variables()[field] for field in _TOKEN_RULES if getattr(identity, field)]
     if rules and not has_tokens:
-        yield f"{' and '.join(rules)} say which tokens to take, and NOMEMORY_JWT_SECRET or NOMEMORY_JWT_JWKS is missing"
+        yield f"{' and '.join(rules)} require NOMEMORY_JWT_SECRET or NOMEMORY_JWT_JWKS"
     if identity.tls_client_ca and not (identity.tls_identities or identity.api_keys or has_tokens):
         yield (
-            "NOMEMORY_TLS_CLIENT_CA says who may connect, and nothing says who they are: "
-            "NOMEMORY_TLS_IDENTITIES, NOMEMORY_API_KEYS or a key for tokens is missing"
+            "NOMEMORY_TLS_CLIENT_CA requires NOMEMORY_TLS_IDENTITIES, NOMEMORY_API_KEYS, NOMEMORY_JWT_SECRET or "
+            "NOMEMORY_JWT_JWKS"
         )
     if vector.qdrant_api_key and not vector.qdrant_url:
-        yield "NOMEMORY_QDRANT_API_KEY needs NOMEMORY_QDRANT_URL"
+        yield "NOMEMORY_QDRANT_API_KEY requires NOMEMORY_QDRANT_URL"
     if recall.upstream_api_key and not recall.upstream:
-        yield "NOMEMORY_RECALL_UPSTREAM_API_KEY needs NOMEMORY_RECALL_UPSTREAM"
+        yield "NOMEMORY_RECALL_UPSTREAM_API_KEY requires NOMEMORY_RECALL_UPSTREAM"
     if recall.upstream_tls_ca and not recall.upstream_tls:
-        yield "NOMEMORY_RECALL_UPSTREAM_TLS_CA needs NOMEMORY_RECALL_UPSTREAM_TLS"
+        yield "NOMEMORY_RECALL_UPSTREAM_TLS_CA requires NOMEMORY_RECALL_UPSTREAM_TLS"

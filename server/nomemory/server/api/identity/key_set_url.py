@@ -1,4 +1,4 @@
-"""Verification keys from a JSON Web Key Set behind a URL."""
+"""Verification keys from a JSON Web Key Set at a URL."""
 
 from __future__ import annotations
 
@@ -19,27 +19,21 @@ _log = get_logger("identity")
 
 
 _REFRESH_S: Final = 300.0
-"""After this a key set from a URL is fetched again, in the background."""
-
-
-_STALE_S: Final = 3600.0
-"""After this one that cannot be fetched is good for nothing."""
-
-
-_PAUSE_S: Final = 10.0
-"""Least time between two fetches, so that forged tokens with made-up keys do not turn into load on the issuer."""
-
-
-_FETCH_S: Final = 5.0
+"""Age at which the key set is fetched again in the background."""
+_MAX_AGE_S: Final = 3600.0
+"""Maximum age of a key set. Older keys verify no tokens."""
+_MIN_FETCH_INTERVAL_S: Final = 10.0
+"""Minimum time between two fetches. It limits the load that tokens with invented key ids cause at the issuer."""
+_FETCH_TIMEOUT_S: Final = 5.0
 
 
 class KeySetUrl:
-    """The keys behind a URL. A key that is not known yet is looked for at once: issuers rotate their keys.
+    """A key set at a URL. An unknown key id causes a fetch, because issuers rotate their keys.
 
     Args:
-        fetch: gets the document; it blocks, and raises OSError or HTTPException where that fails.
-        algorithms: the algorithms that keys may be for.
-        clock: gives seconds.
+        fetch: fetches the document. It blocks, and raises OSError or HTTPException if the fetch fails.
+        algorithms: the allowed algorithms. Keys for other algorithms are ignored.
+        clock: returns a monotonic time in seconds.
     """
 
     def __init__(
@@ -49,78 +43,80 @@ class KeySetUrl:
         self._algorithms = algorithms
         self._clock = clock
         self._keys: KeysById = {}
-        self._fetched = float("-inf")
-        self._attempted = float("-inf")
-        self._fetching: asyncio.Task[None] | None = None
+        self._fetched_at = float("-inf")
+        self._attempted_at = float("-inf")
+        self._fetch_task: asyncio.Task[None] | None = None
 
     async def key(self, key_id: str | None) -> VerificationKey:
-        """Return the key of an id.
+        """Return the key with an id.
 
         Raises:
-            Fault: CREDENTIALS_INVALID, there is none, or the set could not be fetched for too long.
+            Fault: CREDENTIALS_INVALID, the key set has no such key, or is too old and cannot be fetched.
         """
-        if key_id not in self._keys or self._age() > _REFRESH_S:
-            self._start_fetching()
-        if self._fetching is not None and (key_id not in self._keys or self._age() > _STALE_S):
-            await asyncio.shield(self._fetching)  # the caller may give up; what is fetched is for the next one too
-        if self._age() > _STALE_S:
-            raise invalid_credentials("tokens cannot be checked at the moment")
+        if key_id not in self._keys or self._age_s() > _REFRESH_S:
+            self._start_fetch()
+        if self._fetch_task is not None and (key_id not in self._keys or self._age_s() > _MAX_AGE_S):
+            await asyncio.shield(self._fetch_task)  # other calls wait for the same fetch
+        if self._age_s() > _MAX_AGE_S:
+            raise invalid_credentials("the key set of tokens cannot be fetched at the moment: try again later")
         return find_key(self._keys, key_id)
 
-    def _age(self) -> float:
-        return self._clock() - self._fetched
+    def _age_s(self) -> float:
+        return self._clock() - self._fetched_at
 
-    def _start_fetching(self) -> None:
-        if self._fetching is None and self._clock() - self._attempted >= _PAUSE_S:
-            self._attempted = self._clock()
-            self._fetching = asyncio.create_task(self._fetch_and_keep())
+    def _start_fetch(self) -> None:
+        if self._fetch_task is None and self._clock() - self._attempted_at >= _MIN_FETCH_INTERVAL_S:
+            self._attempted_at = self._clock()
+            self._fetch_task = asyncio.create_task(self._refresh())
 
-    async def _fetch_and_keep(self) -> None:
+    async def _refresh(self) -> None:
         try:
             self._keys = parse_key_set(await asyncio.to_thread(self._fetch), self._algorithms)
-            self._fetched = self._clock()
+            self._fetched_at = self._clock()
         except (OSError, HTTPException, ValueError) as error:
             _log.warning("the key set could not be fetched", kind=type(error).__name__)
         finally:
-            self._fetching = None
+            self._fetch_task = None
 
 
 _MAX_BYTES: Final = 1_000_000
 
 
-_CHUNK: Final = 65_536
+_CHUNK_BYTES: Final = 65_536
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Stays at the configured URL: a redirect could lead to where nobody meant to trust."""
+    """Rejects redirects. A redirect could lead to a host that the operator does not trust."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> None:
-        """Follow none; the caller sees the redirect as an error."""
+        """Return None, so that urllib raises HTTPError."""
 
 
 _opener: Final = urllib.request.build_opener(_NoRedirects)
 
 
 def is_secure_url(url: str) -> bool:
-    """Return whether nobody on the way can change what a URL gives: https, or this machine."""
+    """Return whether a URL is protected against tampering: https, or http on a loopback address."""
     parts = urlsplit(url)
     return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
 
 
-def fetch(url: str, timeout_s: float = _FETCH_S) -> bytes:
-    """Get a document of at most 1 MB. Blocks for about `timeout_s` at most.
+def fetch(url: str, timeout_s: float = _FETCH_TIMEOUT_S) -> bytes:
+    """Fetch a document of at most 1 MB. Blocks for about `timeout_s` at most.
 
     Raises:
-        OSError: it could not be had in time, or is too large.
-        HTTPException: what answers does not speak HTTP.
+        OSError: the fetch failed or timed out, or the document is too large.
+        HTTPException: the response is not valid HTTP.
     """
-    give_up = time.monotonic() + timeout_s
+    deadline = time.monotonic() + timeout_s
     document = b""
-    with _opener.open(url, timeout=timeout_s) as reply:
-        while chunk := reply.read1(_CHUNK):
+    with _opener.open(url, timeout=timeout_s) as response:
+        while chunk := response.read1(_CHUNK_BYTES):
             document += chunk
-            if len(document) > _MAX_BYTES or time.monotonic() > give_up:
-                raise OSError("the document is too large or comes too slowly")
+            if len(document) > _MAX_BYTES:
+                raise OSError(f"the document is larger than {_MAX_BYTES} bytes")
+            if time.monotonic() > deadline:
+                raise OSError(f"the fetch took longer than {timeout_s} seconds")
     return document

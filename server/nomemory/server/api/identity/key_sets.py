@@ -1,4 +1,4 @@
-"""The keys that tokens are verified with: one secret, or a JSON Web Key Set in a file or behind a URL."""
+"""Keys that verify tokens: a shared secret, or a JSON Web Key Set in a file."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ KeysById = Mapping[str, jwt.PyJWK]
 
 
 class KeySource(Protocol):
-    """Where the keys come from."""
+    """A source of verification keys."""
 
     async def key(self, key_id: str | None) -> VerificationKey:
-        """Return the key that a token's header names.
+        """Return the key with the `kid` of a token's header.
 
         Raises:
-            Fault: CREDENTIALS_INVALID, there is none.
+            Fault: CREDENTIALS_INVALID, there is no such key.
         """
 
 
 class SharedSecret:
-    """One secret for all tokens."""
+    """A single secret that verifies all tokens."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
@@ -39,56 +39,58 @@ class SharedSecret:
 
 
 class KeySetFile:
-    """A file with a JSON Web Key Set.
+    """A JSON Web Key Set in a file. It is reloaded when it changes.
 
     Args:
         path: the file.
-        algorithms: the algorithms that keys may be for.
+        algorithms: the allowed algorithms. Keys for other algorithms are ignored.
 
     Raises:
-        IdentitySettingsError: it cannot be used.
+        IdentitySettingsError: the file cannot be read or is malformed.
     """
 
     def __init__(self, path: Path, algorithms: frozenset[str]) -> None:
         self._file = CredentialFile(path, lambda raw: parse_key_set(raw, algorithms), "tokens")
 
     async def key(self, key_id: str | None) -> VerificationKey:
-        """Return the key of an id."""
+        """Return the key with an id."""
         return find_key(self._file.content(), key_id)
 
 
 def find_key(keys: KeysById, key_id: str | None) -> jwt.PyJWK:
-    """Find a key by its id.
+    """Return the key with an id.
 
     Raises:
         Fault: CREDENTIALS_INVALID, there is no such key.
     """
     if key_id is None or key_id not in keys:
-        raise invalid_credentials("the token was signed with a key that is not known here")
+        raise invalid_credentials("the token is signed with an unknown key")
     return keys[key_id]
 
 
 def parse_key_set(raw: bytes, algorithms: frozenset[str]) -> KeysById:
-    """Read a JSON Web Key Set. Keys without `kid`, for other uses or for other algorithms are left out.
+    """Parse a JSON Web Key Set. Ignore keys without `kid`, keys for other uses, and keys for other algorithms.
 
     Raises:
-        ValueError: it is not a key set, two keys have the same `kid`, or no key of it can be used.
+        ValueError: the document is not a key set, has no usable key, or has two keys with the same `kid`.
     """
     document = orjson.loads(raw)
     members = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(members, list):
-        raise ValueError("is not a JSON Web Key Set")  # noqa: TRY004 - a ValueError to callers, whatever is wrong in it
-    usable = [(member["kid"], key) for member in members if (key := _usable(member, algorithms))]
-    if not usable or len(dict(usable)) != len(usable):
-        raise ValueError(f"needs keys with a `kid` of their own, for {', '.join(sorted(algorithms))}")
-    return dict(usable)
+        raise ValueError("not a JSON Web Key Set")  # noqa: TRY004 - callers expect ValueError for malformed documents
+    keys = [(member["kid"], key) for member in members if (key := _usable_key(member, algorithms))]
+    if not keys:
+        raise ValueError(f"no key with a `kid` for {', '.join(sorted(algorithms))}")
+    if len(dict(keys)) != len(keys):
+        raise ValueError("duplicate `kid`")
+    return dict(keys)
 
 
-def _usable(member: object, algorithms: frozenset[str]) -> jwt.PyJWK | None:
+def _usable_key(member: object, algorithms: frozenset[str]) -> jwt.PyJWK | None:
     if not isinstance(member, dict) or not isinstance(member.get("kid"), str) or member.get("use", "sig") != "sig":
         return None
     try:
         key = jwt.PyJWK(member)
-    except (jwt.PyJWTError, TypeError):  # the latter: `alg` is no string
+    except (jwt.PyJWTError, TypeError):  # TypeError: `alg` is not a string
         return None
     return key if key.algorithm_name in algorithms else None

@@ -1,7 +1,7 @@
-"""Namespaces: what keeps applications on one server apart.
+"""Namespaces of user ids, which isolate applications on one server.
 
-A caller in the namespace `acme` says `lin`, and the server stores `acme/lin`. A namespace's name has no slash, so no
-prefix begins with another one, and nothing that a caller can say names a user outside of its own namespace.
+If a caller in the namespace `acme` uses the user id `lin`, the server stores `acme/lin`. Namespace names contain no
+slash. Therefore no prefix starts with another prefix, and a caller cannot address users of other namespaces.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Annotated, Final
 from pydantic import Field
 
 _NAME: Final = r"[A-Za-z0-9_.-]{1,64}"
-_FORM: Final = re.compile(_NAME)
+_NAME_PATTERN: Final = re.compile(_NAME)
 _PREFIX: Final = re.compile(f"{_NAME}/")
 
 NamespaceName = Annotated[str, Field(pattern=f"^{_NAME}$")]
-"""A namespace's name in a file: 1 to 64 letters (a to z, A to Z), digits, `_`, `.` and `-`."""
+"""The name of a namespace: 1 to 64 ASCII letters, digits, `_`, `.` and `-`."""
 
 
 class ForeignUserError(Exception):
-    """A reply names a user outside of its caller's namespace. It never leaves the server."""
+    """A response contains a user id from outside the caller's namespace. The call fails with INTERNAL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,29 +29,29 @@ class Namespace:
     """A namespace of user ids.
 
     Raises:
-        ValueError: the name is not of a namespace's form.
+        ValueError: the name is invalid.
     """
 
     name: str
 
     def __post_init__(self) -> None:
         if not is_namespace(self.name):
-            raise ValueError("a namespace has 1 to 64 letters, digits, dots, dashes and underscores")
+            raise ValueError("a namespace must be 1 to 64 ASCII letters, digits, dots, dashes and underscores")
 
     @property
     def prefix(self) -> str:
-        """What the stored ids of its users begin with."""
+        """The prefix of the stored ids of the namespace's users."""
         return f"{self.name}/"
 
     def stored_id(self, user_id: str) -> str:
-        """Return the id under which a user is stored. A blank id names nobody: it stays, and is refused as blank."""
+        """Return a user id with the prefix. Blank ids are returned unchanged, because validation rejects blank ids."""
         return self.prefix + user_id if user_id.strip() else user_id
 
     def external_id(self, stored: str) -> str:
-        """Return a stored id as the caller knows it. A field that a mask has emptied stays empty.
+        """Return a stored id without the prefix. An empty id is a field that the field mask excludes.
 
         Raises:
-            ForeignUserError: the user is of another namespace, or of none.
+            ForeignUserError: the stored id has another prefix, or none.
         """
         if not stored:
             return stored
@@ -61,20 +61,20 @@ class Namespace:
 
 
 def is_namespace(name: str) -> bool:
-    """Return whether a text can be a namespace's name."""
-    return _FORM.fullmatch(name) is not None
+    """Return whether a text is a valid namespace name."""
+    return _NAME_PATTERN.fullmatch(name) is not None
 
 
 def namespace_of(name: str | None) -> Namespace | None:
-    """Return the namespace of a name; None for none.
+    """Return the namespace with a name, or None if the name is None or empty.
 
     Raises:
-        ValueError: the name is not of a namespace's form.
+        ValueError: the name is invalid.
     """
     return Namespace(name) if name else None
 
 
 def without_namespace(stored: str) -> str:
-    """Return a stored id without its namespace: the part that the limit on ids is about."""
+    """Return a stored id without its namespace prefix, if it has one."""
     prefix = _PREFIX.match(stored)
     return stored[prefix.end() :] if prefix else stored

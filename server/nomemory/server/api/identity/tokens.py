@@ -1,4 +1,4 @@
-"""Callers with tokens (JWT): users, each of whom reads their own messages only."""
+"""User tokens (JWT). A user token can read the messages of its user only."""
 
 from __future__ import annotations
 
@@ -16,22 +16,20 @@ from nomemory.server.api.identity.user_binding import is_valid_user_id
 from nomemory.server.faults import Fault
 
 NAME: Final = "user-token"
-"""The caller's name in logs, which never say whose token it was."""
-
-
-_NOT_GOOD: Final = "the token is not valid"
-_SENTENCES: Final[Mapping[type[Exception], str]] = {
+"""The name of all token callers in logs. Logs contain no user ids."""
+_INVALID: Final = "the token is not valid"
+_MESSAGES: Final[Mapping[type[Exception], str]] = {
     jwt.ExpiredSignatureError: "the token has expired",
     jwt.ImmatureSignatureError: "the token is not valid yet",
     jwt.InvalidAudienceError: "the token is for another audience",
     jwt.InvalidIssuerError: "the token is from another issuer",
 }
-"""What a caller is told. All of these are found only after the signature was."""
+"""Error messages for the caller. PyJWT raises these errors only for tokens with a valid signature."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """What a token must be like. `algorithms` is never empty and never holds `none`."""
+    """Requirements for tokens. `algorithms` is not empty and does not contain `none`."""
 
     algorithms: frozenset[str]
     issuer: str
@@ -43,11 +41,11 @@ class TokenRules:
 
 
 class TokenAuthenticator:
-    """Verifies tokens.
+    """Authenticates users by tokens.
 
     Args:
-        keys: where the keys come from.
-        rules: what a token must be like.
+        keys: the verification keys.
+        rules: the requirements for tokens.
     """
 
     def __init__(self, keys: KeySource, rules: TokenRules) -> None:
@@ -56,18 +54,18 @@ class TokenAuthenticator:
         self._jwt = jwt.PyJWT({"enforce_minimum_key_length": True})
 
     async def authenticate(self, token: str) -> Caller:
-        """Return the user whose token it is.
+        """Return the user of a token.
 
         Raises:
             Fault: CREDENTIALS_INVALID.
         """
         claims = await self._claims(token)
         user_id = claims.get(self._rules.user_claim)
-        if not isinstance(user_id, str) or not self._is_usable(user_id):
-            raise invalid_credentials(f"the token's `{self._rules.user_claim}` does not name a user")
+        if not isinstance(user_id, str) or not self._is_valid(user_id):
+            raise invalid_credentials(f"the token's `{self._rules.user_claim}` is not a valid user id")
         return Caller(NAME, self._scopes(claims), user_id, self._rules.namespace)
 
-    def _is_usable(self, user_id: str) -> bool:
+    def _is_valid(self, user_id: str) -> bool:
         namespace = self._rules.namespace
         return is_valid_user_id(namespace.stored_id(user_id) if namespace else user_id)
 
@@ -84,7 +82,7 @@ class TokenAuthenticator:
                 options={"require": ["exp", "iss", "aud", self._rules.user_claim]},
             )
         except jwt.PyJWTError as error:
-            raise _refusal(error) from None
+            raise _as_fault(error) from None
 
     def _scopes(self, claims: Mapping[str, Any]) -> frozenset[Scope]:
         granted = claims.get("scope", claims.get("scp"))
@@ -92,11 +90,11 @@ class TokenAuthenticator:
             return self._rules.default_scopes & READS
         names = granted.split() if isinstance(granted, str) else granted
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise invalid_credentials("the token's scopes cannot be read")
+            raise invalid_credentials("the token's scopes must be a string or a list of strings")
         return parse_scopes(names) & READS
 
 
-def _refusal(error: Exception) -> Fault:
+def _as_fault(error: Exception) -> Fault:
     if isinstance(error, jwt.MissingRequiredClaimError):
-        return invalid_credentials(f"the token lacks `{error.claim}`")
-    return invalid_credentials(_SENTENCES.get(type(error), _NOT_GOOD))
+        return invalid_credentials(f"the token lacks the claim `{error.claim}`")
+    return invalid_credentials(_MESSAGES.get(type(error), _INVALID))

@@ -1,4 +1,4 @@
-"""The one user of a recall, who follows from its caller and its metadata."""
+"""Binding of a recall to one user, determined from the caller and the metadata."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from nomemory.server.message import ID_MAX_CHARS
 
 USER_ID: Final = "x-user-id"
 USER_ID_UTF8: Final = "x-user-id-bin"
-"""The same in UTF-8: text metadata of gRPC is ASCII, user ids need not be."""
+"""The user id in UTF-8. Text metadata of gRPC is limited to ASCII."""
 
-_NOT_ALLOWED: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_FORBIDDEN_CHARS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 Identity = Literal["token", "act-as", "x-user-id"]
 
@@ -25,9 +25,9 @@ class BoundUser:
     """The user to whom a call is bound.
 
     Attributes:
-        user_id: as stored.
-        identity: the proof: the user's token, a service that may act for users, or only the metadata, on a server that
-            trusts its machine.
+        user_id: the stored id.
+        identity: the origin of the user id. `token`: the user's own token. `act-as`: metadata of a service with the
+            scope `act-as`. `x-user-id`: metadata of a local caller without credentials.
     """
 
     user_id: str
@@ -38,22 +38,22 @@ def bind_user(caller: Caller, metadata: Metadata) -> BoundUser:
     """Return the user of a recall.
 
     Raises:
-        Fault: OTHER_USER, a user's token comes with the id of another user; SCOPE_MISSING, a service without `act-as`;
-            USER_NOT_BOUND, the metadata does not have exactly one valid user id.
+        Fault: OTHER_USER, a user token is sent with another user's id; SCOPE_MISSING, a service lacks the scope
+            `act-as`; USER_NOT_BOUND, the metadata does not contain exactly one valid user id.
     """
     if caller.user_id is not None:
         refuse_other_user_id(caller, metadata)
         return BoundUser(caller.stored_id(caller.user_id), "token")
     if Scope.ACT_AS not in caller.scopes:
-        raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, "naming a user needs the scope `act-as`")
+        raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, "recalls on behalf of users require the scope `act-as`")
     user_ids = [caller.stored_id(user_id) for user_id in _user_ids(metadata)]
     if len(user_ids) != 1 or not is_valid_user_id(user_ids[0]):
-        raise Fault(Reason.ERROR_REASON_USER_NOT_BOUND, f"name one user in `{USER_ID}` metadata")
+        raise Fault(Reason.ERROR_REASON_USER_NOT_BOUND, f"send exactly 1 valid user id in `{USER_ID}` metadata")
     return BoundUser(user_ids[0], "x-user-id" if caller is LOCAL else "act-as")
 
 
 def refuse_other_user_id(caller: Caller, metadata: Metadata) -> None:
-    """Refuse a user's token that comes with the id of another user in metadata.
+    """Raise if a user token is sent with another user's id in the metadata.
 
     Raises:
         Fault: OTHER_USER.
@@ -63,12 +63,15 @@ def refuse_other_user_id(caller: Caller, metadata: Metadata) -> None:
 
 
 def is_valid_user_id(stored: str) -> bool:
-    """Return whether a text can be the stored id of a user.
+    """Return whether a text is a valid stored user id.
 
-    It is not blank and has no control characters and no lone surrogates. The limit is for the part after the namespace.
+    A valid id is not blank, and has no control characters and no lone surrogates. Without its namespace prefix it has
+    at most `ID_MAX_CHARS` characters.
     """
     return (
-        bool(stored.strip()) and len(without_namespace(stored)) <= ID_MAX_CHARS and _NOT_ALLOWED.search(stored) is None
+        bool(stored.strip())
+        and len(without_namespace(stored)) <= ID_MAX_CHARS
+        and _FORBIDDEN_CHARS.search(stored) is None
     )
 
 
@@ -77,7 +80,7 @@ def _user_ids(metadata: Metadata) -> list[str]:
 
 
 def _text(value: str | bytes) -> str:
-    """Return a value as text; empty if it is not UTF-8."""
+    """Decode a metadata value. Return an empty string if it is not UTF-8."""
     if isinstance(value, str):
         return value
     try:

@@ -1,7 +1,7 @@
-"""The users whom a message of the contract names, however deep that lies, and their namespace in and out of it.
+"""User id fields in protobuf messages.
 
-They are found through the contract's descriptors and not by a list of ours, so a field that is added to the contract
-tomorrow is looked at from its first day.
+The fields are found through the message descriptors, at any depth. Fields that are added to the API later are included
+automatically.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from google.protobuf.message import Message as ProtoMessage
 
 from nomemory.server.api.identity.namespace import Namespace
 
-_USERS: Final = frozenset({"user_id"})
+_USER_IDS: Final = frozenset({"user_id"})
 _SHARED_COUNTERS: Final = frozenset({"sequence", "checkpoint", "texts_embedded"})
-"""Counters of the whole server: two looks at one would tell how much others wrote in between."""
+"""Server-wide counters. Their changes would reveal the write activity of other namespaces."""
 
 
 def user_ids_in(message: ProtoMessage) -> Iterator[str]:
-    """Return the users that a message names, an unset field as an empty string."""
-    for owner, name in _fields_named(message, _USERS):
+    """Yield all user ids in a message. An unset field yields an empty string."""
+    for owner, name in _fields_named(message, _USER_IDS):
         yield getattr(owner, name)
 
 
 def add_namespace(request: ProtoMessage, namespace: Namespace) -> None:
-    """Put the prefix before every user id in a request."""
-    for owner, name in _fields_named(request, _USERS):
+    """Add the namespace prefix to all user ids in a request."""
+    for owner, name in _fields_named(request, _USER_IDS):
         setattr(owner, name, namespace.stored_id(getattr(owner, name)))
 
 
 def remove_namespace(raw: bytes, reply_type: type[ProtoMessage], namespace: Namespace) -> bytes:
-    """Return a reply without the prefix of its user ids, and without counters that other namespaces move.
+    """Remove the namespace prefix of all user ids, and all server-wide counters, from an encoded response.
 
     Raises:
-        ForeignUserError: it names a user outside of the namespace.
+        ForeignUserError: a user id is outside of the namespace.
     """
-    if not _leading_to(reply_type.DESCRIPTOR, _USERS | _SHARED_COUNTERS):
+    if not _paths_to(reply_type.DESCRIPTOR, _USER_IDS | _SHARED_COUNTERS):
         return raw
     reply = reply_type.FromString(raw)
-    for owner, name in _fields_named(reply, _USERS):
+    for owner, name in _fields_named(reply, _USER_IDS):
         setattr(owner, name, namespace.external_id(getattr(owner, name)))
     for owner, name in _fields_named(reply, _SHARED_COUNTERS):
         owner.ClearField(name)
@@ -49,30 +49,31 @@ def remove_namespace(raw: bytes, reply_type: type[ProtoMessage], namespace: Name
 
 
 def _fields_named(message: ProtoMessage, names: frozenset[str]) -> Iterator[tuple[ProtoMessage, str]]:
-    """Return each field that has one of the names, as the message that it stands in and its name."""
-    for field in _leading_to(message.DESCRIPTOR, names):
+    """Yield the fields with one of the names, each as the message that contains it and the field's name."""
+    for field in _paths_to(message.DESCRIPTOR, names):
         if field.message_type is None:
             yield message, field.name
         else:
-            for inner in _messages(message, field):
-                yield from _fields_named(inner, names)
+            for nested in _nested_messages(message, field):
+                yield from _fields_named(nested, names)
 
 
 @cache
-def _leading_to(message_type: Descriptor, names: frozenset[str]) -> tuple[FieldDescriptor, ...]:
-    return tuple(field for field in message_type.fields if _leads_to(field, names, frozenset()))
+def _paths_to(message_type: Descriptor, names: frozenset[str]) -> tuple[FieldDescriptor, ...]:
+    """Return the fields of a message type that have, or contain a field that has, one of the names."""
+    return tuple(field for field in message_type.fields if _contains(field, names, frozenset()))
 
 
-def _leads_to(field: FieldDescriptor, names: frozenset[str], seen: frozenset[str]) -> bool:
-    inner = field.message_type
-    if inner is None:
+def _contains(field: FieldDescriptor, names: frozenset[str], visited: frozenset[str]) -> bool:
+    nested_type = field.message_type
+    if nested_type is None:
         return field.name in names
-    if inner.full_name in seen:
+    if nested_type.full_name in visited:
         return False
-    return any(_leads_to(below, names, seen | {inner.full_name}) for below in inner.fields)
+    return any(_contains(nested, names, visited | {nested_type.full_name}) for nested in nested_type.fields)
 
 
-def _messages(message: ProtoMessage, field: FieldDescriptor) -> list[ProtoMessage]:
+def _nested_messages(message: ProtoMessage, field: FieldDescriptor) -> list[ProtoMessage]:
     value = getattr(message, field.name)
     if not field.is_repeated:
         return [value] if message.HasField(field.name) else []

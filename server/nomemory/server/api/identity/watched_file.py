@@ -1,4 +1,4 @@
-"""A small file that is read again when it has changed."""
+"""Files that are reloaded when they change."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ from typing import Generic, TypeVar
 from nomemory.server.runtime.structured_logs import get_logger
 
 _Content = TypeVar("_Content")
-_Stamp = tuple[int, int, int, int]
+_FileVersion = tuple[int, int, int, int]
 
 _log = get_logger("identity")
 
 
 class FileUnusableError(Exception):
-    """The file cannot be read, or does not say what it should."""
+    """The file cannot be read, or is malformed."""
 
 
 class WatchedFile(Generic[_Content]):
-    """What a file says now.
+    """The parsed content of a file. It is reloaded when the file changes.
 
-    A file that has become unusable says nothing: what it said before may have been taken back on purpose.
+    If the changed file is unusable, the previous content is discarded, because the change may have revoked credentials.
 
     Args:
         path: the file.
-        parse: reads its bytes; raises ValueError where they make no sense, in words that quote nothing of them.
+        parse: parses the content. It raises ValueError for malformed content, without quoting it.
     """
 
     def __init__(self, path: Path, parse: Callable[[bytes], _Content]) -> None:
         self._path = path
         self._parse = parse
-        self._stamp: _Stamp | None = None
-        self._outcome: _Content | FileUnusableError = FileUnusableError(f"{path} has not been read")
+        self._version: _FileVersion | None = None
+        self._loaded: _Content | FileUnusableError = FileUnusableError(f"{path} has not been read")
 
     def content(self) -> _Content:
-        """Return what the file says; looking whether it has changed costs one system call.
+        """Return the current content. Detecting changes costs one system call.
 
         Raises:
-            FileUnusableError: it cannot be read or makes no sense.
+            FileUnusableError: the file cannot be read or is malformed.
         """
-        stamp = self._look()
-        if stamp is None or stamp != self._stamp:
-            self._outcome = self._read()
-            self._stamp = stamp
-        if isinstance(self._outcome, FileUnusableError):
-            raise self._outcome
-        return self._outcome
+        version = self._current_version()
+        if version is None or version != self._version:
+            self._loaded = self._read()
+            self._version = version
+        if isinstance(self._loaded, FileUnusableError):
+            raise self._loaded
+        return self._loaded
 
-    def _look(self) -> _Stamp | None:
+    def _current_version(self) -> _FileVersion | None:
         try:
-            seen = self._path.stat()
+            stat = self._path.stat()
         except OSError:
             return None
-        return seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size, seen.st_ino
+        return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
 
     def _read(self) -> _Content | FileUnusableError:
         try:
@@ -62,5 +62,5 @@ class WatchedFile(Generic[_Content]):
             unusable = FileUnusableError(f"{self._path}: {error.strerror or 'cannot be read'}")
         except ValueError as error:
             unusable = FileUnusableError(f"{self._path}: {error}")
-        _log.error("a file of keys or credentials cannot be used", path=str(self._path))
+        _log.error("cannot load a credential file", path=str(self._path))
         return unusable

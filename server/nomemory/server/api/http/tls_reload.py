@@ -1,0 +1,32 @@
+"""Reloading of TLS files for the HTTP server."""
+
+from __future__ import annotations
+
+import ssl
+
+from nomemory.server.api.identity.tls import TlsFiles
+from nomemory.server.runtime.structured_logs import get_logger
+
+_log = get_logger("http")
+
+
+def reloading_context(files: TlsFiles) -> ssl.SSLContext:
+    """Return a context that reloads changed files at each handshake. Invalid files are ignored.
+
+    Raises:
+        OSError: a file cannot be read, or the key does not match the certificate.
+    """
+    versions, current = files.versions(), files.context()
+    outer = files.context()
+
+    def use_current(connection: ssl.SSLObject | ssl.SSLSocket, _name: str | None, _context: ssl.SSLContext) -> None:
+        nonlocal versions, current
+        try:
+            if (changed := files.versions()) != versions:
+                current, versions = files.context(), changed
+        except OSError as error:
+            _log.error("cannot load the changed TLS files, keeping the previous ones", kind=type(error).__name__)
+        connection.context = current
+
+    outer.sni_callback = use_current
+    return outer
