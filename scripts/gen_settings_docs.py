@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the settings themselves. With --check it only tells whether the page is up to date."""
+"""Generate docs/settings.md from the settings. With --check, only report whether the page is up to date."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
 HEAD = """# Settings
 
-What an operator can change. Each setting is an environment variable, given here with its default.
-`scripts/gen_settings_docs.py` makes this page.
+Each setting is an environment variable. Defaults are shown in parentheses.
+`scripts/gen_settings_docs.py` generates this page.
 """
 
 
 def page() -> str:
-    """Make the page."""
+    """Return the page."""
     return HEAD + "".join(_section(group) for group in groups().values())
 
 

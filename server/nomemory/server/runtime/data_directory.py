@@ -32,7 +32,7 @@ the data directory {root} cannot be written: {cause}. Free disk space, make the 
 user, or choose another directory with --data."""
 _FULL = """\
 the disk of {root} has {free:,} bytes free; the server needs at least {min_free:,} to start. Free disk space, or lower \
-NOMEMORY_FREE_BYTES_MIN."""
+NOMEMORY_MIN_FREE_DISK_BYTES."""
 
 _NO_KEY_FILE = """\
 NOMEMORY_KEY_FILE: {key_file} does not exist. Create it with 32 random bytes, the same on all servers that share a \

@@ -89,4 +89,4 @@ INSPECTOR: Final = "/inspect/"
 
 def http_address(settings: Settings) -> str:
     """Return the HTTP listen address as HOST:PORT, or an empty string if HTTP is disabled."""
-    return settings.http.listen or (INSPECTOR_ADDRESS if settings.http.inspect else "")
+    return settings.http.listen or (INSPECTOR_ADDRESS if settings.http.inspector else "")

@@ -1,4 +1,4 @@
-"""Every limit, default and timeout of a server."""
+"""Server settings."""
 
 from nomemory.server.runtime.settings.settings import Settings
 

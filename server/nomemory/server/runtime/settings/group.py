@@ -1,4 +1,4 @@
-"""What a group of settings is: a frozen model that takes its values from variables of the environment."""
+"""The base class of settings groups: a frozen model that is read from environment variables."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from pydantic import AfterValidator, AliasGenerator, BaseModel, ConfigDict, Secr
 from pydantic_core import PydanticCustomError
 
 PREFIX = "NOMEMORY_"
-"""What the variables of the environment begin with."""
+"""Prefix of the environment variables."""
 
 _Value = TypeVar("_Value")
 
 
-def _check_filled(value: _Value) -> _Value:
+def _check_not_empty(value: _Value) -> _Value:
     text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
-    if not text.strip() or value == Path():  # which an empty text becomes
-        raise PydanticCustomError("empty", "is set but empty: fill it, or unset it")
+    if not text.strip() or value == Path():  # pydantic converts an empty text to Path()
+        raise PydanticCustomError("empty", "is set but empty: set a value, or unset the variable")
     return value
 
 
-NonEmpty = Annotated[_Value, AfterValidator(_check_filled)]
-"""A credential, or a file of them. A variable that a deployment meant to fill and did not would otherwise leave the
-server unguarded, or guarded by less than its operator believes."""
+NonEmpty = Annotated[_Value, AfterValidator(_check_not_empty)]
+"""A credential or credential file that must not be empty. An empty variable would otherwise silently disable a
+protection that the operator meant to configure."""
 
 
 def variables(prefix: str = "") -> ConfigDict:
-    """Return the configuration of a group whose variables are named after its fields, with a prefix."""
-    named = AliasGenerator(validation_alias=lambda field: f"{PREFIX}{prefix}{field}".upper())
-    return ConfigDict(frozen=True, extra="ignore", alias_generator=named)
+    """Return a model configuration that maps each field to the variable `NOMEMORY_<PREFIX><FIELD>`."""
+    alias_generator = AliasGenerator(validation_alias=lambda field: f"{PREFIX}{prefix}{field}".upper())
+    return ConfigDict(frozen=True, extra="ignore", alias_generator=alias_generator)
 
 
 class SettingsGroup(BaseModel):
-    """Settings that belong together.
+    """A group of related settings.
 
     Attributes:
         heading: the group's heading in docs/settings.md.
@@ -44,5 +44,5 @@ class SettingsGroup(BaseModel):
 
     @classmethod
     def variables(cls) -> dict[str, str]:
-        """Return the variable of each field that the environment sets."""
+        """Return the environment variable of each field."""
         return {name: str(field.validation_alias) for name, field in cls.model_fields.items()}

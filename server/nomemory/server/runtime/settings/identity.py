@@ -1,4 +1,4 @@
-"""Who may call (docs/authentication.md)."""
+"""Settings for authentication and TLS."""
 
 from __future__ import annotations
 
@@ -11,37 +11,57 @@ from nomemory.server.runtime.settings.group import NonEmpty, SettingsGroup
 
 
 class IdentitySettings(SettingsGroup):
-    """Who may call (docs/authentication.md)."""
+    """Authentication and TLS (docs/authentication.md)."""
 
-    heading: ClassVar[str] = "Who may call"
+    heading: ClassVar[str] = "Authentication and TLS"
 
-    api_keys: NonEmpty[Path] | None = Field(None, description="File of API keys; `nomemory keys` writes it.")
-    jwt_secret: NonEmpty[SecretStr] | None = Field(None, description="Secret of users' tokens, at least 32 bytes.")
-    jwt_jwks: NonEmpty[str] | None = Field(None, description="Instead: a JSON Web Key Set, as a file or an https URL.")
+    api_keys: NonEmpty[Path] | None = Field(
+        None, description="File of API keys, written by `nomemory keys`. Unset disables API keys."
+    )
+    jwt_secret: NonEmpty[SecretStr] | None = Field(
+        None, description="Shared secret that signs JWTs (HS256), at least 32 bytes. Unset disables it."
+    )
+    jwt_jwks: NonEmpty[str] | None = Field(
+        None,
+        description="File path or https URL of the JSON Web Key Set that verifies JWTs. Use it instead of a "
+        "shared secret.",
+    )
     jwt_algorithms: str = Field(
         "",
-        description="Algorithms that sign tokens. Empty: HS256 for a secret, RS256 ES256 for a key set.",
+        description="Accepted JWT signature algorithms, separated by spaces. Empty means HS256 with a secret, and "
+        "RS256 and ES256 with a key set.",
     )
-    jwt_issuer: str = Field("", description="`iss` of tokens; needed where there are tokens.")
-    jwt_audience: str = Field("", description="`aud` of tokens; needed where there are tokens.")
-    jwt_user_claim: str = Field("sub", description="Claim of a token that names its user.")
+    jwt_issuer: str = Field("", description="Required `iss` claim of JWTs. Must be set if JWTs are enabled.")
+    jwt_audience: str = Field("", description="Required `aud` claim of JWTs. Must be set if JWTs are enabled.")
+    jwt_user_claim: str = Field("sub", description="JWT claim that contains the user id.")
     jwt_default_scopes: str = Field(
-        "", description="Scopes (`query recall`) of tokens that have neither `scope` nor `scp`. Empty: none."
+        "",
+        description="Scopes of JWTs that contain neither `scope` nor `scp`, for example `query recall`. Empty "
+        "grants none.",
     )
     jwt_namespace: str = Field(
-        "", description="Namespace of the users whom tokens name (docs/authentication.md). Empty: none."
+        "", description="Namespace of the users that JWTs identify (docs/authentication.md). Empty means no namespace."
     )
     jwt_leeway_s: float = Field(
         30.0, ge=0, description="Tolerated clock difference between issuer and server, in seconds."
     )
-    tls_cert: NonEmpty[Path] | None = Field(None, description="The server's certificate chain (PEM). Unset: no TLS.")
-    tls_key: NonEmpty[Path] | None = Field(None, description="Its private key (PEM, without a passphrase).")
+    tls_cert: NonEmpty[Path] | None = Field(
+        None, description="Certificate chain of the server (PEM file). Unset disables TLS."
+    )
+    tls_key: NonEmpty[Path] | None = Field(
+        None, description="Private key of the server certificate (PEM file without a passphrase)."
+    )
     tls_client_ca: NonEmpty[Path] | None = Field(
-        None, description="Authority (PEM) of client certificates. Set: every client must have one."
+        None,
+        description="CA certificates (PEM file) for client certificates. If set, every client must present a "
+        "certificate.",
     )
     tls_identities: NonEmpty[Path] | None = Field(
-        None, description="File that says which client certificate is which caller. Unset: they identify nobody."
+        None,
+        description="File that maps client certificates to callers. Unset: client certificates do not "
+        "authenticate callers.",
     )
     insecure_plaintext: bool = Field(
-        default=False, description="Allow credentials without TLS beyond loopback: something in front ends TLS."
+        default=False,
+        description="Allow credentials on a public address without TLS. Set it only if a proxy terminates TLS.",
     )

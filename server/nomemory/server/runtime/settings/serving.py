@@ -1,4 +1,4 @@
-"""Where a server listens, and what its callers may hold of it."""
+"""Settings for listening, processes, connections and timeouts."""
 
 from __future__ import annotations
 
@@ -11,116 +11,138 @@ from nomemory.server.runtime.settings.group import SettingsGroup, variables
 
 
 class ServerSettings(SettingsGroup):
-    """Where a server keeps its data, where it serves, what it logs."""
+    """Data directory, listen address and logging."""
 
-    heading: ClassVar[str] = "Where it serves"
+    heading: ClassVar[str] = "Server"
 
-    data: Path = Field(Path("./data"), description="Directory of the log, the indexes and the server's key.")
-    log: SecretStr | None = Field(
+    data: Path = Field(
+        Path("./data"), description="Data directory. It contains the message log, the indexes and the token key."
+    )
+    database_url: SecretStr | None = Field(
         None,
-        description="URL of the PostgreSQL database that has the message log, `postgresql://…`, with its password if "
-        "it has one. Unset: a file in the data directory has the log.",
+        description="URL of the PostgreSQL database of the message log, `postgresql://…`. Unset stores the log in "
+        "a SQLite file in the data directory.",
     )
     key_file: Path | None = Field(
         None,
-        description="File of the key that seals cursors and write tokens, where servers of one log share it. Unset: "
-        "`server.key` in the data directory, which is made there.",
+        description="Key file for encrypting cursors and write tokens. Servers that share a message log must "
+        "share the key. Unset uses `server.key` in the data directory, which is created if missing.",
     )
     listen: str = Field(
         "127.0.0.1:7700",
-        description="HOST:PORT to serve on; port 0 picks a free one. `unix:PATH`: a socket of its owner alone.",
+        description="HOST:PORT of the gRPC API, or `unix:PATH` for a Unix domain socket that only its owner can "
+        "use. Port 0 picks a free port.",
     )
-    free_bytes_min: int = Field(
-        32_000_000, ge=0, description="Free bytes on the data's disk without which the server does not start."
+    min_free_disk_bytes: int = Field(
+        32_000_000, ge=0, description="Free disk space that the server requires at startup, in bytes."
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level to log.")
-    audit: bool = Field(
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Minimum level of log records. `debug` may log message content."
+    )
+    audit_log: bool = Field(
         default=True,
-        description="Whether each write, deletion, erasure and recall in somebody's name leaves a line of audit.",
+        description="Whether to write an audit record for each write, deletion, erasure and recall of an "
+        "authenticated caller.",
     )
     reflection: bool = Field(
-        default=True, description="Whether the server describes its contract to anybody who can reach it."
+        default=True, description="Whether to enable gRPC server reflection, which requires no credentials."
     )
 
-    @field_validator("log")
+    @field_validator("database_url")
     @classmethod
-    def _check_log(cls, log: SecretStr | None) -> SecretStr | None:
-        if log is None or not log.get_secret_value():
+    def _check_database_url(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is None or not url.get_secret_value():
             return None
-        if not log.get_secret_value().startswith(("postgresql://", "postgres://")):
+        if not url.get_secret_value().startswith(("postgresql://", "postgres://")):
             raise ValueError("must begin with postgresql://")
-        return log
+        return url
 
 
 INSPECTOR_ADDRESS: Final = "127.0.0.1:7701"
-
-"""Where HTTP is served for the inspector's sake alone."""
+"""The HTTP address if the inspector is enabled without an HTTP listen address."""
 
 
 class HttpSettings(SettingsGroup):
-    """HTTP and JSON beside gRPC (docs/http.md)."""
+    """The HTTP API and the inspector (docs/http.md)."""
 
     model_config = variables("http_")
     heading: ClassVar[str] = "HTTP"
 
     listen: str = Field(
         "",
-        description="HOST:PORT to serve HTTP and JSON on, too; port 0 picks a free one. Empty: HTTP is not served, or "
-        f"at {INSPECTOR_ADDRESS} with NOMEMORY_INSPECT.",
-        validation_alias="NOMEMORY_HTTP",
+        description="HOST:PORT of the HTTP API. Port 0 picks a free port. Empty disables HTTP, unless NOMEMORY_INSPECTOR "
+        f"is true; the address is then {INSPECTOR_ADDRESS}.",
+        validation_alias="NOMEMORY_HTTP_LISTEN",
     )
-    inspect: bool = Field(
+    inspector: bool = Field(
         default=False,
-        description="Whether the inspector is served, a page at `/inspect/` that reads (docs/inspector.md).",
-        validation_alias="NOMEMORY_INSPECT",
+        description="Whether to serve the read-only web inspector at `/inspect/` (docs/inspector.md).",
+        validation_alias="NOMEMORY_INSPECTOR",
     )
     cors_origins: str = Field(
         "",
-        description="Origins whose pages may call the server from a browser, such as `https://chat.example`, separated "
-        "by spaces. `*`: any. Empty: none.",
+        description="Origins that may call the HTTP API from a browser, such as `https://chat.example`, separated "
+        "by spaces. `*` allows any origin. Empty allows none.",
     )
 
 
 class ProcessSettings(SettingsGroup):
-    """How a server watches its worker processes (docs/operating.md)."""
+    """The watchdog of the worker processes (docs/operating.md)."""
 
     model_config = variables("process_")
-    heading: ClassVar[str] = "Watching processes"
+    heading: ClassVar[str] = "Worker processes"
 
-    heartbeat_s: float = Field(1.0, gt=0, description="Interval of heartbeats of the worker processes, in seconds.")
+    heartbeat_s: float = Field(1.0, gt=0, description="Interval between heartbeats to worker processes, in seconds.")
     idle_timeout_s: float = Field(
-        5.0, gt=0, description="How long a process may miss heartbeats and do nothing before it is killed and replaced."
+        5.0,
+        gt=0,
+        description="Time after which a process that misses heartbeats and uses no CPU is killed and replaced, in "
+        "seconds.",
     )
-    busy_timeout_s: float = Field(60.0, gt=0, description="The same for a process that works.")
+    busy_timeout_s: float = Field(
+        60.0,
+        gt=0,
+        description="Time after which a process that misses heartbeats is killed and replaced even if it uses the "
+        "CPU, in seconds.",
+    )
     memory_bytes: int = Field(
         4 << 30,
         ge=0,
-        description="Most memory of an indexer, the vector engine or an embedder (pages of files not counted), and the "
-        "largest file of the vector engine; beyond it the process is replaced. 0: no bound.",
+        description="Memory limit of an indexer, vector index or embedder process, in bytes, without file-backed "
+        "pages. It also limits the size of a file of the vector index. A process above the limit is "
+        "replaced. 0 disables the limit.",
     )
 
 
 class ConnectionSettings(SettingsGroup):
-    """Connections of clients."""
+    """Client connections."""
 
     heading: ClassVar[str] = "Connections"
 
-    connections_max: int = Field(
+    max_connections: int = Field(
         4096,
         ge=1,
-        description="Maximum connections over gRPC, fewer where the limit on open files is lower. Further ones are "
-        "closed.",
+        description="Maximum number of gRPC connections, reduced if the limit on open files is lower. Further "
+        "connections are closed.",
     )
-    connection_idle_s: float = Field(
-        600.0, ge=1, le=86_400, description="How long a connection without a call stays open. Clients open another."
+    connection_idle_timeout_s: float = Field(
+        600.0,
+        ge=1,
+        le=86_400,
+        description="Time after which a connection without calls is closed, in seconds. Clients reconnect "
+        "automatically.",
     )
 
 
 class TimingSettings(SettingsGroup):
-    """How long calls, cursors and waits may take."""
+    """Deadlines and lifetimes."""
 
-    heading: ClassVar[str] = "Time"
+    heading: ClassVar[str] = "Timeouts"
 
-    deadline_default_s: float = Field(30.0, gt=0, description="Deadline where a client sets none.")
-    drain_s: float = Field(5.0, ge=0, description="How long calls in flight may finish after SIGTERM.")
-    cursor_lifetime_s: float = Field(86_400.0, gt=0, description="Lifetime of a cursor, in seconds.")
+    default_deadline_s: float = Field(
+        30.0, gt=0, description="Deadline of calls without a client deadline, in seconds."
+    )
+    drain_timeout_s: float = Field(
+        5.0, ge=0, description="Time that in-flight calls have to finish after SIGTERM, in seconds."
+    )
+    cursor_lifetime_s: float = Field(86_400.0, gt=0, description="Time after which a cursor expires, in seconds.")

@@ -1,7 +1,4 @@
-"""Every setting that an operator can change: an environment variable each.
-
-`docs/settings.md` is generated from this package.
-"""
+"""Server settings from environment variables. `docs/settings.md` is generated from this package."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from nomemory.server.runtime.settings.recall import RecallSettings
 
 
 class Settings(BaseModel):
-    """The configuration of one server process. Immutable."""
+    """The immutable configuration of a server."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -45,24 +42,23 @@ class Settings(BaseModel):
 
     @classmethod
     def from_environment(cls, **overrides: object) -> Self:
-        """Read the environment.
+        """Read the settings from the environment.
 
         Args:
-            overrides: values that go before it, by the names of their variables in small letters, without `NOMEMORY_`;
-                of what is fixed, too.
+            overrides: values that take precedence, by variable name in lower case without `NOMEMORY_`.
 
         Raises:
-            ValidationError: a value is not valid; it names each.
+            ValidationError: a value is invalid.
         """
-        own = _variables()
-        values: dict[str, object] = {name.upper(): value for name, value in os.environ.items() if name.upper() in own}
+        known = _variables()
+        values: dict[str, object] = {name.upper(): value for name, value in os.environ.items() if name.upper() in known}
         return cls._of(values | {_variable(name): value for name, value in overrides.items()})
 
     def with_changes(self, **changes: object) -> Self:
-        """Return these settings with other values, which are named like the overrides of `from_environment`.
+        """Return a copy with changed values, named like the overrides of `from_environment`.
 
         Raises:
-            ValidationError: a value is not valid; it names each.
+            ValidationError: a value is invalid.
         """
         values = {
             variable: getattr(getattr(self, name), field)
@@ -73,12 +69,12 @@ class Settings(BaseModel):
 
     @classmethod
     def _of(cls, values: dict[str, object]) -> Self:
-        """Let each group take the variables that are its own."""
+        """Validate all groups. Each group ignores the variables of the others."""
         return cls.model_validate(dict.fromkeys(cls.model_fields, values))
 
 
 def groups() -> dict[str, type[SettingsGroup]]:
-    """Return the groups by their names, in the order of docs/settings.md."""
+    """Return the settings groups by name, in the order of docs/settings.md."""
     return {
         name: field.annotation
         for name, field in Settings.model_fields.items()
@@ -87,9 +83,9 @@ def groups() -> dict[str, type[SettingsGroup]]:
 
 
 def strip_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without the variables of settings, however they are spelt."""
-    own = _variables()
-    return {name: value for name, value in environment.items() if name.upper() not in own}
+    """Return an environment without setting variables. Names are compared case-insensitively."""
+    known = _variables()
+    return {name: value for name, value in environment.items() if name.upper() not in known}
 
 
 def _variables() -> set[str]:
@@ -97,5 +93,5 @@ def _variables() -> set[str]:
 
 
 def _variable(name: str) -> str:
-    """Return the variable that an override names; the endpoint's have names that every client of it knows."""
+    """Return the environment variable of an override. Variables of the OpenAI endpoint have no `NOMEMORY_` prefix."""
     return name.upper() if name.startswith("openai_") else f"{PREFIX}{name.upper()}"

@@ -1,4 +1,4 @@
-"""The message log, what leaves it, and when."""
+"""Settings for the message log, retention and erasure."""
 
 from __future__ import annotations
 
@@ -10,45 +10,56 @@ from nomemory.server.runtime.settings.group import SettingsGroup, variables
 
 
 class LogSettings(SettingsGroup):
-    """What waits for the log's writer."""
+    """The write queue and the damage check of the message log."""
 
-    model_config = variables("write_")
-    heading: ClassVar[str] = "The message log"
+    heading: ClassVar[str] = "Message log"
 
-    queue_max: int = Field(
-        256, ge=1, description="Maximum batches that wait for the log's writer; further ones are refused."
+    max_queued_writes: int = Field(
+        256,
+        ge=1,
+        description="Maximum number of write batches that wait for the message log. Further writes fail with "
+        "OVERLOADED.",
     )
-    queue_max_bytes: int = Field(64_000_000, ge=1, description="Maximum bytes of messages in those batches.")
+    max_queued_write_bytes: int = Field(
+        64_000_000,
+        ge=1,
+        description="Maximum total size of queued write batches, in bytes. Further writes fail with OVERLOADED.",
+    )
     check_pause_s: float = Field(
         0.05,
         ge=0,
-        description="Seconds of rest after each 256 messages that the check for damage reads.",
+        description="Pause after every 256 messages of the background damage check, in seconds. A longer pause "
+        "reduces disk load.",
         validation_alias="NOMEMORY_LOG_CHECK_PAUSE_S",
     )
 
 
 class PostgresSettings(SettingsGroup):
-    """How a message log in PostgreSQL is reached."""
+    """Connections to PostgreSQL."""
 
     model_config = variables("postgres_")
-    heading: ClassVar[str] = "PostgreSQL, with `NOMEMORY_LOG`"
+    heading: ClassVar[str] = "PostgreSQL, with `NOMEMORY_DATABASE_URL`"
 
-    pool_max: int = Field(10, ge=1, description="Most connections that the server reads through.")
-    writers: int = Field(
+    pool_size: int = Field(10, ge=1, description="Maximum number of connections for reads.")
+    write_connections: int = Field(
         2,
         ge=1,
         le=64,
-        description="Connections that the server's first process writes through. Each has its share of the users. With "
-        "more of them, writes of several servers wait less for each other; with fewer, more writes share a commit.",
+        description="Number of connections for writes, among which users are distributed. With more connections, "
+        "writes of several servers wait less for each other; with fewer, more writes share a commit.",
     )
     connect_timeout_s: float = Field(
-        5.0, gt=0, description="Time limit for opening a connection, and for waiting for one, in seconds."
+        5.0, gt=0, description="Time limit for opening a connection or waiting for a free one, in seconds."
     )
     statement_timeout_s: float = Field(
-        30.0, ge=0.1, description="Seconds after which a statement is given up, whatever the deadline of its call."
+        30.0, ge=0.1, description="Time limit of a statement, in seconds, independent of the deadline of the call."
     )
-    lease_s: float = Field(
-        6.0, ge=0.3, description="Seconds that the server which fills a shared Qdrant may be silent or gone."
+    indexer_lock_lease_s: float = Field(
+        6.0,
+        ge=0.3,
+        validation_alias="NOMEMORY_INDEXER_LOCK_LEASE_S",
+        description="Lease of the lock that elects the indexing server of a shared Qdrant collection, in seconds. "
+        "After a crash, another server takes over when the lease expires.",
     )
 
 
@@ -62,15 +73,17 @@ class RetentionSettings(SettingsGroup):
         0.0,
         ge=0,
         le=3_650_000,
-        description="Greatest age of a message in days, counted from its `ts`: what is older is gone from every read "
-        "and deleted soon after. 0: messages stay until their own `expire_ts`.",
+        description="Maximum age of a message in days, based on its `ts`. Older messages are hidden from reads "
+        "and deleted soon after. 0 keeps messages until their `expire_ts`.",
     )
-    sweep_s: float = Field(5.0, gt=0, description="Interval at which expired messages are deleted, in seconds.")
-    sweep_batch_max: int = Field(500, ge=1, description="Maximum expired messages that one commit deletes.")
+    sweep_interval_s: float = Field(
+        5.0, gt=0, description="Interval between deletions of expired messages, in seconds."
+    )
+    sweep_batch_size: int = Field(500, ge=1, description="Maximum number of expired messages deleted in one commit.")
 
 
 class ErasureSettings(SettingsGroup):
-    """How what was deleted leaves the files (docs/operating.md)."""
+    """Physical erasure of deleted messages (docs/operating.md)."""
 
     model_config = variables("erase_")
     heading: ClassVar[str] = "Erasure"
@@ -78,17 +91,21 @@ class ErasureSettings(SettingsGroup):
     within_s: float = Field(
         86_400.0,
         gt=0,
-        description="Seconds after which the bytes of a deleted, replaced or expired message are gone from every file. "
-        "The work begins after half of it.",
+        description="Time within which the bytes of a deleted, replaced or expired message are erased from all "
+        "files, in seconds. Erasure starts after half of this time.",
     )
-    vacuum_max_bytes: int = Field(
+    max_vacuum_bytes: int = Field(
         64_000_000,
         ge=0,
-        description="A log up to this size is rewritten as a whole: writes wait for some tenths of a second. A "
-        "larger one is cleaned in pieces.",
+        description="Maximum size of a SQLite log that is vacuumed as a whole, in bytes. Vacuuming blocks writes "
+        "for some tenths of a second. A larger log is cleaned incrementally.",
     )
-    retry_s: float = Field(60.0, gt=0, description="Longest time until a failed erasure of vectors is retried.")
-    batch_max: int = Field(500, ge=1, description="Maximum messages that an index erases between two other jobs.")
-    pages_max: int = Field(
-        1000, ge=1, description="Maximum pages of the log's file, of 4 KB, cleaned between two writes."
+    max_retry_delay_s: float = Field(
+        60.0, gt=0, description="Maximum delay before a failed erasure of vectors is retried, in seconds."
+    )
+    batch_size: int = Field(
+        500, ge=1, description="Maximum number of messages that an index erases before it processes other jobs."
+    )
+    max_pages: int = Field(
+        1000, ge=1, description="Maximum number of 4 KB pages of the SQLite log that are cleaned between two writes."
     )

@@ -1,4 +1,4 @@
-"""Opens the vector index that serves and, while the model is being changed, the one that replaces it."""
+"""Opens the active vector index and, during a model migration, the index that will replace it."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ async def open_spaces(
     meters: Meters,
     stack: AsyncExitStack,
 ) -> IndexedSpaces:
-    """Open the index of the settings' model. If it lacks messages, the index of the previous model serves meanwhile.
+    """Open the index of the configured model. Until it is complete, the index of the previous model serves searches.
 
     Args:
         settings: the configuration.
-        builder: opens an index and starts the process that fills it.
-        embedder: the settings' model.
-        position: the log's; an index of another log, or ahead of it, is discarded.
-        faults: gets what is wrong with the indexes.
+        builder: opens an index and starts its indexer.
+        embedder: the configured model.
+        position: the position of the message log. An index of another log, or ahead of the log, is discarded.
+        faults: receives the faults of the indexes.
         meters: counts the calls of the previous model.
         stack: closes the indexes.
 
     Raises:
-        ForeignCollectionError: an index is filled from another log.
+        ForeignCollectionError: a collection belongs to another message log.
     """
     collection = collection_of(settings, builder.directory.vectors, embedder)
     notice = rebuild_notice(collection.name, was_discarded=discard_foreign_vectors(collection, position))
-    former_faults, migration_notice = faults.former(), ""
+    previous_faults, migration_notice = faults.for_previous_model(), ""
     try:
-        former = previous_model(settings, builder.directory, embedder, position, former_faults, meters)
+        former = previous_model(settings, builder.directory, embedder, position, previous_faults, meters)
     except PreviousModelUnavailableError as error:
         _log.warning("the model has changed, and the former one cannot serve on", cause=str(error))
         former, migration_notice = None, str(error)
@@ -58,7 +58,7 @@ async def open_spaces(
     else:
         _log.info("the model has changed: the former one serves until everything is indexed", coming=collection.name)
         watched = former.watched
-        serving = builder.build(former.settings, former.embedder, former_faults, lambda: watched.failing_s)
+        serving = builder.build(former.settings, former.embedder, previous_faults, lambda: watched.failing_s)
         stack.push_async_callback(serving.close)
         spaces = IndexedSpaces(serving, configured, notice)
     await spaces.check_collection_owner()

@@ -1,4 +1,4 @@
-"""The addresses that a server listens on."""
+"""Listen addresses from the settings."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from nomemory.server.runtime.settings import Settings
 
 
 def listen_addresses(settings: Settings) -> Addresses:
-    """Return the addresses to listen on.
+    """Return the listen addresses of the settings.
 
     Raises:
-        ListenAddressError: an address is not of the form HOST:PORT, or would open an unprotected server to other
-            machines.
-        IdentitySettingsError: half of a kind of credentials is configured.
+        ListenAddressError: an address is malformed, or is public without credentials and TLS.
+        IdentitySettingsError: the configuration of credentials is incomplete.
     """
     check_credential_settings(settings)
     http = _address(address, settings) if (address := http_address(settings)) else None

@@ -1,4 +1,4 @@
-"""Garbage collection of a server: off while modules are imported, and never over the objects of the startup."""
+"""Garbage collector tuning: disabled during imports, startup objects frozen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Disable garbage collection while modules are imported: it takes a sixth of that time and frees nothing."""
+    """Disable garbage collection during imports, where it takes a sixth of the time and frees nothing."""
     gc.disable()
     try:
         yield
@@ -18,6 +18,6 @@ def loading() -> Iterator[None]:
 
 
 def freeze_heap() -> None:
-    """Exempt all present objects from garbage collection. Traversing them would stop every call for 20 to 60 ms."""
+    """Exempt all existing objects from garbage collection. Traversing them would pause the server for 20 to 60 ms."""
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Opens the lexical index: tables of the log's database, or a Tantivy index that a process of its own fills."""
+"""Opens the lexical index: tables in the log's PostgreSQL database, or a Tantivy index with an indexer process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nomemory.server.search.lexical.tantivy.reader import open_or_discard
 from nomemory.server.store.damage import LogDamage
 
 _COMMIT_BYTES: Final = 4_000_000
-"""Size of messages at which a commit is made, in bytes."""
+"""Size of uncommitted messages that triggers a commit of the index, in bytes."""
 
 _COMMIT_CHANGES_MAX: Final = 4000
 """Maximum changes in one commit of the lexical index."""
@@ -34,8 +34,8 @@ class LexicalParts:
     """An open lexical index.
 
     Attributes:
-        index: searches it.
-        indexer: fills it from the log; None: the log fills it itself.
+        index: the search interface.
+        indexer: the process that indexes the message log; None if the log's writer updates the index.
     """
 
     index: LexicalIndex
@@ -43,19 +43,19 @@ class LexicalParts:
 
     @property
     def progress(self) -> LexicalProgress:
-        """How far the index is."""
+        """The indexing progress."""
         return self.indexer or InlineLexicalProgress()
 
 
 def open_index_in_log(store: LogStore, damage: LogDamage, stack: AsyncExitStack) -> LexicalParts | None:
-    """Open the index that is part of the log's database; None if the log has none.
+    """Open the lexical index in the log's database. Return None if the log has no such index.
 
     Args:
-        store: opens it.
-        damage: gets the damaged messages that its reads meet.
-        stack: closes it.
+        store: the message log.
+        damage: records damaged messages.
+        stack: closes the index.
     """
-    index = store.words(damage, stack)
+    index = store.open_lexical_index(damage, stack)
     return None if index is None else LexicalParts(index, None)
 
 
@@ -72,11 +72,11 @@ def open_tantivy_index(
 
     Args:
         settings: the configuration.
-        directory: has the index.
-        store: opens the feed of changes.
+        directory: the data directory.
+        store: the message log, whose change feed is indexed.
         committed: set after each commit to the log.
-        policy: how the indexer's process is watched.
-        threads: run long searches.
+        policy: the watchdog policy of the indexer process.
+        threads: the thread pool for long searches.
         stack: closes the index.
     """
     index = open_or_discard(directory.lexical, threads)
@@ -87,6 +87,6 @@ def open_tantivy_index(
         heap_bytes=_HEAP_BYTES,
         batch_max=_COMMIT_CHANGES_MAX,
         batch_bytes=_COMMIT_BYTES,
-        wipe_max=settings.erasure.batch_max,
+        wipe_max=settings.erasure.batch_size,
     )
     return LexicalParts(index, LexicalIndexerProcess(work, committed, policy))

@@ -1,4 +1,4 @@
-"""Health check of a message log in PostgreSQL: the server reports NOT_SERVING while the database does not answer."""
+"""Health check of a message log in PostgreSQL. The server reports NOT_SERVING while the database is unavailable."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from nomemory.server.runtime.wiring.log_store import log_store
 from nomemory.server.store.protocol import LogReader
 
 _INTERVAL_S: Final = 2.0
-"""Seconds between two checks, and the time limit of each."""
+"""Interval and time limit of the checks, in seconds."""
 
 
 class SetServingStatus(Protocol):
     """Sets the health status of all services."""
 
     async def __call__(self, *, is_serving: bool) -> None:
-        """Set it."""
+        """Set the status to SERVING or NOT_SERVING."""
 
 
 HealthCheck = Callable[[SetServingStatus], Coroutine[Any, Any, None]]
-"""Checks again and again until it is cancelled, and sets the status when it changes."""
+"""A health check that runs until it is cancelled and updates the serving status."""
 
 
 def log_health_check(
     settings: Settings, directory: DataDirectory, faults: ActiveFaults, stack: AsyncExitStack
 ) -> HealthCheck | None:
-    """Return the health check of the message log; None if the log is a file in the data directory.
+    """Return the health check of the message log, or None if the log is a SQLite file.
 
     Args:
         settings: the configuration.
         directory: the server's data directory.
-        faults: gets the fault `message-log` while the database does not answer.
+        faults: receives the fault `message-log` while the database is unavailable.
         stack: closes the check's connections.
     """
-    if settings.server.log is None:
+    if settings.server.database_url is None:
         return None
-    log = log_store(settings, directory).reading(None, stack)
+    log = log_store(settings, directory).open_reader(None, stack)
     return partial(check_log, log, faults, _INTERVAL_S)
 
 
 async def check_log(log: LogReader, faults: ActiveFaults, interval_s: float, set_status: SetServingStatus) -> None:
-    """Query the log at an interval, in seconds, which is also the time limit of each query."""
+    """Query the log every `interval_s` seconds, with the same time limit, and set the serving status on each change."""
     is_healthy = True
     while True:
         failure = await _query_failure(log, interval_s)
@@ -63,12 +63,12 @@ async def check_log(log: LogReader, faults: ActiveFaults, interval_s: float, set
 
 
 async def _query_failure(log: LogReader, timeout_s: float) -> str:
-    """Return why the log does not answer; an empty string if it does."""
+    """Query the log. Return the reason for a failure, or an empty string."""
     query = asyncio.ensure_future(log.sequence())
     try:
         answered, _ = await asyncio.wait({query}, timeout=timeout_s)
     finally:
-        query.cancel()  # a halted database may delay the cancellation, too: nobody waits for it
+        query.cancel()  # do not await the cancellation: a hanging database may delay it
     if not answered:
         query.add_done_callback(_retrieve_error)
         return f"no answer within {timeout_s:g} s"
@@ -80,6 +80,6 @@ async def _query_failure(log: LogReader, timeout_s: float) -> str:
 
 
 def _retrieve_error(query: asyncio.Future[int]) -> None:
-    """Retrieve the error of an abandoned query, so that asyncio does not log it as never retrieved."""
+    """Retrieve the exception of an abandoned query; otherwise asyncio logs it as never retrieved."""
     if not query.cancelled():
         query.exception()

@@ -1,4 +1,4 @@
-"""Keeps the record of how far the message log was, from which the next start sees a loss."""
+"""Records the position of the message log, from which the next startup detects lost messages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _log = get_logger("server")
 
 
 def record_position(store: LogStore, path: Path, stack: AsyncExitStack) -> LogPosition:
-    """Write the log's position to the record now and when the stack is left; return the position of now.
+    """Write the current position of the log to a file, and again when the stack exits. Return the current position.
 
     Raises:
-        OSError: the record cannot be written.
+        OSError: the file cannot be written.
     """
     position = _position(store)
     write_record(path, position)
@@ -29,7 +29,7 @@ def _record_last_position(store: LogStore, path: Path) -> None:
     try:
         write_record(path, _position(store))
     except OSError as error:
-        _log.warning("it could not be recorded how far the log is", cause=error.strerror)
+        _log.warning("cannot record the log position", cause=error.strerror)
 
 
 def _position(store: LogStore) -> LogPosition:

@@ -1,4 +1,4 @@
-"""Where the message log is kept: a file in the data directory, or PostgreSQL."""
+"""The storage backend of the message log: SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -24,75 +24,74 @@ if TYPE_CHECKING:
 
 
 class QueuedWriter(LogWriter, ExpiredMessages, Protocol):
-    """A writer of the log whose queue can be looked at."""
+    """A log writer with a queue."""
 
     @property
     def waiting(self) -> int:
-        """How many jobs wait."""
+        """The number of queued writes."""
 
 
 class LogStore(Protocol):
-    """Opens the parts of a log."""
+    """A storage backend of the message log."""
 
     def position(self) -> LogPosition | None:
-        """Return which log there is, and how far; None: there is none yet.
+        """Return the identity and position of the log, or None if there is no log yet.
 
         Raises:
-            LogUnusableError, LogVersionError: it cannot be used.
+            LogUnusableError, LogVersionError: the log cannot be used.
         """
 
     def begin_epoch(self) -> LogPosition:
-        """Give the log, or a new one where there is none, a new epoch. No server may be running.
+        """Start a new epoch. Create the log if it does not exist. No server may be running.
 
         Raises:
-            LogUnusableError, LogVersionError: it cannot be used.
+            LogUnusableError, LogVersionError: the log cannot be used.
         """
 
-    def writing(self, announce: Callable[[], None], stack: AsyncExitStack) -> tuple[QueuedWriter, ErasableLog]:
-        """Open the log for writing, and for erasing from it; the stack closes it.
+    def open_writer(self, announce: Callable[[], None], stack: AsyncExitStack) -> tuple[QueuedWriter, ErasableLog]:
+        """Open the log for writes and erasure.
 
         Args:
             announce: called after each commit that changed a message.
-            stack: takes it down.
+            stack: closes the log.
 
         Raises:
-            LogUnusableError, LogVersionError: it cannot be used.
+            LogUnusableError, LogVersionError: the log cannot be used.
         """
 
-    def reading(self, damage: LogDamage | None, stack: AsyncExitStack, threads: ReadThreads | None = None) -> LogReader:
-        """Open the log for reading; the stack closes it.
+    def open_reader(
+        self, damage: LogDamage | None, stack: AsyncExitStack, threads: ReadThreads | None = None
+    ) -> LogReader:
+        """Open the log for reads.
 
         Args:
-            damage: told of what is found to be damaged.
-            stack: closes it; close the threads before it.
-            threads: run long statements of SQLite; None: a thread of the log's own.
+            damage: records damaged messages.
+            stack: closes the log. Close `threads` first.
+            threads: the thread pool for long SQLite statements; None uses a separate thread.
         """
 
-    def words(self, damage: LogDamage, stack: AsyncExitStack) -> LexicalIndex | None:
-        """Open the index by words that is part of the log; the stack closes it. None: one beside the log follows it."""
+    def open_lexical_index(self, damage: LogDamage, stack: AsyncExitStack) -> LexicalIndex | None:
+        """Open the lexical index in the log's database, or return None if the backend has none."""
 
     def feed(self, damage: LogDamage | None = None) -> Callable[[], ChangeFeed]:
-        """Return a function that opens the feed. Without `damage` it can be pickled for a worker process."""
+        """Return a function that opens the change feed. Without `damage`, the function can be pickled."""
 
     def shared_index(self, collection: str) -> PostgresSharedIndex | None:
-        """Return what is known of an index that several servers fill, by its name on the engine's server.
-
-        None: each server has an index of its own.
-        """
+        """Return the coordination state of a vector collection that several servers share, or None if not shared."""
 
     def inspector(self, damage: LogDamage) -> LogInspector | None:
-        """Return what looks for damage, where anything of ours does."""
+        """Return the background check for damage, or None if the backend has none."""
 
 
 def log_store(settings: Settings, directory: DataDirectory) -> LogStore:
-    """Return the store that the settings name.
+    """Return the storage backend of the settings.
 
     Raises:
-        ExtraMissingError: the driver of the database is not installed.
+        ExtraMissingError: the PostgreSQL driver is not installed.
     """
-    if settings.server.log is None:
+    if settings.server.database_url is None:
         return SqliteStore(settings, directory)
-    require_extra("postgres", ("asyncpg",), "NOMEMORY_LOG with a database")
+    require_extra("postgres", ("asyncpg",), "NOMEMORY_DATABASE_URL with a database")
     from nomemory.server.runtime.wiring.postgres_store import PostgresStore  # noqa: PLC0415 - its driver is an extra
 
-    return PostgresStore(settings, directory, settings.server.log.get_secret_value())
+    return PostgresStore(settings, directory, settings.server.database_url.get_secret_value())

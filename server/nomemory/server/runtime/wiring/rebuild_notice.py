@@ -1,4 +1,4 @@
-"""The notice of an index that did not belong to the message log and is being rebuilt."""
+"""Status notice for an index that was discarded and is being rebuilt."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Final
 
 from nomemory.server.runtime.structured_logs import get_logger
 
-_NOTICE: Final = "it did not belong to this log, or was ahead of it, and is built anew since the server started"
+_NOTICE: Final = "rebuilding since startup: the index belonged to another message log or was ahead of this one"
 
 _log = get_logger("server")
 
 
 def rebuild_notice(index: str, *, was_discarded: bool) -> str:
-    """Return the notice for the index's status, and log it; an empty string if the index was not discarded."""
+    """Return the notice for the index status and log a warning. Return an empty string if nothing was discarded."""
     if not was_discarded:
         return ""
-    _log.warning("an index does not belong to this log, or is ahead of it, and is built anew", index=index)
+    _log.warning("rebuilding an index that belongs to another message log or is ahead of this one", index=index)
     return _NOTICE

@@ -1,4 +1,4 @@
-"""Chooses what answers recalls after the first ranking: rules, a planner of another package, or a chat model."""
+"""Selects the recall planner: built-in rules, a planner of another package, or a chat model."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 PlannerFactory = Callable[[Settings], Planner]
 PLANNERS: Final[ExtensionPoint[PlannerFactory]] = ExtensionPoint("nomemory.planners", ("auto", "rules", "llm"))
-"""Planners of other packages. An entry point names what makes the planner of one recall from the settings."""
+"""Planners of other packages. An entry point refers to a function that creates the planner of a recall."""
 
-_NO_MODEL: Final = "NOMEMORY_RECALL_PLANNER=llm needs NOMEMORY_RECALL_MODEL, and usually OPENAI_BASE_URL"
+_NO_MODEL: Final = "NOMEMORY_RECALL_PLANNER=llm requires NOMEMORY_RECALL_MODEL, and usually OPENAI_BASE_URL"
 
 
 class RecallSettingsError(StartupError):
-    """The settings of recalls are incomplete or contradict each other; the text says what to set."""
+    """The recall settings are incomplete or contradictory."""
 
 
 def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnswerStrategy:
-    """Choose by name; what is opened is closed with the stack.
+    """Return the planner of the settings. The stack closes its connections.
 
     Raises:
-        RecallSettingsError: there is no such planner, or its settings are missing.
-        ExtraMissingError: what the model needs is not installed.
+        RecallSettingsError: the planner is unknown, or its settings are missing.
+        ExtraMissingError: the OpenAI client is not installed.
     """
     name = settings.recall.planner
     if answers_with_model(settings):
@@ -47,22 +47,22 @@ def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnswerStrategy:
 
 
 def answers_with_model(settings: Settings) -> bool:
-    """Return whether a chat model answers recalls, rather than the rules or a planner of another package."""
+    """Return whether recalls are planned by a chat model."""
     name = settings.recall.planner
     return name == "llm" or (name == "auto" and bool(settings.recall.model))
 
 
 def recall_model(settings: Settings, stack: AsyncExitStack) -> ChatEndpoint:
-    """Connect to the model that the settings name; closed with the stack.
+    """Return a client of the configured chat model. The stack closes it.
 
     Raises:
-        RecallSettingsError: they name none.
-        ExtraMissingError: the client of such endpoints is not installed.
+        RecallSettingsError: no model is configured.
+        ExtraMissingError: the OpenAI client is not installed.
     """
     if not settings.recall.model:
         raise RecallSettingsError(_NO_MODEL)
     require_extra("openai", ("openai",), "NOMEMORY_RECALL_MODEL")
-    from nomemory.recall.llm.client import ChatEndpoint, connect  # noqa: PLC0415 - it takes half a second
+    from nomemory.recall.llm.client import ChatEndpoint, connect  # noqa: PLC0415 - the import takes 0.5 s
 
     key, timeout_s = settings.openai.api_key, settings.recall.model_timeout_s
     client = connect(settings.openai.base_url, key.get_secret_value() if key else None, timeout_s)

@@ -1,4 +1,4 @@
-"""Constructs a RecallService from the settings, over a stub of a QueryService."""
+"""Constructs a RecallService over a QueryService stub."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from nomemory.server.runtime.wiring.recall_planner import answers_with_model, ch
 from nomemory.server.search.semantic.active_index import ActiveSpace
 
 _ANCHORS: Final = 3
-"""Anchors whose neighbours a recall reads."""
+"""Number of top messages whose neighbors a recall reads."""
 
 _NEIGHBORS_AFTER: Final = 0
-"""Messages read after an anchor."""
+"""Number of messages read after an anchor."""
 
 _NEIGHBORS_BEFORE: Final = 8
-"""Messages read before an anchor."""
+"""Number of messages read before an anchor."""
 
 _EVIDENCE_CHARS: Final = 16_000
-"""Maximum characters of an evidence message; the rest is cut."""
+"""Maximum length of an evidence message, in characters. Longer messages are truncated."""
 
 _RESULT_CHARS: Final = 12_000
-"""Maximum characters that one tool call shows to a planner."""
+"""Maximum length of the result of a tool call, in characters."""
 
 _RESULT_ITEMS: Final = 50
-"""Maximum messages of one tool call."""
+"""Maximum number of messages in the result of a tool call."""
 
 
 _SUFFICIENCY_LEXICAL: Final = 0.75
-"""Sufficiency from which a verdict is SUPPORTED, without semantic scores of the local embedder."""
+"""Sufficiency threshold without semantic scores of the local embedder."""
 
 _SUFFICIENCY_UNNAMED: Final = 0.22
-"""Sufficiency from which a verdict is SUPPORTED, between a user and an assistant."""
+"""Sufficiency threshold for conversations between a user and an assistant."""
 
 _SUFFICIENCY_NAMED: Final = 0.45
-"""Sufficiency from which a verdict is SUPPORTED, among named speakers of whom the question names none."""
+"""Sufficiency threshold for messages with named authors if the question names none of them."""
 
 _HERE = Path(skill_loader.__file__)
-_SHIPPED_SKILLS = (_HERE.parents[2] / "skills", _HERE.parents[4] / "skills")
-"""The shipped skills: in an installed package, and in a checkout."""
+_BUILT_IN_SKILLS = (_HERE.parents[2] / "skills", _HERE.parents[4] / "skills")
+"""Folders of the built-in skills in an installed package and in a source checkout."""
 
 
 def recall_service(
@@ -63,14 +63,14 @@ def recall_service(
 
     Args:
         settings: the configuration.
-        stub: reads the messages.
-        metadata: sent with each call of the stub.
-        stack: closes the connection to a chat model.
-        spaces: this server's vector index; None: another server embeds questions.
-        meters: counts; None: nothing does.
+        stub: the QueryService to read messages from.
+        metadata: gRPC metadata of the stub's calls.
+        stack: closes the connection to the chat model.
+        spaces: the vector index of this server; None if another server embeds questions.
+        meters: the metrics; None disables them.
 
     Raises:
-        RecallSettingsError: the settings are incomplete or contradict each other.
+        RecallSettingsError: the recall settings are incomplete or contradictory.
     """
     answered_by = choose_planner(settings, stack)
     recall = settings.recall
@@ -80,26 +80,26 @@ def recall_service(
 
 
 def skill_folders(settings: Settings) -> list[Path]:
-    """Return the folders of skills, the operator's own before the shipped ones."""
-    own = [Path(folder) for folder in settings.recall.skills.split(os.pathsep) if folder]
-    return own + [folder for folder in _SHIPPED_SKILLS if folder.is_dir()]
+    """Return the skill folders in search order: configured folders before built-in ones."""
+    configured = [Path(folder) for folder in settings.recall.skill_dirs.split(os.pathsep) if folder]
+    return configured + [folder for folder in _BUILT_IN_SKILLS if folder.is_dir()]
 
 
 def skill_library(settings: Settings) -> skill_loader.SkillLibrary:
-    """Return the skills that recalls can be steered by."""
-    return skill_loader.SkillLibrary(skill_folders(settings), settings.recall.skill)
+    """Return the available recall skills."""
+    return skill_loader.SkillLibrary(skill_folders(settings), settings.recall.default_skill)
 
 
 def host_budget(settings: Settings) -> Budget:
-    """Return the limits of one recall."""
+    """Return the limits of a recall."""
     return Budget(
-        iterations=settings.recall.iterations,
-        tool_calls=settings.recall.tool_calls,
+        iterations=settings.recall.max_iterations,
+        tool_calls=settings.recall.max_tool_calls,
         evidence_messages=settings.recall.evidence_messages,
         deadline_s=settings.recall.deadline_s,
         model_s=settings.recall.model_timeout_s,
-        read_messages=settings.recall.read_messages if answers_with_model(settings) else 0,
-        read_tokens=settings.recall.read_tokens,
+        read_messages=settings.recall.context_messages if answers_with_model(settings) else 0,
+        read_tokens=settings.recall.context_tokens,
         result_items=_RESULT_ITEMS,
         result_chars=_RESULT_CHARS,
         evidence_chars=_EVIDENCE_CHARS,

@@ -1,4 +1,4 @@
-"""Connects to the QueryService of another server, for a server that only recalls."""
+"""Connects a recall-only server to the QueryService of another server."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from nomemory.v1 import query_service_pb2_grpc
 
 
 def remote_query(settings: Settings, stack: AsyncExitStack) -> tuple[QueryStub, Metadata]:
-    """Connect to the QueryService that the settings name, with this process's own key.
+    """Return a stub of the configured QueryService, and the metadata that authenticates its calls.
 
     Raises:
-        RecallSettingsError: it is on another machine, and the connection would be in the clear.
+        RecallSettingsError: the connection to another machine would not be encrypted.
         ListenAddressError: the target is not of the form HOST:PORT.
     """
     channel = _channel(settings)
     stack.push_async_callback(channel.close)
-    key = settings.recall.query_key
+    key = settings.recall.upstream_api_key
     metadata = (("authorization", f"Bearer {key.get_secret_value()}"),) if key else ()
     return RemoteQueryStub(query_service_pb2_grpc.QueryServiceStub(channel)), metadata
 
 
 def _channel(settings: Settings) -> grpc.aio.Channel:
-    target = settings.recall.query_target
-    if settings.recall.query_tls:
-        trusted = settings.recall.query_tls_ca
-        credentials = grpc.ssl_channel_credentials(trusted.read_bytes() if trusted else None)
+    target = settings.recall.upstream
+    if settings.recall.upstream_tls:
+        ca_file = settings.recall.upstream_tls_ca
+        credentials = grpc.ssl_channel_credentials(ca_file.read_bytes() if ca_file else None)
         return grpc.aio.secure_channel(target, credentials)
     if not (parse_listen_address(target).is_loopback() or settings.identity.insecure_plaintext):
         raise RecallSettingsError(
-            f"refusing to read messages from {target} in the clear: set NOMEMORY_RECALL_QUERY_TLS=true, or "
-            "NOMEMORY_INSECURE_PLAINTEXT=true where the network itself is encrypted"
+            f"refusing to read messages from {target} without TLS: set NOMEMORY_RECALL_UPSTREAM_TLS=true, or "
+            "NOMEMORY_INSECURE_PLAINTEXT=true if the network is encrypted"
         )
     return grpc.aio.insecure_channel(target)

@@ -1,4 +1,4 @@
-"""The description of a server for GetServerInfo: its version, features and limits."""
+"""The response to GetServerInfo: version, features and limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FEATURES: Final = {
     "nomemory.v1.IngestService": _INGEST,
     "nomemory.v1.RecallService": _RECALL,
 }
-"""The feature that each service is."""
+"""Feature names of the services."""
 
 
 def server_service(
@@ -33,13 +33,13 @@ def server_service(
     spaces: ActiveSpace | None = None,
     reads: ReadAdmission | None = None,
 ) -> ServerService:
-    """Make the service that describes a server.
+    """Construct the ServerService.
 
     Args:
         settings: the configuration.
-        served: the server's other services.
-        spaces: the vector index that serves; None: this server only recalls.
-        reads: admits its expensive reads; None: this server only recalls.
+        served: the other services of the server.
+        spaces: the active vector index; None on a recall-only server.
+        reads: the admission of expensive reads; None on a recall-only server.
     """
     services = [_FEATURES[service.full_name] for service in served]
     embeds = spaces is not None and spaces.now.embedder.kind != "none"
@@ -67,19 +67,19 @@ def _further_features(settings: Settings, services: Sequence[str], *, embeds: bo
 
 
 def _limits(settings: Settings, services: Sequence[str]) -> pb.ServerLimits:
-    """Return the limits of the services that are served; the others stay 0."""
+    """Return the limits of the enabled services. Limits of other services are 0."""
     limits = settings.limits
-    described = pb.ServerLimits(request_bytes=limits.request_max_bytes)
+    described = pb.ServerLimits(request_bytes=limits.max_request_bytes)
     if _INGEST in services:
-        described.content_bytes = limits.content_max_bytes
-        described.batch_messages = limits.write_batch_max
+        described.content_bytes = limits.max_content_bytes
+        described.batch_messages = limits.max_batch_messages
     if _QUERY in services:
-        described.page_size = limits.page_size_max
-        described.top_k = limits.top_k_max
+        described.page_size = limits.max_page_size
+        described.top_k = limits.max_top_k
         described.user_reads = settings.reads.max_inflight_reads_per_user
         described.caller_reads = settings.reads.max_inflight_reads_per_caller
     if _QUERY in services or _RECALL in services:
-        described.query_chars = limits.query_max_chars
+        described.query_chars = limits.max_query_chars
     if _RECALL in services:
         described.turns = TURNS_MAX
     return described

@@ -1,4 +1,4 @@
-"""The metrics of a server at the moment of a scrape: counters, indexes, processes, faults."""
+"""Collects the metrics of a server at each scrape: counters, indexes, processes and faults."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class ServerMetrics:
 
     Args:
         meters: the server's counters.
-        faults: the faults that stand.
-        report: how far the log and the indexes are; None: this server only recalls.
+        faults: the active faults.
+        report: the status of the log and the indexes; None on a recall-only server.
     """
 
     def __init__(self, meters: Meters, faults: ActiveFaults, report: IndexStatusReporter | None = None) -> None:
@@ -41,7 +41,7 @@ class ServerMetrics:
         meters.processes.record_start(_MAIN_PROCESS, os.getpid())
 
     async def text(self) -> bytes:
-        """Return the metrics of now in the text format of Prometheus."""
+        """Return the current metrics in the Prometheus text format."""
         samples = self._meters.samples()
         await self._add_indexes(samples)
         await self._add_processes(samples)
@@ -84,8 +84,8 @@ class ServerMetrics:
 def _indexes(status: pb.GetIndexStatusResponse) -> Iterator[tuple[str, pb.IndexStatus]]:
     yield "words", status.lexical
     yield "meaning", status.vector
-    if status.HasField("coming_vector"):
-        yield "meaning_coming", status.coming_vector
+    if status.HasField("next_vector"):
+        yield "next_vector", status.next_vector
 
 
 def _stats_of(running: Mapping[str, int]) -> dict[str, ProcessStats]:

@@ -1,4 +1,4 @@
-"""The parts of a server that its services are built on."""
+"""The components that the services depend on."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class ServerParts:
     """The message log, the indexes over it, and their status.
 
     Attributes:
-        log: reads the message log.
-        writer: writes to it.
-        lexical: searches the lexical index.
-        spaces: the vector index and embedder that serve.
-        report: how far the log and each index are.
-        threads: run expensive reads.
+        log: the reader of the message log.
+        writer: the writer of the message log.
+        lexical: the lexical index.
+        spaces: the active vector index with its embedder.
+        report: the status of the log and the indexes.
+        threads: the thread pool for expensive reads.
     """
 
     log: LogReader

@@ -1,4 +1,4 @@
-"""Constructs the services of a server: over its data directory, or over the QueryService of another server."""
+"""Constructs the services of a server or of a recall-only server."""
 
 from __future__ import annotations
 
@@ -43,32 +43,30 @@ from nomemory.server.search.user_listing import UserListing
 from nomemory.server.store.protocol import LogReader
 
 _TIMELINE_MAX: Final = 1000
-"""A user with no more messages than this is ranked over all of them."""
+"""Maximum number of messages of a user for which all messages are ranked. For larger users, candidates are ranked."""
 
 _CANDIDATES_MAX: Final = 256
-"""Maximum candidates from the lexical index, from the vector index, and, for a large user, from both together."""
+"""Maximum number of candidates from each index, and from both indexes together for a large user."""
 
 
 async def make_services(
     settings: Settings, directory: DataDirectory, parts: ServerParts, meters: Meters, stack: AsyncExitStack
 ) -> tuple[list[Service], ReadAdmission]:
-    """Construct the services over a data directory, and what admits their expensive reads.
-
-    Recalls read without a socket.
+    """Construct the services of a server, and the admission of their expensive reads.
 
     Args:
         settings: the configuration.
-        directory: has the key that seals cursors and write tokens.
+        directory: the data directory with the token key.
         parts: the message log and the indexes.
-        meters: counts.
-        stack: closes what is opened here.
+        meters: the metrics.
+        stack: closes the services' connections.
     """
     log, lexical = traced_log_reader(parts.log, settings), traced_lexical_index(parts.lexical, settings)
     cipher = FileTokenCipher(directory.key, (await log.identity()).name)
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
 
     slots, threads = RoundRobinLimit(settings.reads.expensive_read_concurrency), parts.threads
-    reply_max, speakers = settings.limits.reply_max_bytes, Speakers(log)
+    reply_max, speakers = settings.limits.max_response_bytes, Speakers(log)
     query = QueryService(
         slots,
         threads,
@@ -94,15 +92,15 @@ async def make_services(
 
 
 def recall_only_services(settings: Settings, meters: Meters, stack: AsyncExitStack) -> list[Service]:
-    """Construct the services of a server that only recalls, over the QueryService of another server.
+    """Construct the services of a recall-only server, which reads from the QueryService of another server.
 
     Raises:
-        RecallSettingsError: the settings contradict each other, or would let anybody read a guarded message log.
+        RecallSettingsError: the settings are contradictory, or would expose a protected server without authentication.
     """
-    if settings.recall.query_key is not None and not checks_credentials(settings):
+    if settings.recall.upstream_api_key is not None and not checks_credentials(settings):
         raise RecallSettingsError(
-            "refusing to open a guarded QueryService to anybody on this machine: a recall service that reads with a "
-            "key needs credentials of its own callers; docs/authentication.md tells how to give it some"
+            "NOMEMORY_RECALL_UPSTREAM_API_KEY is set but callers are not authenticated: any local process could read "
+            "the upstream server's messages. Configure credentials, see docs/authentication.md"
         )
     stub, metadata = remote_query(settings, stack)
     recall: Service = recall_service(settings, stub, metadata, stack, meters=meters)
@@ -134,15 +132,15 @@ def _hybrid_search(
         pools,
         weights=_weights(settings),
         candidates_max=_CANDIDATES_MAX,
-        reply_max_bytes=settings.limits.reply_max_bytes,
+        max_response_bytes=settings.limits.max_response_bytes,
     )
 
 
 def _weights(settings: Settings) -> Weights:
-    omitted = settings.hybrid.without.split()
+    omitted = settings.hybrid.disabled_features.split()
     if unknown := sorted(set(omitted) - set(STEPS)):
         raise StartupError(
-            f"NOMEMORY_HYBRID_WITHOUT: there is no step {', '.join(unknown)}; the steps are {', '.join(STEPS)}"
+            f"NOMEMORY_HYBRID_DISABLED_FEATURES: unknown steps: {', '.join(unknown)}; available: {', '.join(STEPS)}"
         )
     return Weights().without(omitted)
 

@@ -1,4 +1,4 @@
-"""Serves the services: over gRPC, and over HTTP where the settings say so."""
+"""Runs the gRPC and HTTP servers."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class _Server(Protocol):
     """A server of one protocol."""
 
     async def start(self, address: ListenAddress) -> ListenAddress:
-        """Serve; return the address that was bound."""
+        """Start serving and return the bound address."""
 
     async def stop(self, grace_s: float) -> None:
-        """Let calls in flight finish, for so many seconds."""
+        """Stop after in-flight calls finish, at most `grace_s` seconds later."""
 
 
 _Named = tuple[str, _Server, ListenAddress]
-"""A server and where it serves, named as in `Addresses`."""
+"""A server with its listen address and its attribute name in `Addresses`."""
 
 
 @asynccontextmanager
-async def serving(  # noqa: PLR0913 - what goes around the calls of a server
+async def serving(  # noqa: PLR0913 - optional features of a server
     services: Sequence[Service],
     addresses: Addresses,
     settings: Settings,
@@ -51,31 +51,31 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a server
     health_check: HealthCheck | None = None,
     tracer: CallTracer | None = None,
 ) -> AsyncIterator[Addresses]:
-    """Serve until the context is left, then let calls in flight finish. Return the addresses that were bound.
+    """Serve until the context exits, then drain in-flight calls. Yield the bound addresses.
 
     Args:
-        services: the services, beside health and reflection.
-        addresses: where to listen; port 0 picks a free one.
-        settings: limits, deadlines, TLS.
-        access: decides who may call what.
-        host: interceptors of the embedding program.
-        reads: limits the expensive reads; None: nothing does.
-        meters: counts calls; None: nothing does.
-        exporter: answers scrapes; None: there are no metrics.
-        health_check: sets the health status while the services serve.
-        tracer: begins the spans of calls; None: there are none.
+        services: the services, without health and reflection.
+        addresses: the listen addresses.
+        settings: the limits, deadlines and TLS files.
+        access: authentication and authorization.
+        host: interceptors of the host program.
+        reads: the admission of expensive reads; None means no limit.
+        meters: the metrics of calls; None disables them.
+        exporter: the metrics endpoint; None disables it.
+        health_check: a background check that updates the health status.
+        tracer: starts the spans of calls; None disables tracing.
 
     Raises:
-        StartupError: HTTP is served, and `host` has gRPC interceptors.
-        ListenAddressError: a port is taken.
-        IdentitySettingsError: the files for TLS cannot be used.
+        StartupError: HTTP is enabled and `host` has gRPC interceptors.
+        ListenAddressError: a port is in use.
+        IdentitySettingsError: the TLS files cannot be used.
     """
     if host.grpc and addresses.http is not None:
         raise StartupError(
-            "gRPC interceptors do not see calls over HTTP: pass functions in `before_handler` instead, or do not set "
-            "NOMEMORY_HTTP and NOMEMORY_INSPECT"
+            "gRPC interceptors do not apply to HTTP calls: use `before_handler` instead, or unset NOMEMORY_HTTP_LISTEN "
+            "and NOMEMORY_INSPECTOR"
         )
-    timeout_s = settings.timing.deadline_default_s
+    timeout_s = settings.timing.default_deadline_s
     pipeline = Pipeline(
         services, access, timeout_s, reads=reads, hooks=host.before_handler, meters=meters, tracer=tracer
     )
@@ -100,4 +100,4 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a server
         for check in checks:
             check.cancel()
         await health.shut_down()
-        await asyncio.gather(*(server.stop(settings.timing.drain_s) for server in servers))
+        await asyncio.gather(*(server.stop(settings.timing.drain_timeout_s) for server in servers))

@@ -23,7 +23,7 @@ from nomemory.server.store.sqlite.schema import begin_epoch, open_for_writing, p
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
 _CHECK_INTERVAL_S: Final = 86_400.0
-"""Interval of the check of the whole log for damage, in seconds. The first check runs at the start."""
+"""Interval of the full check for damage, in seconds. The first check runs at startup."""
 
 
 class SqliteStore:
@@ -31,55 +31,59 @@ class SqliteStore:
 
     Args:
         settings: the configuration.
-        directory: whose log it is.
+        directory: the data directory with the log.
     """
 
     def __init__(self, settings: Settings, directory: DataDirectory) -> None:
         self._settings = settings
         self._path = directory.log
-        self._lifetimes = RetentionPolicy.of_days(settings.retention.days)
+        self._retention = RetentionPolicy.of_days(settings.retention.days)
 
     def position(self) -> LogPosition | None:
-        """Return which log the file holds, and how far; None if there is none."""
+        """Return the identity and position of the log, or None if there is no log."""
         return position_at(self._path)
 
     def begin_epoch(self) -> LogPosition:
-        """Give the log a new epoch."""
+        """Start a new epoch."""
         with closing(open_for_writing(self._path)) as connection:
             return begin_epoch(connection)
 
-    def writing(self, announce: Callable[[], None], stack: AsyncExitStack) -> tuple[SqliteLogWriter, SqliteLogErasure]:
-        """Open the log for writing, creating it if need be."""
+    def open_writer(
+        self, announce: Callable[[], None], stack: AsyncExitStack
+    ) -> tuple[SqliteLogWriter, SqliteLogErasure]:
+        """Open the log for writes and erasure. Create it if missing."""
         writer = SqliteLogWriter(
             self._path,
-            queue_max=self._settings.log.queue_max,
-            queue_max_bytes=self._settings.log.queue_max_bytes,
+            queue_max=self._settings.log.max_queued_writes,
+            queue_max_bytes=self._settings.log.max_queued_write_bytes,
             announce=announce,
-            lifetimes=self._lifetimes,
+            retention=self._retention,
         )
-        erasable = SqliteLogErasure(writer, self._path, self._settings.erasure.vacuum_max_bytes)
+        erasable = SqliteLogErasure(writer, self._path, self._settings.erasure.max_vacuum_bytes)
         stack.callback(erasable.close)  # after every connection to the file
         stack.enter_context(closing(writer))
         return writer, erasable
 
-    def reading(self, damage: LogDamage | None, stack: AsyncExitStack, threads: ReadThreads | None = None) -> LogReader:
-        """Open the log for reading."""
-        log = SqliteLogReader(self._path, self._lifetimes, damage, threads)
+    def open_reader(
+        self, damage: LogDamage | None, stack: AsyncExitStack, threads: ReadThreads | None = None
+    ) -> LogReader:
+        """Open the log for reads."""
+        log = SqliteLogReader(self._path, self._retention, damage, threads)
         stack.push_async_callback(log.close)
         return log
 
-    def words(self, _damage: LogDamage, _stack: AsyncExitStack) -> None:
-        """Return nothing: an index in the data directory follows the log."""
+    def open_lexical_index(self, _damage: LogDamage, _stack: AsyncExitStack) -> None:
+        """Return None: the lexical index is a Tantivy index in the data directory."""
 
     def feed(self, damage: LogDamage | None = None) -> Callable[[], ChangeFeed]:
-        """Return a function that opens the feed."""
+        """Return a function that opens the change feed."""
         return (
             partial(SqliteChangeFeed, self._path) if damage is None else partial(SqliteChangeFeed, self._path, damage)
         )
 
     def shared_index(self, collection: str) -> None:
-        """Return nothing: one server has the log, and fills its index."""
+        """Return None: a SQLite log belongs to a single server."""
 
     def inspector(self, damage: LogDamage) -> LogInspector:
-        """Return what checks all messages and the file."""
+        """Return the background check of all messages and of the database file."""
         return LogInspector(self._path, damage, _CHECK_INTERVAL_S, self._settings.log.check_pause_s)

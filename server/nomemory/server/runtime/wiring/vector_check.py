@@ -1,4 +1,4 @@
-"""Check whether the vector index of a data directory that no server uses is consistent with the message log."""
+"""Offline consistency check of the vector index against the message log."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _T = TypeVar("_T")
 
 
 async def check_vector_index(settings: Settings) -> ReconcileReport | None:
-    """Compare the vector index of the settings' data directory with its log, message by message.
+    """Compare every message of the log with the vector index.
 
-    A server does the same at its next start, and repairs the differences. A running server has the files locked: use
-    its status instead, whose `faults` name an index that is being repaired.
+    A server makes the same comparison at startup and repairs the differences. While a server is running, the files are
+    locked; its status lists an index that is being repaired under `faults`.
 
     Args:
-        settings: the data directory, embedder and engine.
+        settings: the data directory, embedder and vector index.
 
     Returns:
-        The differences; None if there is no index of this embedder yet.
+        The differences, or None if the embedder has no index yet.
 
     Raises:
-        Fault: INDEX_UNAVAILABLE, a server has the files open, or they are damaged.
-        EmbedderSettingsError: the settings do not describe an embedder.
+        Fault: INDEX_UNAVAILABLE: the files are damaged, or a server is using them.
+        EmbedderSettingsError: the embedder settings are invalid.
     """
     directory = DataDirectory(settings.server.data)
     async with AsyncExitStack() as stack:
@@ -49,7 +49,7 @@ async def check_vector_index(settings: Settings) -> ReconcileReport | None:
         index = choose_vector_index(settings, directory.vectors, embedder, log_id=log.position().identity.log_id)
         stack.push_async_callback(index.close)
         backlog = stack.enter_context(closing(BacklogReader(collection.backlog)))
-        max_chars, max_parts = settings.embedder.part_chars, settings.embedder.parts_max
+        max_chars, max_parts = settings.embedder.chunk_chars, settings.embedder.max_chunks
         split = None if embedder.kind == "none" else partial(split_text, max_chars=max_chars, max_parts=max_parts)
         expected = ExpectedPoints(log, backlog.known, embedder.dimension, max_chars, split)
         return await Reconciliation(index, expected, _run_here, backlog.fed(), _ignore, _ignore).run()
@@ -60,4 +60,4 @@ async def _run_here(job: Callable[[], _T], /) -> _T:
 
 
 async def _ignore(_differences: Sequence[ChangeRef | Orphan]) -> None:
-    """Leave the repair to the server."""
+    """Skip the repair."""

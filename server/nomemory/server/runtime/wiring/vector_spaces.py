@@ -1,4 +1,4 @@
-"""Build vector spaces, and start the jobs that fill their indexes."""
+"""Builds vector spaces and starts their indexers."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from nomemory.server.search.semantic.qdrant.reachability import Reachability
 from nomemory.server.search.semantic.vector_space import VectorSpace, query_limit
 
 _PROBE_INTERVAL_S: Final = 5.0
-"""Interval of the health probe of a Qdrant server, in seconds."""
+"""Interval of the health check of a Qdrant server, in seconds."""
 
 VECTOR_JOB = "vector-indexer"
-"""The name of an indexer's job in its supervisor."""
+"""The job name of the vector indexer."""
 
 
 def _never() -> float:
@@ -43,14 +43,14 @@ def _never() -> float:
 
 @dataclass(frozen=True, slots=True)
 class VectorSpaces:
-    """Builds spaces over one message log.
+    """Builds the vector spaces of a message log.
 
     Attributes:
-        directory: has the collections.
-        store: opens change feeds of the log.
-        committed: notifies indexers of changes of the log.
-        processes: lists the worker processes.
-        log_id: the log.
+        directory: the data directory with the collections.
+        store: the message log.
+        committed: notifies indexers of commits.
+        processes: the registry of worker processes.
+        log_id: the id of the message log.
     """
 
     directory: DataDirectory
@@ -62,13 +62,13 @@ class VectorSpaces:
     def build(
         self, settings: Settings, embedder: Embedder, faults: ActiveFaults, failing_s: Callable[[], float] = _never
     ) -> IndexedSpace:
-        """Build a space.
+        """Open the vector index of a model and start its indexer.
 
         Args:
             settings: the settings of the model.
-            embedder: the model, closed with the space.
-            faults: where faults of the space are recorded.
-            failing_s: returns for how many seconds the model has failed.
+            embedder: the model; closed with the space.
+            faults: receives the faults of the space.
+            failing_s: returns how long the model has been failing, in seconds.
         """
         stack, supervisor = AsyncExitStack(), Supervisor()
         stack.push_async_callback(embedder.close)

@@ -1,4 +1,4 @@
-"""The HTTP servers. Their libraries take time to load: a server without HTTP does not load them."""
+"""Constructs the HTTP servers. Import this module only if HTTP is enabled: its libraries are slow to load."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def web_servers(
     access: Access,
     exporter: MetricsExporter | None,
 ) -> Iterator[tuple[str, HttpServer, ListenAddress]]:
-    """Make the server of the API and the server of metrics only; each with its name and its address.
+    """Yield the API server and the metrics server, each with its name and address.
 
     Args:
-        pipeline: answers calls.
-        health: whether the server serves.
-        addresses: where to serve.
-        settings: limits, TLS.
-        access: authenticates those who read metrics.
-        exporter: answers scrapes; None: there are no metrics.
+        pipeline: handles API calls.
+        health: the health status.
+        addresses: the listen addresses.
+        settings: the limits and TLS files.
+        access: authenticates scrapes.
+        exporter: the metrics; None disables them.
     """
     page = MetricsPage(exporter, access, settings) if exporter else None
-    tls, idle_s = tls_files(settings), settings.connections.connection_idle_s
+    tls, idle_s = tls_files(settings), settings.connections.connection_idle_timeout_s
     if addresses.http is not None:
         yield "http", HttpServer(api_application(pipeline, health, settings, page), tls, idle_s), addresses.http
     if addresses.metrics is not None and page is not None:

@@ -1,4 +1,4 @@
-"""Constructs the parts of a server, in the order in which they depend on each other."""
+"""Constructs the components of a server in dependency order."""
 
 from __future__ import annotations
 
@@ -37,36 +37,36 @@ from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.write_queue import MeteredLogWriter
 
 _READ_THREADS: Final = 1
-"""Rankings and highlights hold the interpreter's lock. A second thread would not make them faster, and would make the
-event loop wait longer (docs/performance.md, One user's flood)."""
+"""Number of threads for expensive reads. Ranking and highlighting hold the GIL: a second thread would not make them
+faster but would delay the event loop (docs/performance.md, One user's flood)."""
 
 
 async def build_parts(
     settings: Settings, directory: DataDirectory, faults: ActiveFaults, meters: Meters, stack: AsyncExitStack
 ) -> ServerParts:
-    """Construct the parts and start their background jobs.
+    """Construct the components and start their background jobs.
 
     Args:
         settings: the configuration.
-        directory: the data directory, which this server has locked.
-        faults: gets what is wrong with the parts.
-        meters: counts.
-        stack: stops the jobs and closes the parts, in reverse order.
+        directory: the data directory, locked by this server.
+        faults: receives the faults of the components.
+        meters: the metrics.
+        stack: stops the jobs and closes the components in reverse order.
 
     Raises:
-        StartupError: the settings or the data do not allow it.
+        StartupError: the settings or the data are invalid.
     """
     store, damage, committed = log_store(settings, directory), LogDamage(), CommitSignal()
     supervisor, policy = Supervisor(), watch_policy(settings.processes, faults, meters.processes)
 
     embedder = choose_embedder(settings, policy, partial(traced_embedder, settings=settings), meters)
 
-    writer, erasable = store.writing(committed.announce, stack)
-    sweeper = ExpirySweeper(writer, settings.retention.sweep_s, settings.retention.sweep_batch_max)
+    writer, erasable = store.open_writer(committed.announce, stack)
+    sweeper = ExpirySweeper(writer, settings.retention.sweep_interval_s, settings.retention.sweep_batch_size)
     supervisor.supervise(stack, "expiry-sweeper", sweeper.run, sweeper.stop)
     threads = ReadThreads(_READ_THREADS)
-    log = store.reading(damage, stack, threads)
-    stack.push_async_callback(threads.close)  # before the log, which they read
+    log = store.open_reader(damage, stack, threads)
+    stack.push_async_callback(threads.close)  # before the log: running threads read it
     inspector = store.inspector(damage)
     if inspector is not None:
         supervisor.supervise(stack, "log-inspector", inspector.run, inspector.stop)
@@ -83,14 +83,14 @@ async def build_parts(
     spaces = await open_spaces(settings, builder, embedder, position, faults, meters, stack)
     cleanup = CollectionCleanup(settings, directory.vectors, spaces, store.shared_index)
     serving = ActiveSpace(spaces.active.space)
-    if spaces.active.space.embedder.kind != NoEmbedder.kind:  # without a model for a while, the indexes are kept
+    if spaces.active.space.embedder.kind != NoEmbedder.kind:  # without an embedder, existing indexes are kept
         migration = ModelMigration(
             spaces,
             serving,
             cleanup,
             _reached(store),
             settings.embedder.previous_timeout_s,
-            settings.timing.deadline_default_s,
+            settings.timing.default_deadline_s,
         )
         supervisor.supervise(stack, "model-migration", migration.run)
 
