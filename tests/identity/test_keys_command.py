@@ -64,7 +64,7 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(keys: Keys, tmp_path: P
     (tmp_path / "keys.json").write_text("{")
     for arguments in (["list"], ["create", "--name", "chat", "--scope", "query"], ["revoke", "000000000000"]):
         broken = keys(*arguments)
-        assert (broken.exit_code, "is not a file of API keys" in broken.stderr) == (1, True)
+        assert (broken.exit_code, "not a valid file of API keys" in broken.stderr) == (1, True)
     assert (tmp_path / "keys.json").read_text() == "{"
 
 

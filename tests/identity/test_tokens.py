@@ -84,10 +84,10 @@ def unfit(user: str) -> dict[str, tuple[dict[str, Any], str]]:
         "an endless expiry": ({"exp": float("inf")}, "is not valid"),
         "not yet": ({"nbf": later}, "not valid yet"),
         "no user": ({"sub": None}, "lacks `sub`"),
-        "an empty user": ({"sub": ""}, "does not name a user"),
-        "a blank user": ({"sub": "  "}, "does not name a user"),
-        "a user with a control character": ({"sub": f"{user}\0"}, "does not name a user"),
-        "a user that is too long": ({"sub": "u" * 129}, "does not name a user"),
+        "an empty user": ({"sub": ""}, "is not a valid user id"),
+        "a blank user": ({"sub": "  "}, "is not a valid user id"),
+        "a user with a control character": ({"sub": f"{user}\0"}, "is not a valid user id"),
+        "a user that is too long": ({"sub": "u" * 129}, "is not a valid user id"),
     }
 
 

@@ -47,7 +47,7 @@ def port_is_taken(address: ListenAddress) -> Listened:
 
 
 def certificate_is_gone(_address: ListenAddress) -> Listened:
-    raise IdentitySettingsError("the files for TLS cannot be used")
+    raise IdentitySettingsError("the TLS files cannot be loaded")
 
 
 @dataclass

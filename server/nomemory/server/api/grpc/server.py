@@ -62,7 +62,7 @@ class GrpcServer:
 
         Raises:
             ListenAddressError: the port is taken.
-            IdentitySettingsError: the files for TLS cannot be used.
+            IdentitySettingsError: the TLS files cannot be loaded.
         """
         return await self._server.start(address)
 

@@ -63,12 +63,12 @@ class HttpServer:
 
         Raises:
             ListenAddressError: the port is taken.
-            IdentitySettingsError: the files for TLS cannot be used.
+            IdentitySettingsError: the TLS files cannot be loaded.
         """
         try:
             self._config.load()
         except OSError as error:
-            raise IdentitySettingsError(f"the files for TLS cannot be used: {error.strerror or error}") from None
+            raise IdentitySettingsError(f"cannot load the TLS files: {error.strerror or error}") from None
         bound = self._bind(address)
         self._server.lifespan = self._config.lifespan_class(self._config)
         await self._server.startup(self._sockets)

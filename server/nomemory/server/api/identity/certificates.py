@@ -1,7 +1,7 @@
-"""Client certificates.
+r"""Client certificates.
 
 A file maps names in client certificates to callers. The names are read from the certificate itself: some gRPC versions
-truncate the names of a peer at a NUL character, and would report `chat.internal\\0.evil` as `chat.internal`.
+truncate the names of a peer at a NUL character, and would report `chat.internal\0.evil` as `chat.internal`.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def bind_user(caller: Caller, metadata: Metadata) -> BoundUser:
         raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, "recalls on behalf of users require the scope `act-as`")
     user_ids = [caller.stored_id(user_id) for user_id in _user_ids(metadata)]
     if len(user_ids) != 1 or not is_valid_user_id(user_ids[0]):
-        raise Fault(Reason.ERROR_REASON_USER_NOT_BOUND, f"send exactly 1 valid user id in `{USER_ID}` metadata")
+        raise Fault(Reason.ERROR_REASON_USER_NOT_BOUND, f"name one user in `{USER_ID}` metadata")
     return BoundUser(user_ids[0], "x-user-id" if caller is LOCAL else "act-as")
 
 
@@ -68,11 +68,9 @@ def is_valid_user_id(stored: str) -> bool:
     A valid id is not blank, and has no control characters and no lone surrogates. Without its namespace prefix it has
     at most `ID_MAX_CHARS` characters.
     """
-    return (
-        bool(stored.strip())
-        and len(without_namespace(stored)) <= ID_MAX_CHARS
-        and _FORBIDDEN_CHARS.search(stored) is None
-    )
+    if not stored.strip() or _FORBIDDEN_CHARS.search(stored):
+        return False
+    return len(without_namespace(stored)) <= ID_MAX_CHARS
 
 
 def _user_ids(metadata: Metadata) -> list[str]:
