@@ -1,4 +1,4 @@
-"""Writes docs/metrics.md from the catalog of metrics. With --check it only tells whether the page is up to date."""
+"""Generate docs/metrics.md from the metrics catalog. With --check, only report whether the page is up to date."""
 
 from __future__ import annotations
 

@@ -88,10 +88,10 @@ def put_another_one_there(data: Path) -> None:
 
 
 LOSSES: dict[Callable[[Path], None], str] = {
-    remove: "it is gone, and .* had come to change 5",
-    empty: "it is gone, and .* had come to change 5",
-    put_an_older_one_back: "it ends at change 2, but .* had come to change 5: 3 changes or more are lost",
-    put_another_one_there: "it is another log than the one that was here, which had come to change 5",
+    remove: "it is missing, and .* had reached change 5",
+    empty: "it is missing, and .* had reached change 5",
+    put_an_older_one_back: "it ends at change 2, but .* had reached change 5: at least 3 changes are lost",
+    put_another_one_there: "it is not the log that was recorded here, which had reached change 5",
 }
 
 
@@ -117,7 +117,7 @@ def data(prepared: Path, tmp_path: Path) -> Path:
 
 def small(data: Path) -> Settings:
     return Settings.from_environment(
-        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
+        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
     )
 
 
@@ -143,8 +143,8 @@ def test_after_a_yes_what_is_left_is_served_and_found(start: Start, data: Path, 
         assert sorted(by_words(server, "about", token)) == sorted(left)
         assert by_meaning(server, token) == sorted(left)
         status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
-        assert "built anew" in status.lexical.notice
-        assert "built anew" in status.vector.notice
+        assert "rebuilding since startup" in status.lexical.notice
+        assert "rebuilding since startup" in status.vector.notice
 
 
 def test_a_damaged_write_ahead_log_is_a_loss(start: Start, own_settings: Settings, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_damaged_write_ahead_log_is_a_loss(start: Start, own_settings: Setting
     damaged = bytearray(frames.read_bytes())
     damaged[-2_000] ^= 1
     frames.write_bytes(damaged)
-    lost = r"it ends at change 3, but .* had come to change 4: 1 changes or more"
+    lost = r"it ends at change 3, but .* had reached change 4: at least 1 changes"
     with pytest.raises(LogLostError, match=lost), start(small(tmp_path / "copy")):
         pass
 

@@ -234,7 +234,7 @@ def test_a_model_that_cannot_be_made_any_more_is_said_in_words(data: Path, endpo
         now = status(channel)
         assert (now.embedder.model, now.HasField("next_vector")) == (NEW, False)
         assert "is unavailable" in now.vector.notice
-        assert (kind or "it is not known how it was run") in now.vector.notice
+        assert (kind or "its settings were not recorded") in now.vector.notice
         assert collections(data) == [f"former-{DIMENSION}", f"new-{DIMENSION}"], "nothing is deleted yet"
         endpoint.release()
         assert until(lambda: is_switched(channel))
@@ -299,7 +299,7 @@ def test_a_model_that_embeds_hardly_anything_does_not_take_over(data: Path, endp
     endpoint.useless.add(NEW)
     with here(data, endpoint, NEW) as channel:
         assert until(lambda: "cannot embed many messages" in status(channel).vector.notice)
-        assert status(channel).next_vector.parked == COUNT
+        assert status(channel).next_vector.dead_letters == COUNT
         assert is_exact(nearest(channel, TEXTS[2]), TEXTS[2])
         assert collections(data) == [f"former-{DIMENSION}", f"new-{DIMENSION}"]
 

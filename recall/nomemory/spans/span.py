@@ -1,7 +1,7 @@
-"""What a call does, as a tree of OpenTelemetry's spans.
+"""OpenTelemetry spans of a call.
 
-Whoever does a piece of work says so with `span(…)`, and need not know whether anybody records it. Where nobody does,
-that costs a look at one variable. An error is told by its kind, never by its words: they may quote a message.
+`span(…)` can be used everywhere. If the call is not recorded, it costs the lookup of one context variable. Failed spans
+record the exception class only, because an exception text may contain message content.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 Value = str | int | float | bool
-"""The value of an attribute: of few different ones, and never content, see `show`."""
+"""A span attribute value. It must not contain message content; use `show` for content."""
 ERROR_TYPE: Final = "error.type"
 _CALL: Final = create_key("nomemory-call")
 _W3C: Final = TraceContextTextMapPropagator()
@@ -33,13 +33,13 @@ _NOTHING: Final = nullcontext()
 
 @dataclass(slots=True)
 class TracedCall:
-    """What this process does for a call. A task that outlives it is part of no trace any more.
+    """The part of a trace that belongs to this process. Tasks that outlive the call create no spans.
 
     Attributes:
-        span: the first one of this process. Its trace has an id even where nobody records it.
-        tracer: begins further spans.
-        shows_content: whether attributes may hold what people have said and asked.
-        is_over: whether it has ended.
+        span: the root span in this process. Its trace has an id even if it is not recorded.
+        tracer: creates further spans.
+        shows_content: whether attributes may contain messages, questions and user ids.
+        is_over: whether the call has ended.
     """
 
     span: Span
@@ -48,7 +48,7 @@ class TracedCall:
     is_over: bool = False
 
     def end(self, *, failed: bool) -> None:
-        """End it, once."""
+        """End the span. Further calls have no effect."""
         if self.is_over:
             return
         self.is_over = True
@@ -58,11 +58,11 @@ class TracedCall:
 
 
 class CallTracer:
-    """Begins the first span that this process has of a call.
+    """Creates the root span of each call in this process.
 
     Args:
-        tracer: of OpenTelemetry.
-        shows_content: whether attributes may hold content.
+        tracer: the OpenTelemetry tracer.
+        shows_content: whether attributes may contain messages, questions and user ids.
     """
 
     def __init__(self, tracer: Tracer, *, shows_content: bool = False) -> None:
@@ -75,18 +75,24 @@ class CallTracer:
         metadata: Iterable[tuple[str, str | bytes]],
         attributes: Mapping[str, Value] | None = None,
     ) -> TracedCall:
-        """Begin it in the trace that the metadata names as W3C does, or in a new one; what follows is part of it."""
-        around = _W3C.extract({key: value for key, value in metadata if isinstance(value, str) and key in _W3C.fields})
-        made = self._tracer.start_span(name, around, SpanKind.SERVER, attributes)
-        call = TracedCall(made, self._tracer, self._shows_content)
-        attach(set_value(_CALL, call, set_span_in_context(made, around)))
+        """Start a span and make it current. It joins the trace of the W3C `traceparent` metadata, if present.
+
+        Args:
+            name: the name of the span.
+            metadata: the request metadata.
+            attributes: the attributes of the span.
+        """
+        parent = _W3C.extract({key: value for key, value in metadata if isinstance(value, str) and key in _W3C.fields})
+        root = self._tracer.start_span(name, parent, SpanKind.SERVER, attributes)
+        call = TracedCall(root, self._tracer, self._shows_content)
+        attach(set_value(_CALL, call, set_span_in_context(root, parent)))
         return call
 
 
 def span(
     name: str, kind: SpanKind = SpanKind.INTERNAL, attributes: Mapping[str, Value] | None = None
 ) -> AbstractContextManager[Span | None]:
-    """Begin a piece of the current work; as a context it is a span, or None where nothing is recorded."""
+    """Return a context manager that creates a child span. It yields None if the call is not recorded."""
     call = _call()
     if call is None or not get_current_span().is_recording():
         return _NOTHING
@@ -97,42 +103,42 @@ def span(
 def _recorded(tracer: Tracer, name: str, kind: SpanKind, attributes: Mapping[str, Value] | None) -> Iterator[Span]:
     with tracer.start_as_current_span(
         name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
-    ) as made:
+    ) as child:
         try:
-            yield made
+            yield child
         except BaseException as error:
-            made.set_attribute(ERROR_TYPE, type(error).__name__)
-            made.set_status(StatusCode.ERROR)
+            child.set_attribute(ERROR_TYPE, type(error).__name__)
+            child.set_status(StatusCode.ERROR)
             raise
 
 
 def shows_content() -> bool:
-    """Return whether attributes of the current span may hold content."""
+    """Return whether attributes of the current span may contain message content."""
     call = _call()
     return call is not None and call.shows_content
 
 
-def show(made: Span, name: str, content: str) -> None:
-    """Set an attribute that holds content, if content may be shown."""
+def show(current: Span, name: str, content: str) -> None:
+    """Set an attribute with message content, if the configuration allows content."""
     if shows_content():
-        made.set_attribute(name, content)
+        current.set_attribute(name, content)
 
 
 def trace_fields() -> dict[str, str]:
-    """Return what a line of the log says of the trace that it belongs to."""
+    """Return the log fields that identify the current trace."""
     call = _call()
     return {} if call is None else {"trace_id": format_trace_id(call.span.get_span_context().trace_id)}
 
 
 def outgoing_metadata() -> tuple[tuple[str, str], ...]:
-    """Return what a call to another process carries, W3C's headers of the current span; nothing outside of a trace."""
+    """Return the W3C trace context headers of the current span, for a call to another process."""
     if _call() is None:
         return ()
-    carried: dict[str, str] = {}
-    _W3C.inject(carried)
-    return tuple(carried.items())
+    headers: dict[str, str] = {}
+    _W3C.inject(headers)
+    return tuple(headers.items())
 
 
 def _call() -> TracedCall | None:
-    found = get_value(_CALL)
-    return found if isinstance(found, TracedCall) and not found.is_over else None
+    call = get_value(_CALL)
+    return call if isinstance(call, TracedCall) and not call.is_over else None

@@ -18,6 +18,9 @@ ERASURE: Final = "erasure"
 MESSAGE_LOG: Final = "message-log"
 """Component names, as reported in faults."""
 
+PREVIOUS_MODEL: Final = "previous-"
+"""The prefix of components of the model that is being replaced."""
+
 UNRESPONSIVE: Final = "UNRESPONSIVE"
 """A worker process misses its heartbeats. It is killed and replaced."""
 MEMORY_LIMIT_EXCEEDED: Final = "MEMORY_LIMIT_EXCEEDED"
@@ -60,8 +63,8 @@ class ActiveFaults:
         self._faults = {} if faults is None else faults
 
     def for_previous_model(self) -> ActiveFaults:
-        """Return a view for the components of the model that is being replaced. Their names begin with `former-`."""
-        return ActiveFaults("former-", self._faults)
+        """Return a view for the components of the model that is being replaced. Their names begin with `previous-`."""
+        return ActiveFaults(PREVIOUS_MODEL, self._faults)
 
     def qualified_name(self, part: str) -> str:
         """Return the name of a component with the prefix."""

@@ -42,9 +42,7 @@ class IdentitySettings(SettingsGroup):
     jwt_namespace: str = Field(
         "", description="Namespace of the users that JWTs identify (docs/authentication.md). Empty means no namespace."
     )
-    jwt_leeway_s: float = Field(
-        30.0, ge=0, description="Tolerated clock difference between issuer and server, in seconds."
-    )
+    jwt_leeway_s: float = Field(30.0, ge=0, description="Clock skew tolerated in JWT timestamps, in seconds.")
     tls_cert: NonEmpty[Path] | None = Field(
         None, description="Certificate chain of the server (PEM file). Unset disables TLS."
     )

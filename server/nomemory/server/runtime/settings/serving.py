@@ -70,8 +70,8 @@ class HttpSettings(SettingsGroup):
 
     listen: str = Field(
         "",
-        description="HOST:PORT of the HTTP API. Port 0 picks a free port. Empty disables HTTP, unless NOMEMORY_INSPECTOR "
-        f"is true; the address is then {INSPECTOR_ADDRESS}.",
+        description="HOST:PORT of the HTTP API. Port 0 picks a free port. Empty disables HTTP, unless "
+        f"NOMEMORY_INSPECTOR is true; the address is then {INSPECTOR_ADDRESS}.",
         validation_alias="NOMEMORY_HTTP_LISTEN",
     )
     inspector: bool = Field(

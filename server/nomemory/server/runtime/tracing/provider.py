@@ -1,7 +1,4 @@
-"""Where spans go: OpenTelemetry's SDK records them and sends them to the collector that the settings name.
-
-The SDK is imported only where there is a collector.
-"""
+"""Set up the OpenTelemetry SDK and the OTLP exporter. The SDK is imported only if tracing is enabled."""
 
 from __future__ import annotations
 
@@ -22,30 +19,30 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.sampling import Sampler
 
-_NO_ENDPOINT: Final = "{} needs NOMEMORY_OTLP_ENDPOINT: there is nowhere to send spans to"
-_LAST_S: Final = 3.0
-"""How long a process that ends may take to send what is left."""
+_NO_ENDPOINT: Final = "{} requires NOMEMORY_OTLP_ENDPOINT, which is not set"
+_SHUTDOWN_TIMEOUT_S: Final = 3.0
+"""Time limit for exporting the remaining spans at shutdown, in seconds."""
 _MS: Final = 1000
 
 
 class TracingSettingsError(StartupError):
-    """The settings do not describe where spans go, or would show secrets to others; the text says what to set."""
+    """The tracing settings are incomplete, or would send secrets without encryption."""
 
 
 def start_tracing(settings: Settings, stack: AsyncExitStack) -> CallTracer | None:
-    """Record the spans of this process and send them from now on; the stack sends the last ones.
+    """Start exporting spans.
 
     Args:
-        settings: of the server.
-        stack: ends it.
+        settings: the configuration.
+        stack: exports the remaining spans and stops the exporter.
 
     Returns:
-        What begins the spans of calls; None: there are no traces.
+        The tracer of calls, or None if tracing is disabled.
 
     Raises:
-        TracingSettingsError: half of it is configured, or content or credentials would cross a network in the clear.
-        ExtraMissingError: the packages that send spans are not installed.
-        OSError: the file of certificates cannot be read.
+        TracingSettingsError: the settings are incomplete, or would send content or credentials without encryption.
+        ExtraMissingError: the OpenTelemetry packages are not installed.
+        OSError: the CA file cannot be read.
     """
     if not settings.tracing.is_on:
         _refuse_without_endpoint(settings)
@@ -55,30 +52,30 @@ def start_tracing(settings: Settings, stack: AsyncExitStack) -> CallTracer | Non
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
-    named: dict[str, str | int] = {
+    attributes: dict[str, str | int] = {
         "service.name": settings.tracing.service_name,
         "service.version": __version__,
         "process.pid": os.getpid(),
     }
-    provider = TracerProvider(_sampler(settings), Resource(named), shutdown_on_exit=False)
-    batches = BatchSpanProcessor(
+    provider = TracerProvider(_sampler(settings), Resource(attributes), shutdown_on_exit=False)
+    processor = BatchSpanProcessor(
         exporter,
         max_queue_size=settings.tracing.max_queue_size,
         schedule_delay_millis=settings.tracing.export_interval_s * _MS,
         max_export_batch_size=settings.tracing.max_batch_size,
     )
-    provider.add_span_processor(batches)
-    stack.push_async_callback(_end, provider, exporter)
+    provider.add_span_processor(processor)
+    stack.push_async_callback(_shut_down, provider, exporter)
     return CallTracer(provider.get_tracer("nomemory", __version__), shows_content=settings.tracing.content)
 
 
-async def _end(provider: TracerProvider, exporter: OTLPSpanExporter) -> None:
-    """Send what is left, as long as that does not take too long."""
-    sending = asyncio.create_task(asyncio.to_thread(provider.shutdown))
-    _, unsent = await asyncio.wait([sending], timeout=_LAST_S)
-    if unsent:
+async def _shut_down(provider: TracerProvider, exporter: OTLPSpanExporter) -> None:
+    """Export the remaining spans within the time limit."""
+    flushing = asyncio.create_task(asyncio.to_thread(provider.shutdown))
+    _, pending = await asyncio.wait([flushing], timeout=_SHUTDOWN_TIMEOUT_S)
+    if pending:
         exporter.shutdown()
-    await sending
+    await flushing
 
 
 def _sampler(settings: Settings) -> Sampler:
@@ -91,11 +88,11 @@ def _sampler(settings: Settings) -> Sampler:
 
 
 def _exporter(settings: Settings) -> OTLPSpanExporter:
-    """Connect to the collector."""
+    """Return an exporter that is connected to the collector."""
     require_extra("otel", ("opentelemetry.sdk", "opentelemetry.exporter"), "NOMEMORY_OTLP_ENDPOINT")
     target, is_tls = _address(settings.tracing.endpoint.strip())
     if settings.tracing.ca is not None and not is_tls:
-        raise TracingSettingsError("NOMEMORY_OTLP_CA needs an endpoint of https://")
+        raise TracingSettingsError("NOMEMORY_OTLP_CA requires an https:// endpoint")
     headers = () if settings.tracing.headers is None else _headers(settings.tracing.headers.get_secret_value())
     if not is_tls:
         _refuse_exposure(settings, target)
@@ -115,13 +112,13 @@ def _exporter(settings: Settings) -> OTLPSpanExporter:
 
 
 def _address(endpoint: str) -> tuple[str, bool]:
-    """Return HOST:PORT, and whether it is TLS. The endpoint is not shown: somebody may have put a password into it."""
+    """Return HOST:PORT, and whether the endpoint uses TLS. Error messages omit the URL, which may contain a password."""
     try:
         parts = urlsplit(endpoint)
-        is_one = parts.scheme in {"http", "https"} and parts.hostname and parts.port
+        is_valid = parts.scheme in {"http", "https"} and parts.hostname and parts.port
     except ValueError:
-        is_one = False
-    if not is_one or parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc:
+        is_valid = False
+    if not is_valid or parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc:
         raise TracingSettingsError("NOMEMORY_OTLP_ENDPOINT must be http://HOST:PORT or https://HOST:PORT")
     return parts.netloc, parts.scheme == "https"
 
@@ -136,16 +133,16 @@ def _refuse_without_endpoint(settings: Settings) -> None:
 def _headers(text: str) -> tuple[tuple[str, str], ...]:
     pairs = [tuple(map(str.strip, pair.split("=", 1))) for pair in text.split(",")]
     if any(len(pair) != 2 or not all(pair) for pair in pairs):  # noqa: PLR2004 - a name and a value
-        raise TracingSettingsError("NOMEMORY_OTLP_HEADERS must be NAME=VALUE, several of them with commas between")
+        raise TracingSettingsError("NOMEMORY_OTLP_HEADERS must be a comma-separated list of NAME=VALUE")
     return tuple((name.lower(), value) for name, value in pairs)
 
 
 def _refuse_exposure(settings: Settings, target: str) -> None:
-    """Refuse to send to another machine in the clear what others must not read."""
+    """Raise if headers or message content would be sent to another machine without TLS."""
     variables = settings.tracing.variables()
     secret = [variables[field] for field in ("headers", "content") if getattr(settings.tracing, field)]
     if secret and not parse_listen_address(target).is_loopback() and not settings.identity.insecure_plaintext:
         raise TracingSettingsError(
-            f"refusing to send spans to {target} in the clear with {' and '.join(secret)}: use https://, or "
-            "NOMEMORY_INSECURE_PLAINTEXT=true where the network itself is encrypted"
+            f"refusing to send spans to {target} without TLS because of {' and '.join(secret)}: use https://, or set "
+            "NOMEMORY_INSECURE_PLAINTEXT=true if the network is encrypted"
         )

@@ -1,4 +1,4 @@
-"""Has the calls of a server's parts be spans, where there are traces. Elsewhere the parts are what they were."""
+"""Wrap components with tracing spans. If tracing is disabled, the functions return the component unchanged."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from nomemory.server.search.semantic.protocol import VectorSearch
 from nomemory.server.store.protocol import LogReader, LogWriter
 from nomemory.spans.span import Value, show, span
 
-_Part = TypeVar("_Part")
-Call = Callable[..., Awaitable[Any]]
-"""A method of a part. Any: each has its own types, which stay as they are."""
-Note = Callable[[Span, tuple[Any, ...], Any], None]
-"""Says more of a call on its span: `(span, arguments, answer)`."""
+_Component = TypeVar("_Component")
+Method = Callable[..., Awaitable[Any]]
+"""A method of a component."""
+Annotate = Callable[[Span, tuple[Any, ...], Any], None]
+"""Sets attributes of a span from `(span, arguments, result)`."""
 
 OPERATION: Final = "gen_ai.operation.name"
 RECORDS: Final = "gen_ai.memory.record.count"
@@ -38,130 +38,141 @@ _READS: Final = (
     "around",
     "surroundings",
 )
-_WORDS: Final = ("freeze", "search", "total", "postings")
-_VECTORS: Final = ("search", "vectors")
+_LEXICAL_METHODS: Final = ("freeze", "search", "total", "postings")
+_VECTOR_METHODS: Final = ("search", "vectors")
 
 
 def traced_log_reader(log: LogReader, settings: Settings) -> LogReader:
-    """Return the log whose reads are spans."""
+    """Return a log reader with a span per read."""
     return _engine(log, "log", "sqlite" if settings.server.database_url is None else "postgresql", _READS, settings)
 
 
-def traced_lexical_index(words: LexicalIndex, settings: Settings) -> LexicalIndex:
-    """Return the lexical index whose searches are spans."""
+def traced_lexical_index(index: LexicalIndex, settings: Settings) -> LexicalIndex:
+    """Return a lexical index with a span per search."""
     return _engine(
-        words, "words", "tantivy" if settings.server.database_url is None else "postgresql", _WORDS, settings
+        index, "words", "tantivy" if settings.server.database_url is None else "postgresql", _LEXICAL_METHODS, settings
     )
 
 
-def traced_vector_index(vectors: VectorSearch, settings: Settings) -> VectorSearch:
-    """Return the vector index whose searches are spans."""
-    return _engine(vectors, "vectors", "qdrant", _VECTORS, settings)
+def traced_vector_index(index: VectorSearch, settings: Settings) -> VectorSearch:
+    """Return a vector index with a span per search."""
+    return _engine(index, "vectors", "qdrant", _VECTOR_METHODS, settings)
 
 
 def traced_embedder(embedder: Embedder, settings: Settings) -> Embedder:
-    """Return the model whose calls are spans."""
+    """Return an embedder with a span per call."""
     if embedder.kind == NoEmbedder.kind:
         return embedder
-    said: dict[str, Value] = {
+    attributes: dict[str, Value] = {
         OPERATION: "embeddings",
         MODEL: embedder.model,
         "gen_ai.embeddings.dimension.count": embedder.dimension,
     }
     if embedder.kind == "openai":
-        said["gen_ai.provider.name"] = "openai"
+        attributes["gen_ai.provider.name"] = "openai"
     name = f"embeddings {embedder.model}"
-    methods = ("embed_query", "embed_documents")
-    calls = {of: _in_span(getattr(embedder, of), name, said, kind=SpanKind.CLIENT) for of in methods}
-    return _traced(embedder, calls, settings)
+    methods = {
+        method: _in_span(getattr(embedder, method), name, attributes, kind=SpanKind.CLIENT)
+        for method in ("embed_query", "embed_documents")
+    }
+    return _traced(embedder, methods, settings)
 
 
-def traced_search(search: _Part, method: str, settings: Settings) -> _Part:
-    """Return a search whose calls are spans: its answer has `items`, its query perhaps a `text`."""
-    said: dict[str, Value] = {OPERATION: "search_memory", "nomemory.search": type(search).__name__}
-    call = _in_span(getattr(search, method), "search_memory", said, _note_search)
-    return _traced(search, {method: call}, settings)
+def traced_search(search: _Component, method: str, settings: Settings) -> _Component:
+    """Return a search with a span per call of `method`, whose result must have `items`."""
+    attributes: dict[str, Value] = {OPERATION: "search_memory", "nomemory.search": type(search).__name__}
+    traced = _in_span(getattr(search, method), "search_memory", attributes, _annotate_search)
+    return _traced(search, {method: traced}, settings)
 
 
 def traced_log_writer(log: LogWriter, settings: Settings) -> LogWriter:
-    """Return the log whose changes are spans."""
-    changes: Mapping[str, tuple[str, Note]] = {
-        "write": ("upsert_memory", _note_messages),
-        "delete": ("delete_memory", _note_ids),
-        "delete_matching": ("delete_memory", _note_store),
-        "erase": ("delete_memory_store", _note_store),
+    """Return a log writer with a span per change."""
+    operations: Mapping[str, tuple[str, Annotate]] = {
+        "write": ("upsert_memory", _annotate_write),
+        "delete": ("delete_memory", _annotate_delete),
+        "delete_matching": ("delete_memory", _annotate_user),
+        "erase": ("delete_memory_store", _annotate_user),
     }
-    calls = {of: _in_span(getattr(log, of), name, {OPERATION: name}, note) for of, (name, note) in changes.items()}
-    return _traced(log, calls, settings)
+    methods = {
+        method: _in_span(getattr(log, method), name, {OPERATION: name}, annotate)
+        for method, (name, annotate) in operations.items()
+    }
+    return _traced(log, methods, settings)
 
 
 class _Traced:
-    """A part, some methods of which are spans. Everything else is as it was.
+    """Proxy that replaces some methods of a component.
 
     Args:
-        within: the part.
-        replaced: what stands in the place of methods.
+        component: the wrapped component.
+        methods: the replacements by method name.
     """
 
-    def __init__(self, within: object, replaced: Mapping[str, Call]) -> None:
-        self._within = within
-        for name, call in replaced.items():
-            setattr(self, name, call)
+    def __init__(self, component: object, methods: Mapping[str, Method]) -> None:
+        self._component = component
+        for name, method in methods.items():
+            setattr(self, name, method)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the part has it
-        return getattr(self._within, name)
-
-
-def _traced(within: _Part, replaced: Mapping[str, Call], settings: Settings) -> _Part:
-    return cast("_Part", _Traced(within, replaced)) if settings.tracing.is_on else within
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute of the component
+        return getattr(self._component, name)
 
 
-def _engine(within: _Part, name: str, system: str, methods: Iterable[str], settings: Settings) -> _Part:
-    """Return an engine each of whose calls is a span: `log page`, `words search`."""
-    replaced: dict[str, Call] = {}
+def _traced(component: _Component, methods: Mapping[str, Method], settings: Settings) -> _Component:
+    return cast("_Component", _Traced(component, methods)) if settings.tracing.is_on else component
+
+
+def _engine(component: _Component, name: str, system: str, methods: Iterable[str], settings: Settings) -> _Component:
+    """Return a storage engine with a span per call, named `<engine> <method>`."""
+    traced_methods: dict[str, Method] = {}
     for method in methods:
-        said: dict[str, Value] = {"db.system.name": system, "db.operation.name": method}
-        replaced[method] = _in_span(getattr(within, method), f"{name} {method}", said, _note_rows, SpanKind.CLIENT)
-    return _traced(within, replaced, settings)
+        attributes: dict[str, Value] = {"db.system.name": system, "db.operation.name": method}
+        traced_methods[method] = _in_span(
+            getattr(component, method), f"{name} {method}", attributes, _annotate_rows, SpanKind.CLIENT
+        )
+    return _traced(component, traced_methods, settings)
 
 
 def _in_span(
-    call: Call, name: str, said: Mapping[str, Value], note: Note | None = None, kind: SpanKind = SpanKind.INTERNAL
-) -> Call:
-    """Return a call that is a span of that name with these attributes, where anything is recorded."""
+    method: Method,
+    name: str,
+    attributes: Mapping[str, Value],
+    annotate: Annotate | None = None,
+    kind: SpanKind = SpanKind.INTERNAL,
+) -> Method:
+    """Return a method that runs in a span."""
 
-    async def made(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - as `Call`
-        with span(name, kind, said) as recorded:
-            answer = await call(*arguments, **named)
-            if recorded is not None and note is not None:
-                note(recorded, arguments, answer)
-            return answer
+    async def traced(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as `Method`
+        with span(name, kind, attributes) as current:
+            result = await method(*args, **kwargs)
+            if current is not None and annotate is not None:
+                annotate(current, args, result)
+            return result
 
-    return made
-
-
-def _note_rows(made: Span, _arguments: tuple[Any, ...], answer: Any) -> None:  # noqa: ANN401 - as `Note`
-    if isinstance(answer, Sized) and not isinstance(answer, tuple):  # whose fields are no rows
-        made.set_attribute("db.response.returned_rows", len(answer))
+    return traced
 
 
-def _note_search(made: Span, arguments: tuple[Any, ...], answer: Any) -> None:  # noqa: ANN401 - as `Note`
-    made.set_attribute(RECORDS, len(answer.items))
+def _annotate_rows(current: Span, _arguments: tuple[Any, ...], result: Any) -> None:  # noqa: ANN401 - as `Annotate`
+    if isinstance(result, Sized) and not isinstance(result, tuple):  # the fields of a named tuple are not rows
+        current.set_attribute("db.response.returned_rows", len(result))
+
+
+def _annotate_search(current: Span, arguments: tuple[Any, ...], result: Any) -> None:  # noqa: ANN401 - as `Annotate`
+    current.set_attribute(RECORDS, len(result.items))
     for argument in arguments:
         if isinstance(text := getattr(argument, "text", None), str):
-            show(made, QUERY, text)
+            show(current, QUERY, text)
         if isinstance(user_id := getattr(argument, "user_id", None), str):
-            show(made, STORE, user_id)
+            show(current, STORE, user_id)
 
 
-def _note_messages(made: Span, arguments: tuple[Any, ...], _answer: object) -> None:
-    made.set_attribute(RECORDS, len(arguments[0]))
+def _annotate_write(current: Span, arguments: tuple[Any, ...], _result: object) -> None:
+    current.set_attribute(RECORDS, len(arguments[0]))
 
 
-def _note_ids(made: Span, arguments: tuple[Any, ...], _answer: object) -> None:
-    made.set_attribute(RECORDS, len(arguments[1]))
-    _note_store(made, arguments, _answer)
+def _annotate_delete(current: Span, arguments: tuple[Any, ...], _result: object) -> None:
+    current.set_attribute(RECORDS, len(arguments[1]))
+    _annotate_user(current, arguments, _result)
 
 
-def _note_store(made: Span, arguments: tuple[Any, ...], _answer: object) -> None:
-    show(made, STORE, arguments[0])
+def _annotate_user(current: Span, arguments: tuple[Any, ...], _result: object) -> None:
+    show(current, STORE, arguments[0])
