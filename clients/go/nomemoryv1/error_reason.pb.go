@@ -21,40 +21,39 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ErrorReason is the machine-readable cause of an error: `reason` of the google.rpc.ErrorInfo that every error
-// carries, with `domain` "nomemory".
+// ErrorReason is the machine-readable cause of an error. The google.rpc.ErrorInfo of every error has the `domain`
+// "nomemory" and, as `reason`, a name of this enum without the prefix ERROR_REASON_.
 type ErrorReason int32
 
 const (
 	// ERROR_REASON_UNSPECIFIED is never sent.
 	ErrorReason_ERROR_REASON_UNSPECIFIED ErrorReason = 0
-	// ERROR_REASON_INVALID_FIELD: one or more fields are bad; the google.rpc.BadRequest names each of them. Errors travel
-	// in headers, which are small: if it cannot name all, it names the first ones, and the ErrorInfo's metadata has their
-	// total as `violations`.
+	// ERROR_REASON_INVALID_FIELD: one or more fields are invalid. The google.rpc.BadRequest lists the violations. If there are
+	// too many for the error headers, it lists the first ones, and the ErrorInfo metadata has their number as `violations`.
 	//
 	// Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "page_size", "description": "must be at most 500"}]}
 	ErrorReason_ERROR_REASON_INVALID_FIELD ErrorReason = 1
-	// ERROR_REASON_MALFORMED_REQUEST: the bytes are not a message of the contract, or a string in them is not UTF-8.
+	// ERROR_REASON_MALFORMED_REQUEST: the request is not a valid protobuf message, or a string in it is not UTF-8.
 	//
 	// Example: {"code": "INVALID_ARGUMENT", "message": "the request is not a valid nomemory.v1.ListMessagesRequest"}
 	ErrorReason_ERROR_REASON_MALFORMED_REQUEST ErrorReason = 2
-	// ERROR_REASON_CURSOR_MALFORMED: the cursor is not a whole cursor (cut short, or something else altogether).
+	// ERROR_REASON_CURSOR_MALFORMED: the cursor is truncated or malformed.
 	//
 	// Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "is not a whole cursor"}]}
 	ErrorReason_ERROR_REASON_CURSOR_MALFORMED ErrorReason = 3
-	// ERROR_REASON_CURSOR_FORGED: the cursor was not made by this service, or was changed.
+	// ERROR_REASON_CURSOR_FORGED: the cursor was not issued by this service, or was modified.
 	//
 	// Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "was not issued by this service"}]}
 	ErrorReason_ERROR_REASON_CURSOR_FORGED ErrorReason = 4
-	// ERROR_REASON_CURSOR_EXPIRED: the cursor is older than the server's lifetime for cursors. Start again.
+	// ERROR_REASON_CURSOR_EXPIRED: the cursor is older than NOMEMORY_CURSOR_LIFETIME_S. Start again without a cursor.
 	//
 	// Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "has expired"}]}
 	ErrorReason_ERROR_REASON_CURSOR_EXPIRED ErrorReason = 5
-	// ERROR_REASON_CURSOR_OTHER_USER: the cursor belongs to a listing of another user.
+	// ERROR_REASON_CURSOR_OTHER_USER: the cursor was issued for another user.
 	//
 	// Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "belongs to another user"}]}
 	ErrorReason_ERROR_REASON_CURSOR_OTHER_USER ErrorReason = 6
-	// ERROR_REASON_CURSOR_OTHER_QUERY: the cursor belongs to another method, query or filter.
+	// ERROR_REASON_CURSOR_OTHER_QUERY: the cursor was issued for another method, query or filter.
 	//
 	// Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "belongs to another query"}]}
 	ErrorReason_ERROR_REASON_CURSOR_OTHER_QUERY ErrorReason = 7
@@ -62,7 +61,7 @@ const (
 	//
 	// Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "at_least", "description": "is not a write token of this log"}]}
 	ErrorReason_ERROR_REASON_WRITE_TOKEN_INVALID ErrorReason = 8
-	// ERROR_REASON_MESSAGE_CONFLICT: a message with this id exists with something else in it.
+	// ERROR_REASON_MESSAGE_CONFLICT: a message with this id exists with other content or fields.
 	//
 	// Example: {"code": "ALREADY_EXISTS", "fieldViolations": [{"field": "messages[3].message_id", "description": "exists with other content or fields"}]}
 	ErrorReason_ERROR_REASON_MESSAGE_CONFLICT ErrorReason = 9
@@ -70,86 +69,84 @@ const (
 	//
 	// Example: {"code": "NOT_FOUND", "message": "no such message for this user"}
 	ErrorReason_ERROR_REASON_MESSAGE_NOT_FOUND ErrorReason = 10
-	// ERROR_REASON_QUERY_TOO_COMPLEX: the query is over the limit on characters, terms or depth.
+	// ERROR_REASON_QUERY_TOO_COMPLEX: the query exceeds the limit of characters, terms or nesting.
 	//
 	// Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "query_text", "description": "nests deeper than 16 levels"}]}
 	ErrorReason_ERROR_REASON_QUERY_TOO_COMPLEX ErrorReason = 11
-	// ERROR_REASON_EMBEDDER_DISABLED: the server has no embedder, so it cannot search for the meaning of a text.
+	// ERROR_REASON_EMBEDDER_DISABLED: the server has no embedder and cannot embed the text.
 	//
 	// Example: {"code": "FAILED_PRECONDITION", "message": "this server has no embedder: send query_embedding"}
 	ErrorReason_ERROR_REASON_EMBEDDER_DISABLED ErrorReason = 12
-	// ERROR_REASON_EMBEDDER_UNAVAILABLE: the embedder does not answer at the moment. Retry as RetryInfo says.
+	// ERROR_REASON_EMBEDDER_UNAVAILABLE: the embedder does not respond. Retry after the delay in RetryInfo.
 	//
 	// Example: {"code": "UNAVAILABLE", "message": "the embedder does not answer"}
 	ErrorReason_ERROR_REASON_EMBEDDER_UNAVAILABLE ErrorReason = 13
-	// ERROR_REASON_INDEX_UNAVAILABLE: an index does not answer at the moment. Retry as RetryInfo says.
+	// ERROR_REASON_INDEX_UNAVAILABLE: an index does not respond. Retry after the delay in RetryInfo.
 	//
 	// Example: {"code": "UNAVAILABLE", "message": "the vector index does not answer"}
 	ErrorReason_ERROR_REASON_INDEX_UNAVAILABLE ErrorReason = 14
-	// ERROR_REASON_INDEX_BEHIND: the index did not reach the write token before the deadline.
+	// ERROR_REASON_INDEX_LAGGING: the index did not apply the write of the token before the deadline.
 	//
 	// Example: {"code": "DEADLINE_EXCEEDED", "message": "the vector index has not applied this write yet"}
-	ErrorReason_ERROR_REASON_INDEX_BEHIND ErrorReason = 15
-	// ERROR_REASON_DEADLINE_EXCEEDED: the call took longer than its deadline or the server's own.
+	ErrorReason_ERROR_REASON_INDEX_LAGGING ErrorReason = 15
+	// ERROR_REASON_DEADLINE_EXCEEDED: the call exceeded its deadline or the server's.
 	//
 	// Example: {"code": "DEADLINE_EXCEEDED", "message": "the call took longer than its deadline"}
 	ErrorReason_ERROR_REASON_DEADLINE_EXCEEDED ErrorReason = 16
-	// ERROR_REASON_OVERLOADED: the server, or the caller's share of it, is busy. Retry as RetryInfo says.
+	// ERROR_REASON_OVERLOADED: a limit of concurrent or queued work was reached. Retry after the delay in RetryInfo.
 	//
 	// Example: {"code": "RESOURCE_EXHAUSTED", "message": "too many writes are waiting"}
 	ErrorReason_ERROR_REASON_OVERLOADED ErrorReason = 17
-	// ERROR_REASON_STORAGE_UNAVAILABLE: the log cannot be written or read at the moment (for instance a full disk).
+	// ERROR_REASON_STORAGE_UNAVAILABLE: the message log cannot be read or written, for instance because the disk is full.
 	//
 	// Example: {"code": "UNAVAILABLE", "message": "the message log cannot be written"}
 	ErrorReason_ERROR_REASON_STORAGE_UNAVAILABLE ErrorReason = 18
-	// ERROR_REASON_INTERNAL: a fault of the server. The request id leads to the log line.
+	// ERROR_REASON_INTERNAL: an error in the server. The request id identifies the log entry.
 	//
 	// Example: {"code": "INTERNAL", "message": "internal error", "metadata": {"request_id": "01J…"}}
 	ErrorReason_ERROR_REASON_INTERNAL ErrorReason = 19
-	// ERROR_REASON_CREDENTIALS_MISSING: the server wants credentials and the call has none.
+	// ERROR_REASON_CREDENTIALS_MISSING: the server requires credentials, and the call has none.
 	//
 	// Example: {"code": "UNAUTHENTICATED", "message": "send an API key or a token in `authorization` metadata"}
 	ErrorReason_ERROR_REASON_CREDENTIALS_MISSING ErrorReason = 20
-	// ERROR_REASON_CREDENTIALS_INVALID: the credentials are unknown, expired, revoked, for another audience, or of more
-	// than one kind at once.
+	// ERROR_REASON_CREDENTIALS_INVALID: the credentials are unknown, expired, revoked, for another audience, or of more than one kind.
 	//
 	// Example: {"code": "UNAUTHENTICATED", "message": "the token has expired"}
 	ErrorReason_ERROR_REASON_CREDENTIALS_INVALID ErrorReason = 21
-	// ERROR_REASON_SCOPE_MISSING: the caller is known but lacks the scope that the method needs.
+	// ERROR_REASON_SCOPE_MISSING: the caller lacks the scope that the method needs.
 	//
 	// Example: {"code": "PERMISSION_DENIED", "message": "this method needs the scope `ingest`"}
 	ErrorReason_ERROR_REASON_SCOPE_MISSING ErrorReason = 22
-	// ERROR_REASON_OTHER_USER: a user's token was used for another user.
+	// ERROR_REASON_OTHER_USER: the caller's token belongs to another user.
 	//
 	// Example: {"code": "PERMISSION_DENIED", "message": "this token is bound to another user"}
 	ErrorReason_ERROR_REASON_OTHER_USER ErrorReason = 23
-	// ERROR_REASON_USER_NOT_BOUND: a recall needs exactly one bound user, and the call names none or more than one.
+	// ERROR_REASON_USER_NOT_BOUND: a recall needs exactly one user, and the call names none or several.
 	//
 	// Example: {"code": "UNAUTHENTICATED", "message": "name one user in `x-user-id` metadata"}
 	ErrorReason_ERROR_REASON_USER_NOT_BOUND ErrorReason = 24
-	// ERROR_REASON_SKILL_NOT_FOUND: there is no skill of this name.
+	// ERROR_REASON_SKILL_NOT_FOUND: there is no skill with this name.
 	//
 	// Example: {"code": "NOT_FOUND", "message": "there is no skill `crm`"}
 	ErrorReason_ERROR_REASON_SKILL_NOT_FOUND ErrorReason = 25
-	// ERROR_REASON_SKILL_INVALID: the skill exists but does not load; the message says why.
+	// ERROR_REASON_SKILL_INVALID: the skill does not load; the message gives the reason.
 	//
 	// Example: {"code": "FAILED_PRECONDITION", "message": "skill `crm`: SKILL.md has no frontmatter"}
 	ErrorReason_ERROR_REASON_SKILL_INVALID ErrorReason = 26
-	// ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: the recall service cannot reach the QueryService that it reads from.
+	// ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: the recall service cannot reach its QueryService.
 	//
 	// Example: {"code": "UNAVAILABLE", "message": "the query service does not answer"}
 	ErrorReason_ERROR_REASON_QUERY_SERVICE_UNAVAILABLE ErrorReason = 27
-	// ERROR_REASON_NO_SUCH_PATH: over HTTP, nothing is served at this path, or not with this verb.
+	// ERROR_REASON_PATH_NOT_FOUND: the HTTP path or method does not exist.
 	//
 	// Example: {"code": "NOT_FOUND", "message": "there is nothing at this path"}
-	ErrorReason_ERROR_REASON_NO_SUCH_PATH ErrorReason = 28
-	// ERROR_REASON_ORIGIN_REFUSED: over HTTP, the request comes from a web page that may not call this server, or goes by a
-	// name that is not this server's.
+	ErrorReason_ERROR_REASON_PATH_NOT_FOUND ErrorReason = 28
+	// ERROR_REASON_ORIGIN_NOT_ALLOWED: the HTTP request comes from a web page of an origin that is not allowed, or its host name is
+	// not that of this server.
 	//
 	// Example: {"code": "PERMISSION_DENIED", "message": "pages of this origin may not call this server"}
-	ErrorReason_ERROR_REASON_ORIGIN_REFUSED ErrorReason = 29
-	// ERROR_REASON_REQUEST_TOO_LARGE: a read weighs more than a mebibyte, or over HTTP a request more than
-	// ServerLimits.request_bytes.
+	ErrorReason_ERROR_REASON_ORIGIN_NOT_ALLOWED ErrorReason = 29
+	// ERROR_REASON_REQUEST_TOO_LARGE: a read is larger than 1 MiB, or an HTTP request is larger than ServerLimits.max_request_bytes.
 	//
 	// Example: {"code": "RESOURCE_EXHAUSTED", "message": "the request is larger than 16777216 bytes"}
 	ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE ErrorReason = 30
@@ -173,7 +170,7 @@ var (
 		12: "ERROR_REASON_EMBEDDER_DISABLED",
 		13: "ERROR_REASON_EMBEDDER_UNAVAILABLE",
 		14: "ERROR_REASON_INDEX_UNAVAILABLE",
-		15: "ERROR_REASON_INDEX_BEHIND",
+		15: "ERROR_REASON_INDEX_LAGGING",
 		16: "ERROR_REASON_DEADLINE_EXCEEDED",
 		17: "ERROR_REASON_OVERLOADED",
 		18: "ERROR_REASON_STORAGE_UNAVAILABLE",
@@ -186,8 +183,8 @@ var (
 		25: "ERROR_REASON_SKILL_NOT_FOUND",
 		26: "ERROR_REASON_SKILL_INVALID",
 		27: "ERROR_REASON_QUERY_SERVICE_UNAVAILABLE",
-		28: "ERROR_REASON_NO_SUCH_PATH",
-		29: "ERROR_REASON_ORIGIN_REFUSED",
+		28: "ERROR_REASON_PATH_NOT_FOUND",
+		29: "ERROR_REASON_ORIGIN_NOT_ALLOWED",
 		30: "ERROR_REASON_REQUEST_TOO_LARGE",
 	}
 	ErrorReason_value = map[string]int32{
@@ -206,7 +203,7 @@ var (
 		"ERROR_REASON_EMBEDDER_DISABLED":         12,
 		"ERROR_REASON_EMBEDDER_UNAVAILABLE":      13,
 		"ERROR_REASON_INDEX_UNAVAILABLE":         14,
-		"ERROR_REASON_INDEX_BEHIND":              15,
+		"ERROR_REASON_INDEX_LAGGING":             15,
 		"ERROR_REASON_DEADLINE_EXCEEDED":         16,
 		"ERROR_REASON_OVERLOADED":                17,
 		"ERROR_REASON_STORAGE_UNAVAILABLE":       18,
@@ -219,8 +216,8 @@ var (
 		"ERROR_REASON_SKILL_NOT_FOUND":           25,
 		"ERROR_REASON_SKILL_INVALID":             26,
 		"ERROR_REASON_QUERY_SERVICE_UNAVAILABLE": 27,
-		"ERROR_REASON_NO_SUCH_PATH":              28,
-		"ERROR_REASON_ORIGIN_REFUSED":            29,
+		"ERROR_REASON_PATH_NOT_FOUND":            28,
+		"ERROR_REASON_ORIGIN_NOT_ALLOWED":        29,
 		"ERROR_REASON_REQUEST_TOO_LARGE":         30,
 	}
 )
@@ -256,7 +253,7 @@ var File_nomemory_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_nomemory_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1enomemory/v1/error_reason.proto\x12\vnomemory.v1*\xb9\b\n" +
+	"\x1enomemory/v1/error_reason.proto\x12\vnomemory.v1*\xc0\b\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aERROR_REASON_INVALID_FIELD\x10\x01\x12\"\n" +
@@ -273,8 +270,8 @@ const file_nomemory_v1_error_reason_proto_rawDesc = "" +
 	"\x1eERROR_REASON_QUERY_TOO_COMPLEX\x10\v\x12\"\n" +
 	"\x1eERROR_REASON_EMBEDDER_DISABLED\x10\f\x12%\n" +
 	"!ERROR_REASON_EMBEDDER_UNAVAILABLE\x10\r\x12\"\n" +
-	"\x1eERROR_REASON_INDEX_UNAVAILABLE\x10\x0e\x12\x1d\n" +
-	"\x19ERROR_REASON_INDEX_BEHIND\x10\x0f\x12\"\n" +
+	"\x1eERROR_REASON_INDEX_UNAVAILABLE\x10\x0e\x12\x1e\n" +
+	"\x1aERROR_REASON_INDEX_LAGGING\x10\x0f\x12\"\n" +
 	"\x1eERROR_REASON_DEADLINE_EXCEEDED\x10\x10\x12\x1b\n" +
 	"\x17ERROR_REASON_OVERLOADED\x10\x11\x12$\n" +
 	" ERROR_REASON_STORAGE_UNAVAILABLE\x10\x12\x12\x19\n" +
@@ -286,9 +283,9 @@ const file_nomemory_v1_error_reason_proto_rawDesc = "" +
 	"\x1bERROR_REASON_USER_NOT_BOUND\x10\x18\x12 \n" +
 	"\x1cERROR_REASON_SKILL_NOT_FOUND\x10\x19\x12\x1e\n" +
 	"\x1aERROR_REASON_SKILL_INVALID\x10\x1a\x12*\n" +
-	"&ERROR_REASON_QUERY_SERVICE_UNAVAILABLE\x10\x1b\x12\x1d\n" +
-	"\x19ERROR_REASON_NO_SUCH_PATH\x10\x1c\x12\x1f\n" +
-	"\x1bERROR_REASON_ORIGIN_REFUSED\x10\x1d\x12\"\n" +
+	"&ERROR_REASON_QUERY_SERVICE_UNAVAILABLE\x10\x1b\x12\x1f\n" +
+	"\x1bERROR_REASON_PATH_NOT_FOUND\x10\x1c\x12#\n" +
+	"\x1fERROR_REASON_ORIGIN_NOT_ALLOWED\x10\x1d\x12\"\n" +
 	"\x1eERROR_REASON_REQUEST_TOO_LARGE\x10\x1eBn\n" +
 	"\x0eio.nomemory.v1P\x01Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\xaa\x02\vNoMemory.V1\xea\x02\fNoMemory::V1b\x06proto3"
 

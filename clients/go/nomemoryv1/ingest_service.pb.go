@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// WriteOutcome is what a write did with one message.
+// WriteOutcome is the effect of writing a message.
 type WriteOutcome int32
 
 const (
@@ -31,9 +31,9 @@ const (
 	WriteOutcome_WRITE_OUTCOME_UNSPECIFIED WriteOutcome = 0
 	// WRITE_OUTCOME_CREATED: the message is new.
 	WriteOutcome_WRITE_OUTCOME_CREATED WriteOutcome = 1
-	// WRITE_OUTCOME_UNCHANGED: the very same message was there already.
+	// WRITE_OUTCOME_UNCHANGED: an identical message was already stored.
 	WriteOutcome_WRITE_OUTCOME_UNCHANGED WriteOutcome = 2
-	// WRITE_OUTCOME_REPLACED: it took the place of another version.
+	// WRITE_OUTCOME_REPLACED: the message replaced an earlier version.
 	WriteOutcome_WRITE_OUTCOME_REPLACED WriteOutcome = 3
 )
 
@@ -80,17 +80,281 @@ func (WriteOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_nomemory_v1_ingest_service_proto_rawDescGZIP(), []int{0}
 }
 
-// WriteMessagesRequest is a batch.
+// StorageLocation is a part of the server's storage. Later versions can add values.
+type StorageLocation int32
+
+const (
+	// STORAGE_LOCATION_UNSPECIFIED is never returned.
+	StorageLocation_STORAGE_LOCATION_UNSPECIFIED StorageLocation = 0
+	// STORAGE_LOCATION_MESSAGE_LOG: the message log.
+	StorageLocation_STORAGE_LOCATION_MESSAGE_LOG StorageLocation = 1
+	// STORAGE_LOCATION_LEXICAL_INDEX: the lexical index.
+	StorageLocation_STORAGE_LOCATION_LEXICAL_INDEX StorageLocation = 2
+	// STORAGE_LOCATION_VECTOR_INDEX: the vector index.
+	StorageLocation_STORAGE_LOCATION_VECTOR_INDEX StorageLocation = 3
+	// STORAGE_LOCATION_VECTOR_BACKLOG: the queue of messages to embed.
+	StorageLocation_STORAGE_LOCATION_VECTOR_BACKLOG StorageLocation = 4
+)
+
+// Enum value maps for StorageLocation.
+var (
+	StorageLocation_name = map[int32]string{
+		0: "STORAGE_LOCATION_UNSPECIFIED",
+		1: "STORAGE_LOCATION_MESSAGE_LOG",
+		2: "STORAGE_LOCATION_LEXICAL_INDEX",
+		3: "STORAGE_LOCATION_VECTOR_INDEX",
+		4: "STORAGE_LOCATION_VECTOR_BACKLOG",
+	}
+	StorageLocation_value = map[string]int32{
+		"STORAGE_LOCATION_UNSPECIFIED":    0,
+		"STORAGE_LOCATION_MESSAGE_LOG":    1,
+		"STORAGE_LOCATION_LEXICAL_INDEX":  2,
+		"STORAGE_LOCATION_VECTOR_INDEX":   3,
+		"STORAGE_LOCATION_VECTOR_BACKLOG": 4,
+	}
+)
+
+func (x StorageLocation) Enum() *StorageLocation {
+	p := new(StorageLocation)
+	*p = x
+	return p
+}
+
+func (x StorageLocation) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (StorageLocation) Descriptor() protoreflect.EnumDescriptor {
+	return file_nomemory_v1_ingest_service_proto_enumTypes[1].Descriptor()
+}
+
+func (StorageLocation) Type() protoreflect.EnumType {
+	return &file_nomemory_v1_ingest_service_proto_enumTypes[1]
+}
+
+func (x StorageLocation) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use StorageLocation.Descriptor instead.
+func (StorageLocation) EnumDescriptor() ([]byte, []int) {
+	return file_nomemory_v1_ingest_service_proto_rawDescGZIP(), []int{1}
+}
+
+// Component is a part of the server that can fail. Later versions can add values.
+type Component int32
+
+const (
+	// COMPONENT_UNSPECIFIED: a component that this contract does not list.
+	Component_COMPONENT_UNSPECIFIED Component = 0
+	// COMPONENT_MESSAGE_LOG: the message log.
+	Component_COMPONENT_MESSAGE_LOG Component = 1
+	// COMPONENT_LEXICAL_INDEXER: the process that writes the lexical index.
+	Component_COMPONENT_LEXICAL_INDEXER Component = 2
+	// COMPONENT_VECTOR_ENGINE: the process of the embedded vector index.
+	Component_COMPONENT_VECTOR_ENGINE Component = 3
+	// COMPONENT_VECTOR_INDEX: the content of the vector index.
+	Component_COMPONENT_VECTOR_INDEX Component = 4
+	// COMPONENT_QDRANT: the Qdrant server.
+	Component_COMPONENT_QDRANT Component = 5
+	// COMPONENT_QUERY_EMBEDDER: the process that embeds queries.
+	Component_COMPONENT_QUERY_EMBEDDER Component = 6
+	// COMPONENT_DOCUMENT_EMBEDDER: the process that embeds messages.
+	Component_COMPONENT_DOCUMENT_EMBEDDER Component = 7
+	// COMPONENT_ERASURE: the erasure of deleted data.
+	Component_COMPONENT_ERASURE Component = 8
+)
+
+// Enum value maps for Component.
+var (
+	Component_name = map[int32]string{
+		0: "COMPONENT_UNSPECIFIED",
+		1: "COMPONENT_MESSAGE_LOG",
+		2: "COMPONENT_LEXICAL_INDEXER",
+		3: "COMPONENT_VECTOR_ENGINE",
+		4: "COMPONENT_VECTOR_INDEX",
+		5: "COMPONENT_QDRANT",
+		6: "COMPONENT_QUERY_EMBEDDER",
+		7: "COMPONENT_DOCUMENT_EMBEDDER",
+		8: "COMPONENT_ERASURE",
+	}
+	Component_value = map[string]int32{
+		"COMPONENT_UNSPECIFIED":       0,
+		"COMPONENT_MESSAGE_LOG":       1,
+		"COMPONENT_LEXICAL_INDEXER":   2,
+		"COMPONENT_VECTOR_ENGINE":     3,
+		"COMPONENT_VECTOR_INDEX":      4,
+		"COMPONENT_QDRANT":            5,
+		"COMPONENT_QUERY_EMBEDDER":    6,
+		"COMPONENT_DOCUMENT_EMBEDDER": 7,
+		"COMPONENT_ERASURE":           8,
+	}
+)
+
+func (x Component) Enum() *Component {
+	p := new(Component)
+	*p = x
+	return p
+}
+
+func (x Component) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Component) Descriptor() protoreflect.EnumDescriptor {
+	return file_nomemory_v1_ingest_service_proto_enumTypes[2].Descriptor()
+}
+
+func (Component) Type() protoreflect.EnumType {
+	return &file_nomemory_v1_ingest_service_proto_enumTypes[2]
+}
+
+func (x Component) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Component.Descriptor instead.
+func (Component) EnumDescriptor() ([]byte, []int) {
+	return file_nomemory_v1_ingest_service_proto_rawDescGZIP(), []int{2}
+}
+
+// FaultKind is the kind of a fault. Later versions can add values.
+type FaultKind int32
+
+const (
+	// FAULT_KIND_UNSPECIFIED: a fault that this contract does not list.
+	FaultKind_FAULT_KIND_UNSPECIFIED FaultKind = 0
+	// FAULT_KIND_UNRESPONSIVE: a process misses heartbeats. It is killed and restarted.
+	FaultKind_FAULT_KIND_UNRESPONSIVE FaultKind = 1
+	// FAULT_KIND_MEMORY_LIMIT_EXCEEDED: a process exceeded NOMEMORY_PROCESS_MEMORY_BYTES. It is killed and restarted.
+	FaultKind_FAULT_KIND_MEMORY_LIMIT_EXCEEDED FaultKind = 2
+	// FAULT_KIND_UNREACHABLE: a database or Qdrant server does not respond.
+	FaultKind_FAULT_KIND_UNREACHABLE FaultKind = 3
+	// FAULT_KIND_INDEX_INCONSISTENT: an index lacked stored messages or had deleted ones. It is being repaired.
+	FaultKind_FAULT_KIND_INDEX_INCONSISTENT FaultKind = 4
+	// FAULT_KIND_ERASURE_BLOCKED: deleted vectors cannot be erased now; `detail` gives the reason. The server retries.
+	FaultKind_FAULT_KIND_ERASURE_BLOCKED FaultKind = 5
+)
+
+// Enum value maps for FaultKind.
+var (
+	FaultKind_name = map[int32]string{
+		0: "FAULT_KIND_UNSPECIFIED",
+		1: "FAULT_KIND_UNRESPONSIVE",
+		2: "FAULT_KIND_MEMORY_LIMIT_EXCEEDED",
+		3: "FAULT_KIND_UNREACHABLE",
+		4: "FAULT_KIND_INDEX_INCONSISTENT",
+		5: "FAULT_KIND_ERASURE_BLOCKED",
+	}
+	FaultKind_value = map[string]int32{
+		"FAULT_KIND_UNSPECIFIED":           0,
+		"FAULT_KIND_UNRESPONSIVE":          1,
+		"FAULT_KIND_MEMORY_LIMIT_EXCEEDED": 2,
+		"FAULT_KIND_UNREACHABLE":           3,
+		"FAULT_KIND_INDEX_INCONSISTENT":    4,
+		"FAULT_KIND_ERASURE_BLOCKED":       5,
+	}
+)
+
+func (x FaultKind) Enum() *FaultKind {
+	p := new(FaultKind)
+	*p = x
+	return p
+}
+
+func (x FaultKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FaultKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_nomemory_v1_ingest_service_proto_enumTypes[3].Descriptor()
+}
+
+func (FaultKind) Type() protoreflect.EnumType {
+	return &file_nomemory_v1_ingest_service_proto_enumTypes[3]
+}
+
+func (x FaultKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FaultKind.Descriptor instead.
+func (FaultKind) EnumDescriptor() ([]byte, []int) {
+	return file_nomemory_v1_ingest_service_proto_rawDescGZIP(), []int{3}
+}
+
+// EmbedderKind is the kind of an embedder.
+type EmbedderKind int32
+
+const (
+	// EMBEDDER_KIND_UNSPECIFIED is never returned.
+	EmbedderKind_EMBEDDER_KIND_UNSPECIFIED EmbedderKind = 0
+	// EMBEDDER_KIND_NONE: no embedder; callers supply their own vectors.
+	EmbedderKind_EMBEDDER_KIND_NONE EmbedderKind = 1
+	// EMBEDDER_KIND_LOCAL: a model in the server's own processes.
+	EmbedderKind_EMBEDDER_KIND_LOCAL EmbedderKind = 2
+	// EMBEDDER_KIND_OPENAI: an OpenAI-compatible endpoint.
+	EmbedderKind_EMBEDDER_KIND_OPENAI EmbedderKind = 3
+	// EMBEDDER_KIND_PLUGIN: an embedder of another package.
+	EmbedderKind_EMBEDDER_KIND_PLUGIN EmbedderKind = 4
+)
+
+// Enum value maps for EmbedderKind.
+var (
+	EmbedderKind_name = map[int32]string{
+		0: "EMBEDDER_KIND_UNSPECIFIED",
+		1: "EMBEDDER_KIND_NONE",
+		2: "EMBEDDER_KIND_LOCAL",
+		3: "EMBEDDER_KIND_OPENAI",
+		4: "EMBEDDER_KIND_PLUGIN",
+	}
+	EmbedderKind_value = map[string]int32{
+		"EMBEDDER_KIND_UNSPECIFIED": 0,
+		"EMBEDDER_KIND_NONE":        1,
+		"EMBEDDER_KIND_LOCAL":       2,
+		"EMBEDDER_KIND_OPENAI":      3,
+		"EMBEDDER_KIND_PLUGIN":      4,
+	}
+)
+
+func (x EmbedderKind) Enum() *EmbedderKind {
+	p := new(EmbedderKind)
+	*p = x
+	return p
+}
+
+func (x EmbedderKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (EmbedderKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_nomemory_v1_ingest_service_proto_enumTypes[4].Descriptor()
+}
+
+func (EmbedderKind) Type() protoreflect.EnumType {
+	return &file_nomemory_v1_ingest_service_proto_enumTypes[4]
+}
+
+func (x EmbedderKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use EmbedderKind.Descriptor instead.
+func (EmbedderKind) EnumDescriptor() ([]byte, []int) {
+	return file_nomemory_v1_ingest_service_proto_rawDescGZIP(), []int{4}
+}
+
+// WriteMessagesRequest is a batch of messages.
 type WriteMessagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// messages are 1 to 1,000 messages. The same message twice is UNCHANGED; the same `message_id` of the same user
-	// with anything else is ALREADY_EXISTS (ERROR_REASON_MESSAGE_CONFLICT), unless `replace` is set.
+	// messages has 1 to 1,000 messages (NOMEMORY_MAX_BATCH_MESSAGES). A message that is already stored is
+	// WRITE_OUTCOME_UNCHANGED. A stored `message_id` with other content or fields is ALREADY_EXISTS
+	// (ERROR_REASON_MESSAGE_CONFLICT), unless `replace` is set.
 	Messages []*ChatMessage `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
-	// replace allows a message to take the place of the one with its id; every field may change, `ts` too. Default: false.
+	// replace overwrites stored messages with the same id; all fields can change, including `ts`. Default: false.
 	Replace bool `protobuf:"varint,2,opt,name=replace,proto3" json:"replace,omitempty"`
-	// request_id makes a retry safe for messages without ids: the server remembers which ids it gave to the batch, so that
-	// the same batch sent again is stored once. Use a fresh random value for each batch. Optional, at most 128 characters.
-	// Reusing one for other messages is ALREADY_EXISTS.
+	// request_id is an idempotency key. With it, a retry of a batch without message ids is stored once. Use a new random value
+	// for each batch. Optional. At most 128 characters. Reuse for another batch is ALREADY_EXISTS.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -147,12 +411,12 @@ func (x *WriteMessagesRequest) GetRequestId() string {
 	return ""
 }
 
-// WriteMessagesResponse says what happened to each message.
+// WriteMessagesResponse has the result of each message.
 type WriteMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// results are parallel to the request's `messages`.
+	// results has one entry for each of the request's `messages`, in the same order.
 	Results []*WriteResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
-	// write_token is for `at_least`: a read that carries it sees this write.
+	// write_token makes reads wait for this write: pass it as `at_least`.
 	WriteToken    string `protobuf:"bytes,2,opt,name=write_token,json=writeToken,proto3" json:"write_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -202,12 +466,12 @@ func (x *WriteMessagesResponse) GetWriteToken() string {
 	return ""
 }
 
-// WriteResult is what happened to one message.
+// WriteResult is the result of writing one message.
 type WriteResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// message_id is the caller's id or the generated one.
+	// message_id is the id of the message, given or generated.
 	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// outcome is what was done.
+	// outcome is the effect of the write.
 	Outcome       WriteOutcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=nomemory.v1.WriteOutcome" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -257,14 +521,15 @@ func (x *WriteResult) GetOutcome() WriteOutcome {
 	return WriteOutcome_WRITE_OUTCOME_UNSPECIFIED
 }
 
-// ImportMessagesRequest is one batch of a stream.
+// ImportMessagesRequest is one batch of an import.
 type ImportMessagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// messages are 1 to 1,000 messages, as in WriteMessages.
+	// messages has 1 to 1,000 messages, as in WriteMessagesRequest.
 	Messages []*ChatMessage `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
-	// replace is as in WriteMessages, for this batch. Default: false.
+	// replace overwrites stored messages with the same id, for this batch. Default: false.
 	Replace bool `protobuf:"varint,2,opt,name=replace,proto3" json:"replace,omitempty"`
-	// request_id is as in WriteMessages, for this batch. Optional; batches without it generate fresh ids.
+	// request_id is an idempotency key for this batch, as in WriteMessagesRequest. Default: empty, a retry of messages without
+	// ids stores them again.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -321,20 +586,20 @@ func (x *ImportMessagesRequest) GetRequestId() string {
 	return ""
 }
 
-// ImportMessagesResponse sums up a stream.
+// ImportMessagesResponse has the totals of an import.
 type ImportMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// created is how many messages were new.
+	// created is the number of new messages.
 	Created int64 `protobuf:"varint,1,opt,name=created,proto3" json:"created,omitempty"`
-	// unchanged is how many were there already.
+	// unchanged is the number of messages that were already stored.
 	Unchanged int64 `protobuf:"varint,2,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
-	// replaced is how many took the place of another version.
+	// replaced is the number of messages that replaced an earlier version.
 	Replaced int64 `protobuf:"varint,3,opt,name=replaced,proto3" json:"replaced,omitempty"`
-	// rejected is how many were refused.
+	// rejected is the number of rejected messages.
 	Rejected int64 `protobuf:"varint,4,opt,name=rejected,proto3" json:"rejected,omitempty"`
-	// rejections tells about the first 1,000 of the refused, in the order of the stream.
+	// rejections describes the first 1,000 rejected messages, in the order of the stream.
 	Rejections []*Rejection `protobuf:"bytes,5,rep,name=rejections,proto3" json:"rejections,omitempty"`
-	// write_token is for `at_least`: a read that carries it sees the whole import.
+	// write_token makes reads wait for the whole import: pass it as `at_least`.
 	WriteToken    string `protobuf:"bytes,6,opt,name=write_token,json=writeToken,proto3" json:"write_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -412,16 +677,16 @@ func (x *ImportMessagesResponse) GetWriteToken() string {
 	return ""
 }
 
-// Rejection is one message that an import refused.
+// Rejection describes a message that an import rejected.
 type Rejection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// index is the message's place in the stream, counted from 0 over all batches.
+	// index is the zero-based index of the message in the stream, over all batches.
 	Index int64 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	// message_id is the id it came with, if it had a usable one.
+	// message_id is the id of the message. Empty if it has none or an invalid one.
 	MessageId string `protobuf:"bytes,2,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	// reason is ERROR_REASON_INVALID_FIELD or ERROR_REASON_MESSAGE_CONFLICT.
-	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// violations name each fault as "field: what is wrong". They never quote content.
+	Reason ErrorReason `protobuf:"varint,3,opt,name=reason,proto3,enum=nomemory.v1.ErrorReason" json:"reason,omitempty"`
+	// violations has one "field: description" for each invalid field. It never contains content.
 	Violations    []string `protobuf:"bytes,4,rep,name=violations,proto3" json:"violations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -471,11 +736,11 @@ func (x *Rejection) GetMessageId() string {
 	return ""
 }
 
-func (x *Rejection) GetReason() string {
+func (x *Rejection) GetReason() ErrorReason {
 	if x != nil {
 		return x.Reason
 	}
-	return ""
+	return ErrorReason_ERROR_REASON_UNSPECIFIED
 }
 
 func (x *Rejection) GetViolations() []string {
@@ -485,15 +750,16 @@ func (x *Rejection) GetViolations() []string {
 	return nil
 }
 
-// DeleteMessagesRequest names what to delete: by ids or by a filter, exactly one of the two.
+// DeleteMessagesRequest selects the messages to delete, either by `message_ids` or by `filter`. Setting both or neither is
+// INVALID_ARGUMENT.
 type DeleteMessagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// user_id is whose messages are deleted. Required. At most 128 characters.
+	// user_id is the user whose messages are deleted. Required. At most 128 characters.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// message_ids are 1 to 1,000 ids. Those that do not exist are reported, not refused.
+	// message_ids has 1 to 1,000 ids. Unknown ids are reported in `missing_message_ids`.
 	MessageIds []string `protobuf:"bytes,2,rep,name=message_ids,json=messageIds,proto3" json:"message_ids,omitempty"`
-	// filter deletes whatever it admits at that moment, all or nothing. It must set something: to delete everything of a
-	// user is EraseUser's.
+	// filter deletes the messages that match, atomically. It must have at least one field; use EraseUser to delete all
+	// messages of a user.
 	Filter        *Filter `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -550,14 +816,14 @@ func (x *DeleteMessagesRequest) GetFilter() *Filter {
 	return nil
 }
 
-// DeleteMessagesResponse says what was deleted.
+// DeleteMessagesResponse reports a deletion.
 type DeleteMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// deleted is how many messages were deleted.
+	// deleted is the number of deleted messages.
 	Deleted int64 `protobuf:"varint,1,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	// missing_message_ids are the ids that this user does not have.
+	// missing_message_ids has the requested ids that do not exist.
 	MissingMessageIds []string `protobuf:"bytes,2,rep,name=missing_message_ids,json=missingMessageIds,proto3" json:"missing_message_ids,omitempty"`
-	// write_token is for `at_least`.
+	// write_token makes reads wait for this deletion: pass it as `at_least`.
 	WriteToken    string `protobuf:"bytes,3,opt,name=write_token,json=writeToken,proto3" json:"write_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -614,10 +880,10 @@ func (x *DeleteMessagesResponse) GetWriteToken() string {
 	return ""
 }
 
-// EraseUserRequest names whom to erase.
+// EraseUserRequest names the user to erase.
 type EraseUserRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// user_id is whose messages, vectors and index entries are erased. Required. At most 128 characters.
+	// user_id is the user whose messages, vectors and index entries are erased. Required. At most 128 characters.
 	UserId        string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -660,18 +926,18 @@ func (x *EraseUserRequest) GetUserId() string {
 	return ""
 }
 
-// EraseUserResponse is the receipt of an erasure. It names no content.
+// EraseUserResponse is the receipt of an erasure. It contains no content.
 type EraseUserResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// deleted is how many messages were deleted.
+	// deleted is the number of deleted messages.
 	Deleted int64 `protobuf:"varint,1,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	// sequence is the number of the change in the log. 0 for a caller in a namespace: others move this counter, too.
+	// sequence is the sequence of the change in the log. 0 for a caller in a namespace.
 	Sequence int64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// write_token is for `at_least`.
+	// write_token makes reads wait for this erasure: pass it as `at_least`.
 	WriteToken string `protobuf:"bytes,3,opt,name=write_token,json=writeToken,proto3" json:"write_token,omitempty"`
-	// erase_ts is when the deletion was committed.
+	// erase_ts is the time of the commit.
 	EraseTs *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=erase_ts,json=eraseTs,proto3" json:"erase_ts,omitempty"`
-	// residues are the places that still hold bytes of the user, none of which a read can reach. Empty: there are none.
+	// residues are the remaining bytes of the user, by storage location. Reads cannot return them. Empty: none remain.
 	Residues      []*ErasureResidue `protobuf:"bytes,5,rep,name=residues,proto3" json:"residues,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -742,18 +1008,18 @@ func (x *EraseUserResponse) GetResidues() []*ErasureResidue {
 	return nil
 }
 
-// ErasureResidue is a place that still holds bytes of an erased user: texts, vectors, or ids.
+// ErasureResidue describes remaining bytes of an erased user: texts, vectors or ids.
 type ErasureResidue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// place is `log`, `lexical`, `vector` or `backlog`.
-	Place string `protobuf:"bytes,1,opt,name=place,proto3" json:"place,omitempty"`
-	// until says in words what removes them.
-	Until string `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
-	// expire_ts is by when they are gone: `erase_ts` and the server's NOMEMORY_ERASE_WITHIN_S, a day by default. That holds
-	// while the indexes follow the log; a server that is down, or an index that cannot work, goes on with it afterwards.
-	// Unset: no time can be promised; `until` says what it depends on. So it is for `vector` and `log` while the
-	// fault ERASURE_WAITS stands.
-	ExpireTs      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_ts,json=expireTs,proto3" json:"expire_ts,omitempty"`
+	// location is where the bytes remain.
+	Location StorageLocation `protobuf:"varint,1,opt,name=location,proto3,enum=nomemory.v1.StorageLocation" json:"location,omitempty"`
+	// detail describes in English which bytes remain and what removes them.
+	Detail string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	// purge_ts is the time by which the bytes are removed: `erase_ts` plus NOMEMORY_ERASE_WITHIN_S, a day by default, provided
+	// that the server runs and its indexes follow the log. Unset: no time can be promised; `detail` gives the reason. It is
+	// unset for STORAGE_LOCATION_VECTOR_INDEX and STORAGE_LOCATION_MESSAGE_LOG while the fault FAULT_KIND_ERASURE_BLOCKED is
+	// active.
+	PurgeTs       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=purge_ts,json=purgeTs,proto3" json:"purge_ts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -788,23 +1054,23 @@ func (*ErasureResidue) Descriptor() ([]byte, []int) {
 	return file_nomemory_v1_ingest_service_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *ErasureResidue) GetPlace() string {
+func (x *ErasureResidue) GetLocation() StorageLocation {
 	if x != nil {
-		return x.Place
+		return x.Location
+	}
+	return StorageLocation_STORAGE_LOCATION_UNSPECIFIED
+}
+
+func (x *ErasureResidue) GetDetail() string {
+	if x != nil {
+		return x.Detail
 	}
 	return ""
 }
 
-func (x *ErasureResidue) GetUntil() string {
+func (x *ErasureResidue) GetPurgeTs() *timestamppb.Timestamp {
 	if x != nil {
-		return x.Until
-	}
-	return ""
-}
-
-func (x *ErasureResidue) GetExpireTs() *timestamppb.Timestamp {
-	if x != nil {
-		return x.ExpireTs
+		return x.PurgeTs
 	}
 	return nil
 }
@@ -812,8 +1078,8 @@ func (x *ErasureResidue) GetExpireTs() *timestamppb.Timestamp {
 // GetIndexStatusRequest asks for the state of the log and the indexes.
 type GetIndexStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// user_id narrows `log`, `lexical` and `vector` to one user's messages. Empty (the default): all users, for a caller in a
-	// namespace those of the namespace.
+	// user_id restricts `log`, `lexical` and `vector` to the messages of one user. Default: empty, all users; for a caller in
+	// a namespace, the users of the namespace.
 	UserId        string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -856,27 +1122,27 @@ func (x *GetIndexStatusRequest) GetUserId() string {
 	return ""
 }
 
-// GetIndexStatusResponse says how far the log and each index are.
+// GetIndexStatusResponse is the state of the log, the indexes and the embedder.
 type GetIndexStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// log is the system of record.
+	// log is the state of the message log.
 	Log *LogStatus `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
-	// lexical is the index of words.
+	// lexical is the state of the lexical index.
 	Lexical *IndexStatus `protobuf:"bytes,2,opt,name=lexical,proto3" json:"lexical,omitempty"`
-	// vector is the index of meaning that answers reads.
+	// vector is the state of the vector index that serves reads.
 	Vector *IndexStatus `protobuf:"bytes,3,opt,name=vector,proto3" json:"vector,omitempty"`
-	// embedder is what feeds the vector index.
+	// embedder is the state of the embedder of `vector`.
 	Embedder *EmbedderStatus `protobuf:"bytes,4,opt,name=embedder,proto3" json:"embedder,omitempty"`
-	// faults are what is wrong with the parts of the server right now, oldest first; empty: nothing. They are of the whole
-	// server, also with `user_id` set. Reads go on as far as they can meanwhile, and say what they lack.
+	// faults are the active faults of the whole server, oldest first. Empty: none. Reads continue during a fault and report
+	// what they lack.
 	Faults []*ServerFault `protobuf:"bytes,5,rep,name=faults,proto3" json:"faults,omitempty"`
-	// coming_vector is the index of another model, which is being filled after a change of the settings. `vector` and
-	// `embedder` answer reads until it has everything; then it takes their place. Unset: the model does not change.
-	ComingVector *IndexStatus `protobuf:"bytes,6,opt,name=coming_vector,json=comingVector,proto3" json:"coming_vector,omitempty"`
-	// coming_embedder is what feeds `coming_vector`. Unset with it.
-	ComingEmbedder *EmbedderStatus `protobuf:"bytes,7,opt,name=coming_embedder,json=comingEmbedder,proto3" json:"coming_embedder,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// next_vector is the state of the vector index of another model, which is being built after a configuration change. It
+	// replaces `vector` when it is complete. Unset: the model does not change.
+	NextVector *IndexStatus `protobuf:"bytes,6,opt,name=next_vector,json=nextVector,proto3" json:"next_vector,omitempty"`
+	// next_embedder is the state of the embedder of `next_vector`. Unset: the model does not change.
+	NextEmbedder  *EmbedderStatus `protobuf:"bytes,7,opt,name=next_embedder,json=nextEmbedder,proto3" json:"next_embedder,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetIndexStatusResponse) Reset() {
@@ -944,37 +1210,33 @@ func (x *GetIndexStatusResponse) GetFaults() []*ServerFault {
 	return nil
 }
 
-func (x *GetIndexStatusResponse) GetComingVector() *IndexStatus {
+func (x *GetIndexStatusResponse) GetNextVector() *IndexStatus {
 	if x != nil {
-		return x.ComingVector
+		return x.NextVector
 	}
 	return nil
 }
 
-func (x *GetIndexStatusResponse) GetComingEmbedder() *EmbedderStatus {
+func (x *GetIndexStatusResponse) GetNextEmbedder() *EmbedderStatus {
 	if x != nil {
-		return x.ComingEmbedder
+		return x.NextEmbedder
 	}
 	return nil
 }
 
-// ServerFault is something that is wrong with a part of the server. It is gone from the status when it is over.
+// ServerFault is an active fault of a component. It disappears from the status when it is over.
 type ServerFault struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// part is `reader-N` (a process that answers calls), `lexical-indexer`, `vector-engine`, `vector-index`, `qdrant`,
-	// `query-embedder`, `document-embedder` or `erasure`; `former-…` are those of a model that another one is about to
-	// replace. There may be others in later versions.
-	Part string `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
-	// kind is `NOT_ANSWERING` (a process answers no heartbeat; it is killed and replaced), `MEMORY_EXCEEDED` (a process took
-	// more than it may, and is replaced), `UNREACHABLE` (a server that this one depends on does not answer),
-	// `INDEX_DAMAGED` (an index lacked what the log has, or had what is gone; it is being mended) or `ERASURE_WAITS` (vectors
-	// that were removed cannot be erased now; `detail` says what is missing, and it is tried again). There may be others in
-	// later versions.
-	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
-	// since is when it began, as far as the server knows.
-	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
-	// detail says it in English, for people. It has no content, ids of users or secrets.
-	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
+	// component is the component that has the fault.
+	Component Component `protobuf:"varint,1,opt,name=component,proto3,enum=nomemory.v1.Component" json:"component,omitempty"`
+	// kind is the kind of the fault.
+	Kind FaultKind `protobuf:"varint,2,opt,name=kind,proto3,enum=nomemory.v1.FaultKind" json:"kind,omitempty"`
+	// start_ts is the time when the fault was first detected.
+	StartTs *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_ts,json=startTs,proto3" json:"start_ts,omitempty"`
+	// detail describes the fault in English. It contains no content, user ids or secrets.
+	Detail string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
+	// previous_model is true if the component belongs to the model that `next_vector` replaces.
+	PreviousModel bool `protobuf:"varint,5,opt,name=previous_model,json=previousModel,proto3" json:"previous_model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1009,23 +1271,23 @@ func (*ServerFault) Descriptor() ([]byte, []int) {
 	return file_nomemory_v1_ingest_service_proto_rawDescGZIP(), []int{13}
 }
 
-func (x *ServerFault) GetPart() string {
+func (x *ServerFault) GetComponent() Component {
 	if x != nil {
-		return x.Part
+		return x.Component
 	}
-	return ""
+	return Component_COMPONENT_UNSPECIFIED
 }
 
-func (x *ServerFault) GetKind() string {
+func (x *ServerFault) GetKind() FaultKind {
 	if x != nil {
 		return x.Kind
 	}
-	return ""
+	return FaultKind_FAULT_KIND_UNSPECIFIED
 }
 
-func (x *ServerFault) GetSince() *timestamppb.Timestamp {
+func (x *ServerFault) GetStartTs() *timestamppb.Timestamp {
 	if x != nil {
-		return x.Since
+		return x.StartTs
 	}
 	return nil
 }
@@ -1037,25 +1299,32 @@ func (x *ServerFault) GetDetail() string {
 	return ""
 }
 
+func (x *ServerFault) GetPreviousModel() bool {
+	if x != nil {
+		return x.PreviousModel
+	}
+	return false
+}
+
 // LogStatus is the state of the message log.
 type LogStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// sequence is the number of the latest change; with `user_id` set, of the latest change to this user's messages. 0 for a
-	// caller in a namespace: others move this counter, too.
+	// sequence is the sequence of the latest change; with `user_id`, of the latest change of this user. 0 for a caller in a
+	// namespace.
 	Sequence int64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// messages is how many messages are stored.
+	// messages is the number of stored messages.
 	Messages int64 `protobuf:"varint,2,opt,name=messages,proto3" json:"messages,omitempty"`
-	// users is how many users have messages. With `user_id` set it is 0 or 1.
+	// users is the number of users with messages. With `user_id`, 0 or 1.
 	Users int64 `protobuf:"varint,3,opt,name=users,proto3" json:"users,omitempty"`
-	// damaged is how many messages are known to be damaged: their checksums do not hold. Calls that would return one of them
-	// end with ERROR_REASON_STORAGE_UNAVAILABLE. 0: none is known.
+	// damaged is the number of messages with wrong checksums. Calls that would return one of them fail with
+	// ERROR_REASON_STORAGE_UNAVAILABLE.
 	Damaged int64 `protobuf:"varint,4,opt,name=damaged,proto3" json:"damaged,omitempty"`
-	// damaged_sequences are the sequences of the first 100 of them. Empty for a caller in a namespace.
+	// damaged_sequences has the sequences of the first 100 damaged messages. Empty for a caller in a namespace.
 	DamagedSequences []int64 `protobuf:"varint,5,rep,packed,name=damaged_sequences,json=damagedSequences,proto3" json:"damaged_sequences,omitempty"`
-	// fault says in words what is wrong with the log's file. Empty if nothing is known to be, and for a caller in a namespace.
-	Fault string `protobuf:"bytes,6,opt,name=fault,proto3" json:"fault,omitempty"`
-	// checked_ts is when the whole log was last checked for damage. Unset: not since the server started.
-	CheckedTs     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=checked_ts,json=checkedTs,proto3" json:"checked_ts,omitempty"`
+	// error describes damage of the log's file in English. Empty if none is known, and for a caller in a namespace.
+	Error string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	// check_ts is the time of the latest complete check for damage. Unset: none since the server started.
+	CheckTs       *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=check_ts,json=checkTs,proto3" json:"check_ts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1125,42 +1394,42 @@ func (x *LogStatus) GetDamagedSequences() []int64 {
 	return nil
 }
 
-func (x *LogStatus) GetFault() string {
+func (x *LogStatus) GetError() string {
 	if x != nil {
-		return x.Fault
+		return x.Error
 	}
 	return ""
 }
 
-func (x *LogStatus) GetCheckedTs() *timestamppb.Timestamp {
+func (x *LogStatus) GetCheckTs() *timestamppb.Timestamp {
 	if x != nil {
-		return x.CheckedTs
+		return x.CheckTs
 	}
 	return nil
 }
 
-// IndexStatus is the state of one index.
+// IndexStatus is the state of an index.
 type IndexStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// name tells which index it is; for vectors the collection, which is named after its model and dimension.
+	// name is `lexical`, or the name of the vector collection, which contains its model and dimension.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// checkpoint is the sequence up to which everything has been applied; never more than the log's `sequence` here. 0 for a
-	// caller in a namespace, who goes by `pending`.
+	// checkpoint is the sequence up to which the index has applied all changes. It does not exceed LogStatus.sequence. 0 for a
+	// caller in a namespace.
 	Checkpoint int64 `protobuf:"varint,2,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
-	// pending is how many messages are stored but not yet found by this index.
+	// pending is the number of stored messages that the index does not have yet.
 	Pending int64 `protobuf:"varint,3,opt,name=pending,proto3" json:"pending,omitempty"`
-	// parked is how many messages this index can never take (for instance a text that its model refuses).
-	Parked int64 `protobuf:"varint,4,opt,name=parked,proto3" json:"parked,omitempty"`
-	// parked_message_ids are the first 100 of them, if `user_id` was set.
-	ParkedMessageIds []string `protobuf:"bytes,5,rep,name=parked_message_ids,json=parkedMessageIds,proto3" json:"parked_message_ids,omitempty"`
-	// fault is empty if the index and its background work are healthy; else it names the kind of error that is being
-	// retried, or the kind of the ServerFault of one of its parts.
-	Fault string `protobuf:"bytes,6,opt,name=fault,proto3" json:"fault,omitempty"`
-	// notice says in words what happened to the index when the server started, or when the model changed: for instance that
-	// it belonged to another log and is built anew. Empty if nothing did.
-	Notice string `protobuf:"bytes,10,opt,name=notice,proto3" json:"notice,omitempty"`
-	// fault_since is when the fault began. Not set if there is none.
-	FaultSince    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=fault_since,json=faultSince,proto3" json:"fault_since,omitempty"`
+	// dead_letters is the number of messages that cannot be indexed, for instance because the model rejects their text.
+	DeadLetters int64 `protobuf:"varint,4,opt,name=dead_letters,json=deadLetters,proto3" json:"dead_letters,omitempty"`
+	// dead_letter_message_ids has the ids of the first 100 dead letters, if the request has a `user_id`.
+	DeadLetterMessageIds []string `protobuf:"bytes,5,rep,name=dead_letter_message_ids,json=deadLetterMessageIds,proto3" json:"dead_letter_message_ids,omitempty"`
+	// error is the error type that is being retried, or the FaultKind of a component of the index without its prefix. Empty:
+	// the index is healthy.
+	Error string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	// error_ts is the time when `error` first occurred. Unset: there is none.
+	ErrorTs *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=error_ts,json=errorTs,proto3" json:"error_ts,omitempty"`
+	// notice describes in English an event at the server's start or after a model change, for instance that the index is
+	// being rebuilt. Default: empty.
+	Notice        string `protobuf:"bytes,8,opt,name=notice,proto3" json:"notice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1216,25 +1485,32 @@ func (x *IndexStatus) GetPending() int64 {
 	return 0
 }
 
-func (x *IndexStatus) GetParked() int64 {
+func (x *IndexStatus) GetDeadLetters() int64 {
 	if x != nil {
-		return x.Parked
+		return x.DeadLetters
 	}
 	return 0
 }
 
-func (x *IndexStatus) GetParkedMessageIds() []string {
+func (x *IndexStatus) GetDeadLetterMessageIds() []string {
 	if x != nil {
-		return x.ParkedMessageIds
+		return x.DeadLetterMessageIds
 	}
 	return nil
 }
 
-func (x *IndexStatus) GetFault() string {
+func (x *IndexStatus) GetError() string {
 	if x != nil {
-		return x.Fault
+		return x.Error
 	}
 	return ""
+}
+
+func (x *IndexStatus) GetErrorTs() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ErrorTs
+	}
+	return nil
 }
 
 func (x *IndexStatus) GetNotice() string {
@@ -1244,23 +1520,16 @@ func (x *IndexStatus) GetNotice() string {
 	return ""
 }
 
-func (x *IndexStatus) GetFaultSince() *timestamppb.Timestamp {
-	if x != nil {
-		return x.FaultSince
-	}
-	return nil
-}
-
-// EmbedderStatus is the state of the embedder.
+// EmbedderStatus is the state of an embedder.
 type EmbedderStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// kind is `local`, `openai` or `none`.
-	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// model names the model.
+	// kind is the kind of the embedder.
+	Kind EmbedderKind `protobuf:"varint,1,opt,name=kind,proto3,enum=nomemory.v1.EmbedderKind" json:"kind,omitempty"`
+	// model is the name of the model.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	// dimension is how many numbers a vector has.
+	// dimension is the length of its vectors.
 	Dimension int32 `protobuf:"varint,3,opt,name=dimension,proto3" json:"dimension,omitempty"`
-	// texts_embedded counts the texts embedded since the server started. 0 for a caller in a namespace.
+	// texts_embedded is the number of texts that were embedded since the server started. 0 for a caller in a namespace.
 	TextsEmbedded int64 `protobuf:"varint,4,opt,name=texts_embedded,json=textsEmbedded,proto3" json:"texts_embedded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1296,11 +1565,11 @@ func (*EmbedderStatus) Descriptor() ([]byte, []int) {
 	return file_nomemory_v1_ingest_service_proto_rawDescGZIP(), []int{16}
 }
 
-func (x *EmbedderStatus) GetKind() string {
+func (x *EmbedderStatus) GetKind() EmbedderKind {
 	if x != nil {
 		return x.Kind
 	}
-	return ""
+	return EmbedderKind_EMBEDDER_KIND_UNSPECIFIED
 }
 
 func (x *EmbedderStatus) GetModel() string {
@@ -1328,7 +1597,7 @@ var File_nomemory_v1_ingest_service_proto protoreflect.FileDescriptor
 
 const file_nomemory_v1_ingest_service_proto_rawDesc = "" +
 	"\n" +
-	" nomemory/v1/ingest_service.proto\x12\vnomemory.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19nomemory/v1/message.proto\"\x85\x01\n" +
+	" nomemory/v1/ingest_service.proto\x12\vnomemory.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1enomemory/v1/error_reason.proto\x1a\x19nomemory/v1/message.proto\"\x85\x01\n" +
 	"\x14WriteMessagesRequest\x124\n" +
 	"\bmessages\x18\x01 \x03(\v2\x18.nomemory.v1.ChatMessageR\bmessages\x12\x18\n" +
 	"\areplace\x18\x02 \x01(\bR\areplace\x12\x1d\n" +
@@ -1356,12 +1625,12 @@ const file_nomemory_v1_ingest_service_proto_rawDesc = "" +
 	"rejections\x18\x05 \x03(\v2\x16.nomemory.v1.RejectionR\n" +
 	"rejections\x12\x1f\n" +
 	"\vwrite_token\x18\x06 \x01(\tR\n" +
-	"writeToken\"x\n" +
+	"writeToken\"\x92\x01\n" +
 	"\tRejection\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x03R\x05index\x12\x1d\n" +
 	"\n" +
-	"message_id\x18\x02 \x01(\tR\tmessageId\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1e\n" +
+	"message_id\x18\x02 \x01(\tR\tmessageId\x120\n" +
+	"\x06reason\x18\x03 \x01(\x0e2\x18.nomemory.v1.ErrorReasonR\x06reason\x12\x1e\n" +
 	"\n" +
 	"violations\x18\x04 \x03(\tR\n" +
 	"violations\"~\n" +
@@ -1383,50 +1652,49 @@ const file_nomemory_v1_ingest_service_proto_rawDesc = "" +
 	"\vwrite_token\x18\x03 \x01(\tR\n" +
 	"writeToken\x125\n" +
 	"\berase_ts\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aeraseTs\x127\n" +
-	"\bresidues\x18\x05 \x03(\v2\x1b.nomemory.v1.ErasureResidueR\bresidues\"u\n" +
-	"\x0eErasureResidue\x12\x14\n" +
-	"\x05place\x18\x01 \x01(\tR\x05place\x12\x14\n" +
-	"\x05until\x18\x02 \x01(\tR\x05until\x127\n" +
-	"\texpire_ts\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bexpireTs\"0\n" +
+	"\bresidues\x18\x05 \x03(\v2\x1b.nomemory.v1.ErasureResidueR\bresidues\"\x99\x01\n" +
+	"\x0eErasureResidue\x128\n" +
+	"\blocation\x18\x01 \x01(\x0e2\x1c.nomemory.v1.StorageLocationR\blocation\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\x125\n" +
+	"\bpurge_ts\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\apurgeTs\"0\n" +
 	"\x15GetIndexStatusRequest\x12\x17\n" +
-	"\auser_id\x18\x01 \x01(\tR\x06userId\"\x98\x03\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\"\x90\x03\n" +
 	"\x16GetIndexStatusResponse\x12(\n" +
 	"\x03log\x18\x01 \x01(\v2\x16.nomemory.v1.LogStatusR\x03log\x122\n" +
 	"\alexical\x18\x02 \x01(\v2\x18.nomemory.v1.IndexStatusR\alexical\x120\n" +
 	"\x06vector\x18\x03 \x01(\v2\x18.nomemory.v1.IndexStatusR\x06vector\x127\n" +
 	"\bembedder\x18\x04 \x01(\v2\x1b.nomemory.v1.EmbedderStatusR\bembedder\x120\n" +
-	"\x06faults\x18\x05 \x03(\v2\x18.nomemory.v1.ServerFaultR\x06faults\x12=\n" +
-	"\rcoming_vector\x18\x06 \x01(\v2\x18.nomemory.v1.IndexStatusR\fcomingVector\x12D\n" +
-	"\x0fcoming_embedder\x18\a \x01(\v2\x1b.nomemory.v1.EmbedderStatusR\x0ecomingEmbedder\"\x7f\n" +
-	"\vServerFault\x12\x12\n" +
-	"\x04part\x18\x01 \x01(\tR\x04part\x12\x12\n" +
-	"\x04kind\x18\x02 \x01(\tR\x04kind\x120\n" +
-	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
-	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xf1\x01\n" +
+	"\x06faults\x18\x05 \x03(\v2\x18.nomemory.v1.ServerFaultR\x06faults\x129\n" +
+	"\vnext_vector\x18\x06 \x01(\v2\x18.nomemory.v1.IndexStatusR\n" +
+	"nextVector\x12@\n" +
+	"\rnext_embedder\x18\a \x01(\v2\x1b.nomemory.v1.EmbedderStatusR\fnextEmbedder\"\xe5\x01\n" +
+	"\vServerFault\x124\n" +
+	"\tcomponent\x18\x01 \x01(\x0e2\x16.nomemory.v1.ComponentR\tcomponent\x12*\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\x16.nomemory.v1.FaultKindR\x04kind\x125\n" +
+	"\bstart_ts\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\astartTs\x12\x16\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\x12%\n" +
+	"\x0eprevious_model\x18\x05 \x01(\bR\rpreviousModel\"\xed\x01\n" +
 	"\tLogStatus\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12\x1a\n" +
 	"\bmessages\x18\x02 \x01(\x03R\bmessages\x12\x14\n" +
 	"\x05users\x18\x03 \x01(\x03R\x05users\x12\x18\n" +
 	"\adamaged\x18\x04 \x01(\x03R\adamaged\x12+\n" +
 	"\x11damaged_sequences\x18\x05 \x03(\x03R\x10damagedSequences\x12\x14\n" +
-	"\x05fault\x18\x06 \x01(\tR\x05fault\x129\n" +
-	"\n" +
-	"checked_ts\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcheckedTs\"\x8c\x02\n" +
+	"\x05error\x18\x06 \x01(\tR\x05error\x125\n" +
+	"\bcheck_ts\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\acheckTs\"\x9a\x02\n" +
 	"\vIndexStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"checkpoint\x18\x02 \x01(\x03R\n" +
 	"checkpoint\x12\x18\n" +
-	"\apending\x18\x03 \x01(\x03R\apending\x12\x16\n" +
-	"\x06parked\x18\x04 \x01(\x03R\x06parked\x12,\n" +
-	"\x12parked_message_ids\x18\x05 \x03(\tR\x10parkedMessageIds\x12\x14\n" +
-	"\x05fault\x18\x06 \x01(\tR\x05fault\x12\x16\n" +
-	"\x06notice\x18\n" +
-	" \x01(\tR\x06notice\x12;\n" +
-	"\vfault_since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"faultSince\"\x7f\n" +
-	"\x0eEmbedderStatus\x12\x12\n" +
-	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
+	"\apending\x18\x03 \x01(\x03R\apending\x12!\n" +
+	"\fdead_letters\x18\x04 \x01(\x03R\vdeadLetters\x125\n" +
+	"\x17dead_letter_message_ids\x18\x05 \x03(\tR\x14deadLetterMessageIds\x12\x14\n" +
+	"\x05error\x18\x06 \x01(\tR\x05error\x125\n" +
+	"\berror_ts\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\aerrorTs\x12\x16\n" +
+	"\x06notice\x18\b \x01(\tR\x06notice\"\x9a\x01\n" +
+	"\x0eEmbedderStatus\x12-\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x19.nomemory.v1.EmbedderKindR\x04kind\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1c\n" +
 	"\tdimension\x18\x03 \x01(\x05R\tdimension\x12%\n" +
 	"\x0etexts_embedded\x18\x04 \x01(\x03R\rtextsEmbedded*\x81\x01\n" +
@@ -1434,14 +1702,42 @@ const file_nomemory_v1_ingest_service_proto_rawDesc = "" +
 	"\x19WRITE_OUTCOME_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15WRITE_OUTCOME_CREATED\x10\x01\x12\x1b\n" +
 	"\x17WRITE_OUTCOME_UNCHANGED\x10\x02\x12\x1a\n" +
-	"\x16WRITE_OUTCOME_REPLACED\x10\x032\xe1\x04\n" +
+	"\x16WRITE_OUTCOME_REPLACED\x10\x03*\xc1\x01\n" +
+	"\x0fStorageLocation\x12 \n" +
+	"\x1cSTORAGE_LOCATION_UNSPECIFIED\x10\x00\x12 \n" +
+	"\x1cSTORAGE_LOCATION_MESSAGE_LOG\x10\x01\x12\"\n" +
+	"\x1eSTORAGE_LOCATION_LEXICAL_INDEX\x10\x02\x12!\n" +
+	"\x1dSTORAGE_LOCATION_VECTOR_INDEX\x10\x03\x12#\n" +
+	"\x1fSTORAGE_LOCATION_VECTOR_BACKLOG\x10\x04*\x85\x02\n" +
+	"\tComponent\x12\x19\n" +
+	"\x15COMPONENT_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15COMPONENT_MESSAGE_LOG\x10\x01\x12\x1d\n" +
+	"\x19COMPONENT_LEXICAL_INDEXER\x10\x02\x12\x1b\n" +
+	"\x17COMPONENT_VECTOR_ENGINE\x10\x03\x12\x1a\n" +
+	"\x16COMPONENT_VECTOR_INDEX\x10\x04\x12\x14\n" +
+	"\x10COMPONENT_QDRANT\x10\x05\x12\x1c\n" +
+	"\x18COMPONENT_QUERY_EMBEDDER\x10\x06\x12\x1f\n" +
+	"\x1bCOMPONENT_DOCUMENT_EMBEDDER\x10\a\x12\x15\n" +
+	"\x11COMPONENT_ERASURE\x10\b*\xc9\x01\n" +
+	"\tFaultKind\x12\x1a\n" +
+	"\x16FAULT_KIND_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17FAULT_KIND_UNRESPONSIVE\x10\x01\x12$\n" +
+	" FAULT_KIND_MEMORY_LIMIT_EXCEEDED\x10\x02\x12\x1a\n" +
+	"\x16FAULT_KIND_UNREACHABLE\x10\x03\x12!\n" +
+	"\x1dFAULT_KIND_INDEX_INCONSISTENT\x10\x04\x12\x1e\n" +
+	"\x1aFAULT_KIND_ERASURE_BLOCKED\x10\x05*\x92\x01\n" +
+	"\fEmbedderKind\x12\x1d\n" +
+	"\x19EMBEDDER_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12EMBEDDER_KIND_NONE\x10\x01\x12\x17\n" +
+	"\x13EMBEDDER_KIND_LOCAL\x10\x02\x12\x18\n" +
+	"\x14EMBEDDER_KIND_OPENAI\x10\x03\x12\x18\n" +
+	"\x14EMBEDDER_KIND_PLUGIN\x10\x042\xe7\x04\n" +
 	"\rIngestService\x12o\n" +
 	"\rWriteMessages\x12!.nomemory.v1.WriteMessagesRequest\x1a\".nomemory.v1.WriteMessagesResponse\"\x17\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/messages\x12{\n" +
 	"\x0eImportMessages\x12\".nomemory.v1.ImportMessagesRequest\x1a#.nomemory.v1.ImportMessagesResponse\"\x1e\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/v1/messages:import(\x01\x12\x89\x01\n" +
 	"\x0eDeleteMessages\x12\".nomemory.v1.DeleteMessagesRequest\x1a#.nomemory.v1.DeleteMessagesResponse\".\x82\xd3\xe4\x93\x02(:\x01*\"#/v1/users/{user_id}/messages:delete\x12g\n" +
-	"\tEraseUser\x12\x1d.nomemory.v1.EraseUserRequest\x1a\x1e.nomemory.v1.EraseUserResponse\"\x1b\x82\xd3\xe4\x93\x02\x15*\x13/v1/users/{user_id}\x12m\n" +
-	"\x0eGetIndexStatus\x12\".nomemory.v1.GetIndexStatusRequest\x1a#.nomemory.v1.GetIndexStatusResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
-	"/v1/statusBn\n" +
+	"\tEraseUser\x12\x1d.nomemory.v1.EraseUserRequest\x1a\x1e.nomemory.v1.EraseUserResponse\"\x1b\x82\xd3\xe4\x93\x02\x15*\x13/v1/users/{user_id}\x12s\n" +
+	"\x0eGetIndexStatus\x12\".nomemory.v1.GetIndexStatusRequest\x1a#.nomemory.v1.GetIndexStatusResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/index_statusBn\n" +
 	"\x0eio.nomemory.v1P\x01Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\xaa\x02\vNoMemory.V1\xea\x02\fNoMemory::V1b\x06proto3"
 
 var (
@@ -1456,66 +1752,76 @@ func file_nomemory_v1_ingest_service_proto_rawDescGZIP() []byte {
 	return file_nomemory_v1_ingest_service_proto_rawDescData
 }
 
-var file_nomemory_v1_ingest_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_nomemory_v1_ingest_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
 var file_nomemory_v1_ingest_service_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_nomemory_v1_ingest_service_proto_goTypes = []any{
 	(WriteOutcome)(0),              // 0: nomemory.v1.WriteOutcome
-	(*WriteMessagesRequest)(nil),   // 1: nomemory.v1.WriteMessagesRequest
-	(*WriteMessagesResponse)(nil),  // 2: nomemory.v1.WriteMessagesResponse
-	(*WriteResult)(nil),            // 3: nomemory.v1.WriteResult
-	(*ImportMessagesRequest)(nil),  // 4: nomemory.v1.ImportMessagesRequest
-	(*ImportMessagesResponse)(nil), // 5: nomemory.v1.ImportMessagesResponse
-	(*Rejection)(nil),              // 6: nomemory.v1.Rejection
-	(*DeleteMessagesRequest)(nil),  // 7: nomemory.v1.DeleteMessagesRequest
-	(*DeleteMessagesResponse)(nil), // 8: nomemory.v1.DeleteMessagesResponse
-	(*EraseUserRequest)(nil),       // 9: nomemory.v1.EraseUserRequest
-	(*EraseUserResponse)(nil),      // 10: nomemory.v1.EraseUserResponse
-	(*ErasureResidue)(nil),         // 11: nomemory.v1.ErasureResidue
-	(*GetIndexStatusRequest)(nil),  // 12: nomemory.v1.GetIndexStatusRequest
-	(*GetIndexStatusResponse)(nil), // 13: nomemory.v1.GetIndexStatusResponse
-	(*ServerFault)(nil),            // 14: nomemory.v1.ServerFault
-	(*LogStatus)(nil),              // 15: nomemory.v1.LogStatus
-	(*IndexStatus)(nil),            // 16: nomemory.v1.IndexStatus
-	(*EmbedderStatus)(nil),         // 17: nomemory.v1.EmbedderStatus
-	(*ChatMessage)(nil),            // 18: nomemory.v1.ChatMessage
-	(*Filter)(nil),                 // 19: nomemory.v1.Filter
-	(*timestamppb.Timestamp)(nil),  // 20: google.protobuf.Timestamp
+	(StorageLocation)(0),           // 1: nomemory.v1.StorageLocation
+	(Component)(0),                 // 2: nomemory.v1.Component
+	(FaultKind)(0),                 // 3: nomemory.v1.FaultKind
+	(EmbedderKind)(0),              // 4: nomemory.v1.EmbedderKind
+	(*WriteMessagesRequest)(nil),   // 5: nomemory.v1.WriteMessagesRequest
+	(*WriteMessagesResponse)(nil),  // 6: nomemory.v1.WriteMessagesResponse
+	(*WriteResult)(nil),            // 7: nomemory.v1.WriteResult
+	(*ImportMessagesRequest)(nil),  // 8: nomemory.v1.ImportMessagesRequest
+	(*ImportMessagesResponse)(nil), // 9: nomemory.v1.ImportMessagesResponse
+	(*Rejection)(nil),              // 10: nomemory.v1.Rejection
+	(*DeleteMessagesRequest)(nil),  // 11: nomemory.v1.DeleteMessagesRequest
+	(*DeleteMessagesResponse)(nil), // 12: nomemory.v1.DeleteMessagesResponse
+	(*EraseUserRequest)(nil),       // 13: nomemory.v1.EraseUserRequest
+	(*EraseUserResponse)(nil),      // 14: nomemory.v1.EraseUserResponse
+	(*ErasureResidue)(nil),         // 15: nomemory.v1.ErasureResidue
+	(*GetIndexStatusRequest)(nil),  // 16: nomemory.v1.GetIndexStatusRequest
+	(*GetIndexStatusResponse)(nil), // 17: nomemory.v1.GetIndexStatusResponse
+	(*ServerFault)(nil),            // 18: nomemory.v1.ServerFault
+	(*LogStatus)(nil),              // 19: nomemory.v1.LogStatus
+	(*IndexStatus)(nil),            // 20: nomemory.v1.IndexStatus
+	(*EmbedderStatus)(nil),         // 21: nomemory.v1.EmbedderStatus
+	(*ChatMessage)(nil),            // 22: nomemory.v1.ChatMessage
+	(ErrorReason)(0),               // 23: nomemory.v1.ErrorReason
+	(*Filter)(nil),                 // 24: nomemory.v1.Filter
+	(*timestamppb.Timestamp)(nil),  // 25: google.protobuf.Timestamp
 }
 var file_nomemory_v1_ingest_service_proto_depIdxs = []int32{
-	18, // 0: nomemory.v1.WriteMessagesRequest.messages:type_name -> nomemory.v1.ChatMessage
-	3,  // 1: nomemory.v1.WriteMessagesResponse.results:type_name -> nomemory.v1.WriteResult
+	22, // 0: nomemory.v1.WriteMessagesRequest.messages:type_name -> nomemory.v1.ChatMessage
+	7,  // 1: nomemory.v1.WriteMessagesResponse.results:type_name -> nomemory.v1.WriteResult
 	0,  // 2: nomemory.v1.WriteResult.outcome:type_name -> nomemory.v1.WriteOutcome
-	18, // 3: nomemory.v1.ImportMessagesRequest.messages:type_name -> nomemory.v1.ChatMessage
-	6,  // 4: nomemory.v1.ImportMessagesResponse.rejections:type_name -> nomemory.v1.Rejection
-	19, // 5: nomemory.v1.DeleteMessagesRequest.filter:type_name -> nomemory.v1.Filter
-	20, // 6: nomemory.v1.EraseUserResponse.erase_ts:type_name -> google.protobuf.Timestamp
-	11, // 7: nomemory.v1.EraseUserResponse.residues:type_name -> nomemory.v1.ErasureResidue
-	20, // 8: nomemory.v1.ErasureResidue.expire_ts:type_name -> google.protobuf.Timestamp
-	15, // 9: nomemory.v1.GetIndexStatusResponse.log:type_name -> nomemory.v1.LogStatus
-	16, // 10: nomemory.v1.GetIndexStatusResponse.lexical:type_name -> nomemory.v1.IndexStatus
-	16, // 11: nomemory.v1.GetIndexStatusResponse.vector:type_name -> nomemory.v1.IndexStatus
-	17, // 12: nomemory.v1.GetIndexStatusResponse.embedder:type_name -> nomemory.v1.EmbedderStatus
-	14, // 13: nomemory.v1.GetIndexStatusResponse.faults:type_name -> nomemory.v1.ServerFault
-	16, // 14: nomemory.v1.GetIndexStatusResponse.coming_vector:type_name -> nomemory.v1.IndexStatus
-	17, // 15: nomemory.v1.GetIndexStatusResponse.coming_embedder:type_name -> nomemory.v1.EmbedderStatus
-	20, // 16: nomemory.v1.ServerFault.since:type_name -> google.protobuf.Timestamp
-	20, // 17: nomemory.v1.LogStatus.checked_ts:type_name -> google.protobuf.Timestamp
-	20, // 18: nomemory.v1.IndexStatus.fault_since:type_name -> google.protobuf.Timestamp
-	1,  // 19: nomemory.v1.IngestService.WriteMessages:input_type -> nomemory.v1.WriteMessagesRequest
-	4,  // 20: nomemory.v1.IngestService.ImportMessages:input_type -> nomemory.v1.ImportMessagesRequest
-	7,  // 21: nomemory.v1.IngestService.DeleteMessages:input_type -> nomemory.v1.DeleteMessagesRequest
-	9,  // 22: nomemory.v1.IngestService.EraseUser:input_type -> nomemory.v1.EraseUserRequest
-	12, // 23: nomemory.v1.IngestService.GetIndexStatus:input_type -> nomemory.v1.GetIndexStatusRequest
-	2,  // 24: nomemory.v1.IngestService.WriteMessages:output_type -> nomemory.v1.WriteMessagesResponse
-	5,  // 25: nomemory.v1.IngestService.ImportMessages:output_type -> nomemory.v1.ImportMessagesResponse
-	8,  // 26: nomemory.v1.IngestService.DeleteMessages:output_type -> nomemory.v1.DeleteMessagesResponse
-	10, // 27: nomemory.v1.IngestService.EraseUser:output_type -> nomemory.v1.EraseUserResponse
-	13, // 28: nomemory.v1.IngestService.GetIndexStatus:output_type -> nomemory.v1.GetIndexStatusResponse
-	24, // [24:29] is the sub-list for method output_type
-	19, // [19:24] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	22, // 3: nomemory.v1.ImportMessagesRequest.messages:type_name -> nomemory.v1.ChatMessage
+	10, // 4: nomemory.v1.ImportMessagesResponse.rejections:type_name -> nomemory.v1.Rejection
+	23, // 5: nomemory.v1.Rejection.reason:type_name -> nomemory.v1.ErrorReason
+	24, // 6: nomemory.v1.DeleteMessagesRequest.filter:type_name -> nomemory.v1.Filter
+	25, // 7: nomemory.v1.EraseUserResponse.erase_ts:type_name -> google.protobuf.Timestamp
+	15, // 8: nomemory.v1.EraseUserResponse.residues:type_name -> nomemory.v1.ErasureResidue
+	1,  // 9: nomemory.v1.ErasureResidue.location:type_name -> nomemory.v1.StorageLocation
+	25, // 10: nomemory.v1.ErasureResidue.purge_ts:type_name -> google.protobuf.Timestamp
+	19, // 11: nomemory.v1.GetIndexStatusResponse.log:type_name -> nomemory.v1.LogStatus
+	20, // 12: nomemory.v1.GetIndexStatusResponse.lexical:type_name -> nomemory.v1.IndexStatus
+	20, // 13: nomemory.v1.GetIndexStatusResponse.vector:type_name -> nomemory.v1.IndexStatus
+	21, // 14: nomemory.v1.GetIndexStatusResponse.embedder:type_name -> nomemory.v1.EmbedderStatus
+	18, // 15: nomemory.v1.GetIndexStatusResponse.faults:type_name -> nomemory.v1.ServerFault
+	20, // 16: nomemory.v1.GetIndexStatusResponse.next_vector:type_name -> nomemory.v1.IndexStatus
+	21, // 17: nomemory.v1.GetIndexStatusResponse.next_embedder:type_name -> nomemory.v1.EmbedderStatus
+	2,  // 18: nomemory.v1.ServerFault.component:type_name -> nomemory.v1.Component
+	3,  // 19: nomemory.v1.ServerFault.kind:type_name -> nomemory.v1.FaultKind
+	25, // 20: nomemory.v1.ServerFault.start_ts:type_name -> google.protobuf.Timestamp
+	25, // 21: nomemory.v1.LogStatus.check_ts:type_name -> google.protobuf.Timestamp
+	25, // 22: nomemory.v1.IndexStatus.error_ts:type_name -> google.protobuf.Timestamp
+	4,  // 23: nomemory.v1.EmbedderStatus.kind:type_name -> nomemory.v1.EmbedderKind
+	5,  // 24: nomemory.v1.IngestService.WriteMessages:input_type -> nomemory.v1.WriteMessagesRequest
+	8,  // 25: nomemory.v1.IngestService.ImportMessages:input_type -> nomemory.v1.ImportMessagesRequest
+	11, // 26: nomemory.v1.IngestService.DeleteMessages:input_type -> nomemory.v1.DeleteMessagesRequest
+	13, // 27: nomemory.v1.IngestService.EraseUser:input_type -> nomemory.v1.EraseUserRequest
+	16, // 28: nomemory.v1.IngestService.GetIndexStatus:input_type -> nomemory.v1.GetIndexStatusRequest
+	6,  // 29: nomemory.v1.IngestService.WriteMessages:output_type -> nomemory.v1.WriteMessagesResponse
+	9,  // 30: nomemory.v1.IngestService.ImportMessages:output_type -> nomemory.v1.ImportMessagesResponse
+	12, // 31: nomemory.v1.IngestService.DeleteMessages:output_type -> nomemory.v1.DeleteMessagesResponse
+	14, // 32: nomemory.v1.IngestService.EraseUser:output_type -> nomemory.v1.EraseUserResponse
+	17, // 33: nomemory.v1.IngestService.GetIndexStatus:output_type -> nomemory.v1.GetIndexStatusResponse
+	29, // [29:34] is the sub-list for method output_type
+	24, // [24:29] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_nomemory_v1_ingest_service_proto_init() }
@@ -1523,13 +1829,14 @@ func file_nomemory_v1_ingest_service_proto_init() {
 	if File_nomemory_v1_ingest_service_proto != nil {
 		return
 	}
+	file_nomemory_v1_error_reason_proto_init()
 	file_nomemory_v1_message_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nomemory_v1_ingest_service_proto_rawDesc), len(file_nomemory_v1_ingest_service_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      5,
 			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -22,20 +22,20 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Role says on whose side of the conversation a message stands.
+// Role is the author type of a message.
 type Role int32
 
 const (
-	// ROLE_UNSPECIFIED means "any role" in a filter. In a message that is written it is refused with
-	// INVALID_ARGUMENT (ERROR_REASON_INVALID_FIELD).
+	// ROLE_UNSPECIFIED matches any role in a filter. A message that is written with it is rejected with INVALID_ARGUMENT
+	// (ERROR_REASON_INVALID_FIELD).
 	Role_ROLE_UNSPECIFIED Role = 0
-	// ROLE_USER is the person whose memory this is (or, in a chat between people, any of them).
+	// ROLE_USER is the person whose memory this is. In a chat between several people, it is any of them.
 	Role_ROLE_USER Role = 1
 	// ROLE_ASSISTANT is the chat assistant.
 	Role_ROLE_ASSISTANT Role = 2
-	// ROLE_SYSTEM is the product's own instruction. Imported `developer` messages are kept under it.
+	// ROLE_SYSTEM is an instruction of the application. Imported `developer` messages get this role.
 	Role_ROLE_SYSTEM Role = 3
-	// ROLE_TOOL is what a tool said: a search result, a file, an API's answer.
+	// ROLE_TOOL is the output of a tool: a search result, a file, the response of an API.
 	Role_ROLE_TOOL Role = 4
 )
 
@@ -84,44 +84,47 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_nomemory_v1_message_proto_rawDescGZIP(), []int{0}
 }
 
-// ChatMessage is one thing that was said, verbatim. Within a user, messages are totally ordered by
-// (`ts`, `message_id`); ids compare by their UTF-8 bytes.
+// ChatMessage is a chat message, stored verbatim. The messages of a user are totally ordered by (`ts`, `message_id`); ids
+// are compared by their UTF-8 bytes.
 type ChatMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// message_id is unique within its user, not across users. At most 128 characters, no control characters.
-	// Empty in a write: the server generates one (`m_` and 26 characters of a ULID). Generated ids of one user grow, within
-	// a batch and from batch to batch, so messages of one `ts` stand in the order in which they were given.
+	// message_id identifies the message within its user. At most 128 characters, no control characters. If it is empty in a
+	// write, the server generates an id: `m_` and the 26 characters of a ULID. Generated ids of a user increase in the order
+	// of the messages within a batch and from batch to batch.
 	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// ts is when it was said. Kept in microseconds; finer parts are cut off. Unset in a write: when it came to the server, by
-	// the server's clock, in the order of the batch; or the `ts` of the message that has this `message_id` already, so that
-	// sending it again changes nothing. What was said before must say when: never write old messages without it.
+	// ts is the time of the message, truncated to microseconds. If it is unset in a write, the server uses its own clock, in
+	// the order of the batch; if a message with this `message_id` exists, the server uses its `ts`, so a retry changes
+	// nothing. Always set it when you import old messages.
 	Ts *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=ts,proto3" json:"ts,omitempty"`
-	// user_id is whose memory the message belongs to. Required. At most 128 characters, no control characters.
+	// user_id identifies the user whose memory the message belongs to. Required. At most 128 characters, no control
+	// characters.
 	UserId string `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// role is required in a write; ROLE_UNSPECIFIED or an unknown number is INVALID_ARGUMENT.
+	// role is the author type. Required in a write: ROLE_UNSPECIFIED and unknown numbers are INVALID_ARGUMENT.
 	Role Role `protobuf:"varint,4,opt,name=role,proto3,enum=nomemory.v1.Role" json:"role,omitempty"`
-	// content is what was said. Required, not blank, no NUL, at most 262,144 bytes of UTF-8 (a setting).
+	// content is the text of the message. Required, not blank, without NUL. At most 262,144 bytes of UTF-8
+	// (NOMEMORY_MAX_CONTENT_BYTES).
 	Content string `protobuf:"bytes,5,opt,name=content,proto3" json:"content,omitempty"`
-	// name is who spoke, where a chat has more than one person. Optional. At most 128 characters.
+	// name is the name of the author, for chats with more than one person. Optional. At most 128 characters.
 	Name string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
 	// conversation_id groups messages. Optional. At most 128 characters, no control characters.
 	ConversationId string `protobuf:"bytes,7,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
-	// metadata is free. At most 32 entries, keys of 1 to 64 characters, values of at most 1,024 characters.
+	// metadata has additional key-value pairs. At most 32 entries. Keys have 1 to 64 characters, values at most 1,024.
 	Metadata map[string]string `protobuf:"bytes,8,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// embedding is the caller's own vector for `content`, used instead of the server's embedder. Input only: it is
-	// never returned. Empty (the default) or exactly as many finite numbers as the server's vectors have dimensions,
-	// not all zero; anything else is INVALID_ARGUMENT.
+	// embedding is a vector of `content` that replaces the one of the server's embedder. Input only: reads never return it.
+	// Default: empty. Its length must be the dimension of the server's vectors, and its values must be finite and not all
+	// zero; otherwise the error is INVALID_ARGUMENT.
 	Embedding []float32 `protobuf:"fixed32,9,rep,packed,name=embedding,proto3" json:"embedding,omitempty"`
-	// expire_ts is when the message ceases to be. From that moment no read returns it, and it is deleted soon after. Unset
-	// (the default): it stays, or until the server's greatest age (a setting) is reached. Not after `ts`: INVALID_ARGUMENT.
+	// expire_ts is the time from which reads do not return the message; it is deleted soon afterwards. Default: unset, the
+	// message stays until NOMEMORY_RETENTION_DAYS have passed. It must be after `ts`; otherwise the error is
+	// INVALID_ARGUMENT.
 	ExpireTs *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=expire_ts,json=expireTs,proto3" json:"expire_ts,omitempty"`
-	// retracts has the ids of messages of the same user that this one takes back, because they are wrong or hold no more.
-	// They stay as they are, and every read marks them with `retracted_by`. At most 32, each as `message_id`, no id twice,
-	// not its own. An id that does not exist is accepted: the mark appears when both messages are there.
+	// retracts has the ids of messages of the same user that this message retracts or corrects. They are not changed; reads
+	// return them with `retracted_by`. At most 32 ids, without duplicates and without the message's own id. An id that does
+	// not exist yet is accepted.
 	Retracts []string `protobuf:"bytes,11,rep,name=retracts,proto3" json:"retracts,omitempty"`
-	// retracted_by is the id of the message that took this one back; of several the latest. Empty: none did. It is a fact of
-	// now, whatever a read is narrowed to, and stands as long as that message exists, even if it was taken back itself.
-	// Output only: ignored in a write.
+	// retracted_by is the id of the latest message that retracts this one. Empty: the message is not retracted. It does not
+	// depend on the filter of a read, and it remains if the retracting message is itself retracted. Output only: ignored in
+	// a write.
 	RetractedBy   string `protobuf:"bytes,12,opt,name=retracted_by,json=retractedBy,proto3" json:"retracted_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -241,12 +244,13 @@ func (x *ChatMessage) GetRetractedBy() string {
 	return ""
 }
 
-// TimeRange is half open: a message belongs to it if since <= ts < until.
+// TimeRange is the half-open time range since <= ts < until.
 type TimeRange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// since is inclusive. Unset: from the beginning.
+	// since is the inclusive start. Default: unset, no lower bound.
 	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
-	// until is exclusive. Unset: to the end. Before `since`: INVALID_ARGUMENT; equal to it: an empty range.
+	// until is the exclusive end. Default: unset, no upper bound. A value before `since` is INVALID_ARGUMENT; a value equal
+	// to `since` is an empty range.
 	Until         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -296,17 +300,17 @@ func (x *TimeRange) GetUntil() *timestamppb.Timestamp {
 	return nil
 }
 
-// Filter narrows a read to the messages for which everything that is set holds.
+// Filter selects messages that match all of its fields.
 type Filter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// time_range is when it was said. Unset: any time.
+	// time_range is the time range. Default: unset, any time.
 	TimeRange *TimeRange `protobuf:"bytes,1,opt,name=time_range,json=timeRange,proto3" json:"time_range,omitempty"`
-	// role is who said it. ROLE_UNSPECIFIED (the default): anybody. An unknown number is INVALID_ARGUMENT.
+	// role is the author type. Default: ROLE_UNSPECIFIED, any role. An unknown number is INVALID_ARGUMENT.
 	Role Role `protobuf:"varint,2,opt,name=role,proto3,enum=nomemory.v1.Role" json:"role,omitempty"`
-	// conversation_id is the conversation it belongs to. Empty (the default): any. At most 128 characters.
+	// conversation_id is the conversation. Default: empty, any conversation. At most 128 characters.
 	ConversationId string `protobuf:"bytes,3,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
-	// metadata has entries that a message must have, key and value alike. Empty (the default): any. At most 4 entries, with
-	// the limits of ChatMessage.metadata; more is INVALID_ARGUMENT.
+	// metadata has entries that a message must contain, with equal key and value. Default: empty, any metadata. At most 4
+	// entries, with the limits of ChatMessage.metadata; otherwise the error is INVALID_ARGUMENT.
 	Metadata      map[string]string `protobuf:"bytes,4,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -375,7 +379,7 @@ type Span struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// start is the first code point of the range.
 	Start int32 `protobuf:"varint,1,opt,name=start,proto3" json:"start,omitempty"`
-	// end is the first code point after it.
+	// end is the first code point after the range.
 	End           int32 `protobuf:"varint,2,opt,name=end,proto3" json:"end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -24,11 +24,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ListOrder is the direction of a listing by time.
+// ListOrder is the order of a listing by time.
 type ListOrder int32
 
 const (
-	// LIST_ORDER_UNSPECIFIED means newest first.
+	// LIST_ORDER_UNSPECIFIED: newest first.
 	ListOrder_LIST_ORDER_UNSPECIFIED ListOrder = 0
 	// LIST_ORDER_NEWEST_FIRST: `ts` descending, then `message_id` descending.
 	ListOrder_LIST_ORDER_NEWEST_FIRST ListOrder = 1
@@ -77,25 +77,26 @@ func (ListOrder) EnumDescriptor() ([]byte, []int) {
 	return file_nomemory_v1_query_service_proto_rawDescGZIP(), []int{0}
 }
 
-// ListMessagesRequest asks for one page of a user's messages.
+// ListMessagesRequest asks for a page of messages.
 type ListMessagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// user_id is whose messages are read. Required. At most 128 characters.
+	// user_id is the user whose messages are listed. Required. At most 128 characters.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// filter narrows the listing. Unset: everything.
+	// filter restricts the listing. Default: unset, all messages.
 	Filter *Filter `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
-	// page_size is how many messages to return at most. 0 (the default): 50. More than 500, or negative:
-	// INVALID_ARGUMENT. A page ends early at 3 MB; only an empty `next_cursor` says that there is no more.
+	// page_size is the maximum number of messages. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
+	// negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page is the one with an
+	// empty `next_cursor`.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// cursor is the `next_cursor` of the page before, unchanged. Empty: the first page. A bad one is
-	// INVALID_ARGUMENT with one of the ERROR_REASON_CURSOR_… reasons.
+	// cursor is the `next_cursor` of the previous page. Default: empty, the first page. An invalid cursor is INVALID_ARGUMENT
+	// with one of the ERROR_REASON_CURSOR_… reasons.
 	Cursor string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there. An unknown
-	// path is INVALID_ARGUMENT.
+	// return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+	// An unknown field is INVALID_ARGUMENT.
 	ReturnFields *fieldmaskpb.FieldMask `protobuf:"bytes,5,opt,name=return_fields,json=returnFields,proto3" json:"return_fields,omitempty"`
-	// at_least is a write token: the answer contains what was acknowledged with it. Empty: no waiting.
+	// at_least is a write token. The result contains that write. Default: empty.
 	AtLeast string `protobuf:"bytes,6,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
-	// order is the direction of the listing. LIST_ORDER_UNSPECIFIED (the default): newest first.
+	// order is the order of the listing. Default: LIST_ORDER_UNSPECIFIED, newest first.
 	Order         ListOrder `protobuf:"varint,7,opt,name=order,proto3,enum=nomemory.v1.ListOrder" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -180,12 +181,12 @@ func (x *ListMessagesRequest) GetOrder() ListOrder {
 	return ListOrder_LIST_ORDER_UNSPECIFIED
 }
 
-// ListMessagesResponse is one page, in the order that was asked for.
+// ListMessagesResponse is a page of messages.
 type ListMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// items are the messages of the page.
+	// items are the messages, in the requested order.
 	Items []*ChatMessage `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// next_cursor continues the listing. Empty: this was the last page.
+	// next_cursor continues the listing. Empty: this is the last page.
 	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -235,11 +236,11 @@ func (x *ListMessagesResponse) GetNextCursor() string {
 	return ""
 }
 
-// HighlightOptions asks for highlights, which are computed on request only.
+// HighlightOptions configures highlights.
 type HighlightOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// snippet_chars is how many characters of the message a snippet has at most. 0 (the default): 120. More than
-	// 1,000, or negative: INVALID_ARGUMENT.
+	// snippet_chars is the maximum length of a snippet in characters. Default: 0, which means 120. Values over 1,000 and
+	// negative values are INVALID_ARGUMENT.
 	SnippetChars  int32 `protobuf:"varint,1,opt,name=snippet_chars,json=snippetChars,proto3" json:"snippet_chars,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -282,30 +283,33 @@ func (x *HighlightOptions) GetSnippetChars() int32 {
 	return 0
 }
 
-// LexicalSearchRequest asks for one page of a ranked listing.
+// LexicalSearchRequest asks for a page of search results.
 type LexicalSearchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// user_id is whose messages are searched. Required. At most 128 characters.
+	// user_id is the user whose messages are searched. Required. At most 128 characters.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// query_text is a query in the grammar of docs/query-grammar.md: words, "phrases", AND, OR, NOT, -, ( ).
-	// Whatever cannot be read as an operator is text. Empty or blank: the listing is by time. At most 2,000
-	// characters, 128 terms and 16 levels of parentheses (settings); more is INVALID_ARGUMENT.
+	// query_text is a query in the grammar of docs/query-grammar.md: words, "phrases", AND, OR, NOT, -, ( ). Text that is not a
+	// valid operator is searched literally. Empty or blank: the messages are listed by time. At most 2,000 characters
+	// (NOMEMORY_MAX_QUERY_CHARS), 128 terms and 16 levels of parentheses; otherwise the error is INVALID_ARGUMENT
+	// (ERROR_REASON_QUERY_TOO_COMPLEX).
 	QueryText string `protobuf:"bytes,2,opt,name=query_text,json=queryText,proto3" json:"query_text,omitempty"`
-	// filter narrows the search. Unset: everything.
+	// filter restricts the search. Default: unset, all messages.
 	Filter *Filter `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
-	// page_size is how many messages to return at most. 0 (the default): 50. More than 500, or negative:
-	// INVALID_ARGUMENT. A page ends early at 3 MB, the room for highlights included; only an empty `next_cursor` says
-	// that there is no more.
+	// page_size is the maximum number of messages. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
+	// negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page is the one with an
+	// empty `next_cursor`.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// cursor is the `next_cursor` of the page before, unchanged. Empty: the first page. UNAVAILABLE
-	// (ERROR_REASON_INDEX_UNAVAILABLE) while an index that is built anew has not come as far as the first page's.
+	// cursor is the `next_cursor` of the previous page. Default: empty, the first page. An invalid cursor is INVALID_ARGUMENT
+	// with one of the ERROR_REASON_CURSOR_… reasons. While a rebuilt index has not reached the state of the first page, the
+	// error is UNAVAILABLE (ERROR_REASON_INDEX_UNAVAILABLE).
 	Cursor string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there.
+	// return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+	// An unknown field is INVALID_ARGUMENT.
 	ReturnFields *fieldmaskpb.FieldMask `protobuf:"bytes,6,opt,name=return_fields,json=returnFields,proto3" json:"return_fields,omitempty"`
-	// at_least is a write token: the search waits, within its deadline, until the lexical index has applied this
-	// user's part of that write. Empty: no waiting.
+	// at_least is a write token. The search waits until the lexical index has applied that write; if its deadline passes before, the error is
+	// DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
 	AtLeast string `protobuf:"bytes,7,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
-	// highlight asks for `highlights`. Unset: none are computed.
+	// highlight requests `highlights`. Default: unset, none are computed.
 	Highlight     *HighlightOptions `protobuf:"bytes,8,opt,name=highlight,proto3" json:"highlight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -397,24 +401,24 @@ func (x *LexicalSearchRequest) GetHighlight() *HighlightOptions {
 	return nil
 }
 
-// LexicalSearchResponse is one page. `scores` (and `highlights`, if asked for) have one entry for each item, in the order
-// of `items`, and each names its message.
+// LexicalSearchResponse is a page of search results. `scores` and `highlights` have one entry for each item, in the order of
+// `items`.
 type LexicalSearchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// items are the messages of the page, best first.
+	// items are the messages, best first.
 	Items []*ChatMessage `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// next_cursor continues the listing. Empty: this was the last page.
+	// next_cursor continues the listing. Empty: this is the last page.
 	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
-	// scores has one score for each item. A score depends on the bound user's messages and the query alone, never on
-	// other users. Listings by time score 0.
-	Scores []*MessageScore `protobuf:"bytes,6,rep,name=scores,proto3" json:"scores,omitempty"`
-	// highlights has one entry for each item, if the request asked for them; else it is empty.
+	// scores has the score of each item. A score depends only on the user's messages and the query. In a listing by time it
+	// is 0.
+	Scores []*MessageScore `protobuf:"bytes,3,rep,name=scores,proto3" json:"scores,omitempty"`
+	// highlights has the highlights of each item. Empty unless `highlight` was set.
 	Highlights []*Highlight `protobuf:"bytes,4,rep,name=highlights,proto3" json:"highlights,omitempty"`
-	// index_behind is true if messages of this user were acknowledged but not yet searchable by words.
-	IndexBehind bool `protobuf:"varint,5,opt,name=index_behind,json=indexBehind,proto3" json:"index_behind,omitempty"`
-	// truncated is true if more messages match than a search ranks, about 10,000. The listing then has the matches with the
-	// terms that weigh most, and those among the newest 5,000 messages. A listing by time is never truncated.
-	Truncated     bool `protobuf:"varint,7,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// index_lagging is true if stored messages of this user were not in the lexical index yet.
+	IndexLagging bool `protobuf:"varint,5,opt,name=index_lagging,json=indexLagging,proto3" json:"index_lagging,omitempty"`
+	// truncated is true if more messages match than are ranked, about 10,000. The listing then has the matches with the terms
+	// of the highest weight, and the matches among the newest 5,000 messages. A listing by time is never truncated.
+	Truncated     bool `protobuf:"varint,6,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -477,9 +481,9 @@ func (x *LexicalSearchResponse) GetHighlights() []*Highlight {
 	return nil
 }
 
-func (x *LexicalSearchResponse) GetIndexBehind() bool {
+func (x *LexicalSearchResponse) GetIndexLagging() bool {
 	if x != nil {
-		return x.IndexBehind
+		return x.IndexLagging
 	}
 	return false
 }
@@ -491,12 +495,12 @@ func (x *LexicalSearchResponse) GetTruncated() bool {
 	return false
 }
 
-// MessageScore is the score of one item.
+// MessageScore is the score of an item.
 type MessageScore struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// message_id is the item.
+	// message_id is the id of the item.
 	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// score compares within one answer only.
+	// score is the BM25 score. Compare scores of the same response only.
 	Score         float32 `protobuf:"fixed32,2,opt,name=score,proto3" json:"score,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -546,18 +550,18 @@ func (x *MessageScore) GetScore() float32 {
 	return 0
 }
 
-// Highlight shows where in a message's `content` the query matched. Offsets count Unicode code points.
+// Highlight has the matches in the `content` of an item. Offsets are Unicode code points.
 type Highlight struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// spans are the matches, in order, not overlapping: those in the first 20,000 characters, at most 200 (settings).
+	// spans are the matches in order, without overlaps: at most 200, in the first 20,000 characters of the content.
 	Spans []*Span `protobuf:"bytes,1,rep,name=spans,proto3" json:"spans,omitempty"`
-	// snippet is the part of the content that holds the most of them. Without spans it is the beginning.
+	// snippet is the part of the content with the most matches. Without matches, it is the beginning.
 	Snippet *Span `protobuf:"bytes,2,opt,name=snippet,proto3" json:"snippet,omitempty"`
-	// snippet_text is the content within `snippet`, verbatim.
+	// snippet_text is the text of `snippet`, verbatim.
 	SnippetText string `protobuf:"bytes,3,opt,name=snippet_text,json=snippetText,proto3" json:"snippet_text,omitempty"`
-	// truncated is true if there may be more matches than `spans` has.
+	// truncated is true if there can be more matches than `spans` has.
 	Truncated bool `protobuf:"varint,4,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// message_id is the item that is shown.
+	// message_id is the id of the item.
 	MessageId     string `protobuf:"bytes,5,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -628,28 +632,30 @@ func (x *Highlight) GetMessageId() string {
 	return ""
 }
 
-// SemanticSearchRequest asks for the messages that are nearest in meaning.
+// SemanticSearchRequest asks for the messages with the most similar vectors.
 type SemanticSearchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// user_id is whose messages are searched. Required. At most 128 characters.
+	// user_id is the user whose messages are searched. Required. At most 128 characters.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// query is what to look for; exactly one form is required.
+	// query is the query, as a text or as a vector. Required.
 	//
 	// Types that are valid to be assigned to Query:
 	//
 	//	*SemanticSearchRequest_QueryText
 	//	*SemanticSearchRequest_QueryEmbedding
 	Query isSemanticSearchRequest_Query `protobuf_oneof:"query"`
-	// filter narrows the search. Unset: everything.
+	// filter restricts the search. Default: unset, all messages.
 	Filter *Filter `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
-	// top_k is how many messages to return at most. 0 (the default): 20. More than 200, or negative: INVALID_ARGUMENT.
+	// top_k is the maximum number of messages. Default: 0, which means 20. Values over 200 (NOMEMORY_MAX_TOP_K) and negative
+	// values are INVALID_ARGUMENT.
 	TopK int32 `protobuf:"varint,5,opt,name=top_k,json=topK,proto3" json:"top_k,omitempty"`
-	// min_score drops messages whose cosine is below it. Unset: none is dropped. Outside -1 to 1: INVALID_ARGUMENT.
+	// min_score is the minimum cosine similarity. Default: unset, no minimum. Values outside -1 to 1 are INVALID_ARGUMENT.
 	MinScore *float32 `protobuf:"fixed32,6,opt,name=min_score,json=minScore,proto3,oneof" json:"min_score,omitempty"`
-	// return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there.
+	// return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+	// An unknown field is INVALID_ARGUMENT.
 	ReturnFields *fieldmaskpb.FieldMask `protobuf:"bytes,7,opt,name=return_fields,json=returnFields,proto3" json:"return_fields,omitempty"`
-	// at_least is a write token: the search waits, within its deadline, until the vector index has applied this
-	// user's part of that write. Empty: no waiting.
+	// at_least is a write token. The search waits until the vector index has applied that write; if its deadline passes before, the error is
+	// DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
 	AtLeast       string `protobuf:"bytes,8,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -757,14 +763,14 @@ type isSemanticSearchRequest_Query interface {
 }
 
 type SemanticSearchRequest_QueryText struct {
-	// query_text is embedded by the server, without the names of people who speak in the log: greetings hold names, and
-	// what people say of themselves does not. Not blank, at most 2,000 characters. FAILED_PRECONDITION
-	// (ERROR_REASON_EMBEDDER_DISABLED) if the server has no embedder.
+	// query_text is the query as a text, which the server embeds without the names of the authors in the log. Not blank. At
+	// most 2,000 characters (NOMEMORY_MAX_QUERY_CHARS). Without an embedder, the error is FAILED_PRECONDITION
+	// (ERROR_REASON_EMBEDDER_DISABLED).
 	QueryText string `protobuf:"bytes,2,opt,name=query_text,json=queryText,proto3,oneof"`
 }
 
 type SemanticSearchRequest_QueryEmbedding struct {
-	// query_embedding is the caller's own vector, of the server's dimension, finite, not zero.
+	// query_embedding is the query as a vector. It must have the server's dimension and be finite and not zero.
 	QueryEmbedding *Embedding `protobuf:"bytes,3,opt,name=query_embedding,json=queryEmbedding,proto3,oneof"`
 }
 
@@ -772,10 +778,10 @@ func (*SemanticSearchRequest_QueryText) isSemanticSearchRequest_Query() {}
 
 func (*SemanticSearchRequest_QueryEmbedding) isSemanticSearchRequest_Query() {}
 
-// Embedding is a vector of the caller's own.
+// Embedding is a vector that the caller supplies.
 type Embedding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// values are as many finite numbers as the server's vectors have dimensions, not all zero.
+	// values are the numbers of the vector: as many as the server's dimension, finite and not all zero.
 	Values        []float32 `protobuf:"fixed32,1,rep,packed,name=values,proto3" json:"values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -818,16 +824,16 @@ func (x *Embedding) GetValues() []float32 {
 	return nil
 }
 
-// SemanticSearchResponse has the nearest messages.
+// SemanticSearchResponse has the most similar messages.
 type SemanticSearchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// items are the messages with their scores, best first.
 	Items []*SemanticItem `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// truncated is true if the reply ended at 3 MB before `top_k` was reached.
+	// truncated is true if the response reached 3 MB before `top_k` messages.
 	Truncated bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// index_behind is true if messages of this user were acknowledged but not yet searchable by meaning.
-	IndexBehind bool `protobuf:"varint,3,opt,name=index_behind,json=indexBehind,proto3" json:"index_behind,omitempty"`
-	// embedding_model names the model whose vectors were compared. Cosines of different models do not compare.
+	// index_lagging is true if stored messages of this user were not in the vector index yet.
+	IndexLagging bool `protobuf:"varint,3,opt,name=index_lagging,json=indexLagging,proto3" json:"index_lagging,omitempty"`
+	// embedding_model is the model of the compared vectors. Scores of different models are not comparable.
 	EmbeddingModel string `protobuf:"bytes,4,opt,name=embedding_model,json=embeddingModel,proto3" json:"embedding_model,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -877,9 +883,9 @@ func (x *SemanticSearchResponse) GetTruncated() bool {
 	return false
 }
 
-func (x *SemanticSearchResponse) GetIndexBehind() bool {
+func (x *SemanticSearchResponse) GetIndexLagging() bool {
 	if x != nil {
-		return x.IndexBehind
+		return x.IndexLagging
 	}
 	return false
 }
@@ -891,12 +897,12 @@ func (x *SemanticSearchResponse) GetEmbeddingModel() string {
 	return ""
 }
 
-// SemanticItem is a message and how near it is.
+// SemanticItem is a message with its score.
 type SemanticItem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// message is what was said.
+	// message is the message.
 	Message *ChatMessage `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	// score is the raw cosine, -1 to 1. A long message scores as its best part.
+	// score is the cosine similarity, from -1 to 1. The score of a long message is that of its best chunk.
 	Score         float32 `protobuf:"fixed32,2,opt,name=score,proto3" json:"score,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -946,32 +952,35 @@ func (x *SemanticItem) GetScore() float32 {
 	return 0
 }
 
-// HybridSearchRequest asks for the messages that answer a question best.
+// HybridSearchRequest asks for the messages that best answer a question.
 type HybridSearchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// user_id is whose messages are searched. Required. At most 128 characters.
+	// user_id is the user whose messages are searched. Required. At most 128 characters.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// query_text is a question, or words: everyday text in Chinese or English, no grammar. Required, not blank, at most
-	// 2,000 characters.
+	// query_text is a question or keywords in Chinese or English, without a grammar. Required, not blank. At most 2,000
+	// characters (NOMEMORY_MAX_QUERY_CHARS).
 	QueryText string `protobuf:"bytes,2,opt,name=query_text,json=queryText,proto3" json:"query_text,omitempty"`
-	// query_embedding is the caller's own vector of `query_text`, of the server's dimension, finite, not zero. Unset: the
-	// server embeds; without an embedder the words decide alone, and the answer says so.
+	// query_embedding is the vector of `query_text`. Default: unset, the server embeds it; without an embedder, the ranking is
+	// lexical only (see `semantic_unavailable`). It must have the server's dimension and be finite and not zero.
 	QueryEmbedding *Embedding `protobuf:"bytes,3,opt,name=query_embedding,json=queryEmbedding,proto3" json:"query_embedding,omitempty"`
-	// filter narrows what is returned. Unset: everything. Messages outside it may still rank others, as their neighbours.
+	// filter restricts the results. Messages outside it can still affect the scores of their neighbors. Default: unset, all
+	// messages.
 	Filter *Filter `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
-	// top_k is how many messages to return at most. 0 (the default): 20. More than 200, or negative: INVALID_ARGUMENT.
+	// top_k is the maximum number of messages. Default: 0, which means 20. Values over 200 (NOMEMORY_MAX_TOP_K) and negative
+	// values are INVALID_ARGUMENT.
 	TopK int32 `protobuf:"varint,5,opt,name=top_k,json=topK,proto3" json:"top_k,omitempty"`
-	// explain asks for `explanation` in each item. Default: false.
+	// explain returns the `explanation` of each item. Default: false.
 	Explain bool `protobuf:"varint,6,opt,name=explain,proto3" json:"explain,omitempty"`
-	// return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there.
+	// return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+	// An unknown field is INVALID_ARGUMENT.
 	ReturnFields *fieldmaskpb.FieldMask `protobuf:"bytes,7,opt,name=return_fields,json=returnFields,proto3" json:"return_fields,omitempty"`
-	// at_least is a write token: the search waits, within its deadline, until both indexes have applied this user's part
-	// of that write. Empty: no waiting.
+	// at_least is a write token. The search waits until both indexes have applied that write; if its deadline passes before, the error is
+	// DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
 	AtLeast string `protobuf:"bytes,8,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
-	// relate asks for `relations`. Default: false.
-	Relate        bool `protobuf:"varint,9,opt,name=relate,proto3" json:"relate,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// include_relations returns `relations`. Default: false.
+	IncludeRelations bool `protobuf:"varint,9,opt,name=include_relations,json=includeRelations,proto3" json:"include_relations,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *HybridSearchRequest) Reset() {
@@ -1060,9 +1069,9 @@ func (x *HybridSearchRequest) GetAtLeast() string {
 	return ""
 }
 
-func (x *HybridSearchRequest) GetRelate() bool {
+func (x *HybridSearchRequest) GetIncludeRelations() bool {
 	if x != nil {
-		return x.Relate
+		return x.IncludeRelations
 	}
 	return false
 }
@@ -1072,27 +1081,27 @@ type HybridSearchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// items are the messages with their scores, best first.
 	Items []*HybridItem `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// truncated is true if the reply ended at 3 MB before `top_k` was reached.
+	// truncated is true if the response reached 3 MB before `top_k` messages.
 	Truncated bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// index_behind is true if messages of this user were acknowledged but not yet searchable by words or by meaning.
-	IndexBehind bool `protobuf:"varint,3,opt,name=index_behind,json=indexBehind,proto3" json:"index_behind,omitempty"`
-	// words_only is true if meaning had no part in the ranking: the server has no embedder, or it does not answer.
-	WordsOnly bool `protobuf:"varint,4,opt,name=words_only,json=wordsOnly,proto3" json:"words_only,omitempty"`
-	// embedding_model names the model whose vectors were compared. Empty if `words_only`.
+	// index_lagging is true if stored messages of this user were not in both indexes yet.
+	IndexLagging bool `protobuf:"varint,3,opt,name=index_lagging,json=indexLagging,proto3" json:"index_lagging,omitempty"`
+	// semantic_unavailable is true if the ranking is lexical only, because the server has no embedder or it does not respond.
+	SemanticUnavailable bool `protobuf:"varint,4,opt,name=semantic_unavailable,json=semanticUnavailable,proto3" json:"semantic_unavailable,omitempty"`
+	// embedding_model is the model of the compared vectors. Empty if `semantic_unavailable`.
 	EmbeddingModel string `protobuf:"bytes,5,opt,name=embedding_model,json=embeddingModel,proto3" json:"embedding_model,omitempty"`
-	// sufficiency is how likely it is that these messages answer the question at all, 0 to 1: see docs/quality.md for how
-	// far it can be trusted. What was taken back has no part in it.
+	// sufficiency is the estimated probability from 0 to 1 that the messages answer the question. Retracted messages do not
+	// count. docs/quality.md describes its accuracy.
 	Sufficiency float32 `protobuf:"fixed32,6,opt,name=sufficiency,proto3" json:"sufficiency,omitempty"`
-	// told_apart is true if the question names one of several speakers: then `sufficiency` knows of whom things were said,
-	// and can be trusted most.
-	ToldApart bool `protobuf:"varint,7,opt,name=told_apart,json=toldApart,proto3" json:"told_apart,omitempty"`
-	// relations are pairs among `items` that speak of the same thing, if the request asked for them.
+	// speaker_matched is true if the question names one of several authors. Then `sufficiency` considers only the messages of
+	// and about that author, and is most accurate.
+	SpeakerMatched bool `protobuf:"varint,7,opt,name=speaker_matched,json=speakerMatched,proto3" json:"speaker_matched,omitempty"`
+	// relations are pairs of related `items`, if `include_relations` was set.
 	Relations []*MessageRelation `protobuf:"bytes,8,rep,name=relations,proto3" json:"relations,omitempty"`
-	// sufficiency_by_words is true if nearness in meaning has no part in `sufficiency`: `words_only`, or an embedder whose
-	// figures it does not know (any but the local one). Compare it with a higher least value then.
-	SufficiencyByWords bool `protobuf:"varint,9,opt,name=sufficiency_by_words,json=sufficiencyByWords,proto3" json:"sufficiency_by_words,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// sufficiency_lexical_only is true if `sufficiency` ignores semantic similarity: `semantic_unavailable` is true, or the
+	// embedder is not the local one, for which the estimate is calibrated. Use a higher threshold then.
+	SufficiencyLexicalOnly bool `protobuf:"varint,9,opt,name=sufficiency_lexical_only,json=sufficiencyLexicalOnly,proto3" json:"sufficiency_lexical_only,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *HybridSearchResponse) Reset() {
@@ -1139,16 +1148,16 @@ func (x *HybridSearchResponse) GetTruncated() bool {
 	return false
 }
 
-func (x *HybridSearchResponse) GetIndexBehind() bool {
+func (x *HybridSearchResponse) GetIndexLagging() bool {
 	if x != nil {
-		return x.IndexBehind
+		return x.IndexLagging
 	}
 	return false
 }
 
-func (x *HybridSearchResponse) GetWordsOnly() bool {
+func (x *HybridSearchResponse) GetSemanticUnavailable() bool {
 	if x != nil {
-		return x.WordsOnly
+		return x.SemanticUnavailable
 	}
 	return false
 }
@@ -1167,9 +1176,9 @@ func (x *HybridSearchResponse) GetSufficiency() float32 {
 	return 0
 }
 
-func (x *HybridSearchResponse) GetToldApart() bool {
+func (x *HybridSearchResponse) GetSpeakerMatched() bool {
 	if x != nil {
-		return x.ToldApart
+		return x.SpeakerMatched
 	}
 	return false
 }
@@ -1181,25 +1190,25 @@ func (x *HybridSearchResponse) GetRelations() []*MessageRelation {
 	return nil
 }
 
-func (x *HybridSearchResponse) GetSufficiencyByWords() bool {
+func (x *HybridSearchResponse) GetSufficiencyLexicalOnly() bool {
 	if x != nil {
-		return x.SufficiencyByWords
+		return x.SufficiencyLexicalOnly
 	}
 	return false
 }
 
-// MessageRelation is two messages of one speaker that are near each other in meaning.
+// MessageRelation is a pair of semantically similar messages of the same author.
 type MessageRelation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// earlier_message_id is what was said first.
+	// earlier_message_id is the id of the older message.
 	EarlierMessageId string `protobuf:"bytes,1,opt,name=earlier_message_id,json=earlierMessageId,proto3" json:"earlier_message_id,omitempty"`
-	// later_message_id is what was said last.
+	// later_message_id is the id of the newer message.
 	LaterMessageId string `protobuf:"bytes,2,opt,name=later_message_id,json=laterMessageId,proto3" json:"later_message_id,omitempty"`
-	// nearness is how much nearer the two are than what was found usually is to the earlier one, in standard deviations.
-	// Pairs below 1 are left out.
-	Nearness float32 `protobuf:"fixed32,3,opt,name=nearness,proto3" json:"nearness,omitempty"`
-	// shared_words is the share of the words that they have in common, 0 to 1, a rare word counting more.
-	SharedWords   float32 `protobuf:"fixed32,4,opt,name=shared_words,json=sharedWords,proto3" json:"shared_words,omitempty"`
+	// semantic_z_score is the similarity of the pair, in standard deviations above the mean similarity of the candidates to
+	// the older message. Pairs below 1 are omitted.
+	SemanticZScore float32 `protobuf:"fixed32,3,opt,name=semantic_z_score,json=semanticZScore,proto3" json:"semantic_z_score,omitempty"`
+	// shared_terms is the IDF-weighted share of common terms, from 0 to 1.
+	SharedTerms   float32 `protobuf:"fixed32,4,opt,name=shared_terms,json=sharedTerms,proto3" json:"shared_terms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1248,28 +1257,28 @@ func (x *MessageRelation) GetLaterMessageId() string {
 	return ""
 }
 
-func (x *MessageRelation) GetNearness() float32 {
+func (x *MessageRelation) GetSemanticZScore() float32 {
 	if x != nil {
-		return x.Nearness
+		return x.SemanticZScore
 	}
 	return 0
 }
 
-func (x *MessageRelation) GetSharedWords() float32 {
+func (x *MessageRelation) GetSharedTerms() float32 {
 	if x != nil {
-		return x.SharedWords
+		return x.SharedTerms
 	}
 	return 0
 }
 
-// HybridItem is a message and how well it answers.
+// HybridItem is a message with its score.
 type HybridItem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// message is what was said.
+	// message is the message.
 	Message *ChatMessage `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	// score compares within one answer only. It depends on the bound user's messages and the query alone.
+	// score is the relevance. It depends only on the user's messages and the query. Compare scores of the same response only.
 	Score float32 `protobuf:"fixed32,2,opt,name=score,proto3" json:"score,omitempty"`
-	// explanation says what the score is made of, if the request asked for it.
+	// explanation has the components of the score, if `explain` was set.
 	Explanation   *ScoreExplanation `protobuf:"bytes,3,opt,name=explanation,proto3" json:"explanation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1326,22 +1335,22 @@ func (x *HybridItem) GetExplanation() *ScoreExplanation {
 	return nil
 }
 
-// ScoreExplanation says what a score is made of. Every part depends on the bound user's messages alone.
+// ScoreExplanation has the components of a score.
 type ScoreExplanation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// semantic_score is the raw cosine, -1 to 1; 0 where meaning found nothing.
+	// semantic_score is the cosine similarity, from -1 to 1. 0: semantic search did not find the message.
 	SemanticScore float32 `protobuf:"fixed32,1,opt,name=semantic_score,json=semanticScore,proto3" json:"semantic_score,omitempty"`
-	// lexical_score is what the words that are found are worth, before anything is made comparable.
+	// lexical_score is the BM25 score, before normalization.
 	LexicalScore float32 `protobuf:"fixed32,2,opt,name=lexical_score,json=lexicalScore,proto3" json:"lexical_score,omitempty"`
-	// components are the parts that add up to the score, by name; docs/quality.md says what each is.
+	// components are the summands of the score. docs/quality.md describes each of them.
 	Components []*ScoreComponent `protobuf:"bytes,3,rep,name=components,proto3" json:"components,omitempty"`
-	// coverage is how much of the question's words stands in the message itself, 0 to 1, a rare word counting more.
+	// coverage is the IDF-weighted share of the query terms in the message, from 0 to 1.
 	Coverage float32 `protobuf:"fixed32,4,opt,name=coverage,proto3" json:"coverage,omitempty"`
-	// semantic_deviations is how much nearer the message is than the user's messages usually are, in standard deviations of
-	// their cosines; 0 where meaning found nothing.
-	SemanticDeviations float32 `protobuf:"fixed32,5,opt,name=semantic_deviations,json=semanticDeviations,proto3" json:"semantic_deviations,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// semantic_z_score is the similarity in standard deviations above the mean similarity of the user's messages. 0: semantic
+	// search did not find the message.
+	SemanticZScore float32 `protobuf:"fixed32,5,opt,name=semantic_z_score,json=semanticZScore,proto3" json:"semantic_z_score,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ScoreExplanation) Reset() {
@@ -1402,20 +1411,20 @@ func (x *ScoreExplanation) GetCoverage() float32 {
 	return 0
 }
 
-func (x *ScoreExplanation) GetSemanticDeviations() float32 {
+func (x *ScoreExplanation) GetSemanticZScore() float32 {
 	if x != nil {
-		return x.SemanticDeviations
+		return x.SemanticZScore
 	}
 	return 0
 }
 
-// ScoreComponent is one part of a score.
+// ScoreComponent is a summand of a score.
 type ScoreComponent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// name is `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`, `asks`, `around`, `conversation`,
-	// `shared`, `retracts` or `retracted`.
+	// name is the name of the component: `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`,
+	// `asks`, `around`, `conversation`, `shared`, `retracts` or `retracted`.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// value is what it adds; it may be negative.
+	// value is the contribution to the score. It can be negative.
 	Value         float32 `protobuf:"fixed32,2,opt,name=value,proto3" json:"value,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1468,15 +1477,18 @@ func (x *ScoreComponent) GetValue() float32 {
 // GetNeighborsRequest asks for the messages around an anchor.
 type GetNeighborsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// user_id is whose messages are read. Required. At most 128 characters.
+	// user_id is the user whose messages are read. Required. At most 128 characters.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// message_id is the anchor. Required. Unknown for this user: NOT_FOUND (ERROR_REASON_MESSAGE_NOT_FOUND).
+	// message_id is the id of the anchor. Required. An unknown id is NOT_FOUND (ERROR_REASON_MESSAGE_NOT_FOUND).
 	MessageId string `protobuf:"bytes,2,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// before is how many messages before the anchor to return. Unset: 20. More than 200, or negative: INVALID_ARGUMENT.
+	// before is the maximum number of messages before the anchor. Default: unset, 20. Values over 200 and negative values are
+	// INVALID_ARGUMENT.
 	Before *int32 `protobuf:"varint,3,opt,name=before,proto3,oneof" json:"before,omitempty"`
-	// after is how many messages after the anchor to return. Unset: 0. More than 200, or negative: INVALID_ARGUMENT.
+	// after is the maximum number of messages after the anchor. Default: unset, 0. Values over 200 and negative values are
+	// INVALID_ARGUMENT.
 	After *int32 `protobuf:"varint,4,opt,name=after,proto3,oneof" json:"after,omitempty"`
-	// return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there.
+	// return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+	// An unknown field is INVALID_ARGUMENT.
 	ReturnFields  *fieldmaskpb.FieldMask `protobuf:"bytes,5,opt,name=return_fields,json=returnFields,proto3" json:"return_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1547,16 +1559,16 @@ func (x *GetNeighborsRequest) GetReturnFields() *fieldmaskpb.FieldMask {
 	return nil
 }
 
-// GetNeighborsResponse has the anchor and what stands around it, oldest first.
+// GetNeighborsResponse has the anchor and its neighbors.
 type GetNeighborsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// items are the messages, the anchor among them.
+	// items are the messages, including the anchor, oldest first.
 	Items []*ChatMessage `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// anchor_index is where in `items` the anchor stands.
+	// anchor_index is the index of the anchor in `items`.
 	AnchorIndex int32 `protobuf:"varint,2,opt,name=anchor_index,json=anchorIndex,proto3" json:"anchor_index,omitempty"`
-	// truncated_before is true if messages before the first item were left out to keep the reply under 3 MB.
+	// truncated_before is true if messages before the first item were omitted because the response reached 3 MB.
 	TruncatedBefore bool `protobuf:"varint,3,opt,name=truncated_before,json=truncatedBefore,proto3" json:"truncated_before,omitempty"`
-	// truncated_after is true if messages after the last item were left out to keep the reply under 3 MB.
+	// truncated_after is true if messages after the last item were omitted because the response reached 3 MB.
 	TruncatedAfter bool `protobuf:"varint,4,opt,name=truncated_after,json=truncatedAfter,proto3" json:"truncated_after,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1623,11 +1635,12 @@ func (x *GetNeighborsResponse) GetTruncatedAfter() bool {
 // BatchGetMessagesRequest asks for messages by their ids.
 type BatchGetMessagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// user_id is whose messages are read. Required. At most 128 characters.
+	// user_id is the user whose messages are read. Required. At most 128 characters.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// message_ids are the ids to resolve, 1 to 500 of them; a repeated id is answered each time.
+	// message_ids has 1 to 500 ids. A repeated id is returned each time.
 	MessageIds []string `protobuf:"bytes,2,rep,name=message_ids,json=messageIds,proto3" json:"message_ids,omitempty"`
-	// return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there.
+	// return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+	// An unknown field is INVALID_ARGUMENT.
 	ReturnFields  *fieldmaskpb.FieldMask `protobuf:"bytes,3,opt,name=return_fields,json=returnFields,proto3" json:"return_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1684,14 +1697,14 @@ func (x *BatchGetMessagesRequest) GetReturnFields() *fieldmaskpb.FieldMask {
 	return nil
 }
 
-// BatchGetMessagesResponse has the messages that exist, in the order in which they were asked.
+// BatchGetMessagesResponse has the messages that exist.
 type BatchGetMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// items are the messages, without gaps for those that do not exist.
+	// items are the messages that exist, in the order of the request.
 	Items []*ChatMessage `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// missing_message_ids are the asked ids that this user does not have.
+	// missing_message_ids has the requested ids that do not exist.
 	MissingMessageIds []string `protobuf:"bytes,2,rep,name=missing_message_ids,json=missingMessageIds,proto3" json:"missing_message_ids,omitempty"`
-	// omitted_message_ids are the asked ids that exist but would have taken the reply over 3 MB: ask for them again.
+	// omitted_message_ids has the ids of messages that were omitted because the response reached 3 MB. Request them again.
 	OmittedMessageIds []string `protobuf:"bytes,3,rep,name=omitted_message_ids,json=omittedMessageIds,proto3" json:"omitted_message_ids,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -1748,14 +1761,14 @@ func (x *BatchGetMessagesResponse) GetOmittedMessageIds() []string {
 	return nil
 }
 
-// CountMessagesRequest asks how many messages there are.
+// CountMessagesRequest asks for the number of messages.
 type CountMessagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// user_id is whose messages are counted. Required. At most 128 characters.
+	// user_id is the user whose messages are counted. Required. At most 128 characters.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// filter narrows what is counted. Unset: everything.
+	// filter restricts the count. Default: unset, all messages.
 	Filter *Filter `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
-	// at_least is a write token: the answer counts what was acknowledged with it. Empty: no waiting.
+	// at_least is a write token. The result contains that write. Default: empty.
 	AtLeast       string `protobuf:"bytes,3,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1812,10 +1825,10 @@ func (x *CountMessagesRequest) GetAtLeast() string {
 	return ""
 }
 
-// CountMessagesResponse says how many there are.
+// CountMessagesResponse has the number of messages.
 type CountMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// count is exact at the moment of the answer.
+	// count is the exact number of matching messages.
 	Count         int64 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1858,17 +1871,18 @@ func (x *CountMessagesResponse) GetCount() int64 {
 	return 0
 }
 
-// ListConversationsRequest asks for one page of a user's conversations.
+// ListConversationsRequest asks for a page of conversations.
 type ListConversationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// user_id is whose conversations are read. Required. At most 128 characters.
+	// user_id is the user whose conversations are listed. Required. At most 128 characters.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// page_size is how many conversations to return at most. 0 (the default): 50. More than 500, or negative:
-	// INVALID_ARGUMENT.
+	// page_size is the maximum number of conversations. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
+	// negative values are INVALID_ARGUMENT.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// cursor is the `next_cursor` of the page before, unchanged. Empty: the first page.
+	// cursor is the `next_cursor` of the previous page. Default: empty, the first page. An invalid cursor is INVALID_ARGUMENT
+	// with one of the ERROR_REASON_CURSOR_… reasons.
 	Cursor string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// at_least is a write token: the answer contains what was acknowledged with it. Empty: no waiting.
+	// at_least is a write token. The result contains that write. Default: empty.
 	AtLeast       string `protobuf:"bytes,4,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1932,12 +1946,12 @@ func (x *ListConversationsRequest) GetAtLeast() string {
 	return ""
 }
 
-// ListConversationsResponse is one page.
+// ListConversationsResponse is a page of conversations.
 type ListConversationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// conversations are those of the page, as they were when the listing began, less what was deleted since.
+	// conversations are the conversations as they were at the first page, without messages that were deleted since.
 	Conversations []*Conversation `protobuf:"bytes,1,rep,name=conversations,proto3" json:"conversations,omitempty"`
-	// next_cursor continues the listing. Empty: this was the last page.
+	// next_cursor continues the listing. Empty: this is the last page.
 	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1987,16 +2001,16 @@ func (x *ListConversationsResponse) GetNextCursor() string {
 	return ""
 }
 
-// Conversation sums up the messages that share a conversation_id.
+// Conversation summarizes the messages with a common conversation_id.
 type Conversation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// conversation_id is what they share.
+	// conversation_id is the id of the conversation.
 	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
-	// first_ts is when the first of them was said.
+	// first_ts is the time of the oldest message.
 	FirstTs *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=first_ts,json=firstTs,proto3" json:"first_ts,omitempty"`
-	// last_ts is when the last of them was said.
+	// last_ts is the time of the newest message.
 	LastTs *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=last_ts,json=lastTs,proto3" json:"last_ts,omitempty"`
-	// message_count is how many there are.
+	// message_count is the number of messages.
 	MessageCount  int64 `protobuf:"varint,4,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2060,12 +2074,14 @@ func (x *Conversation) GetMessageCount() int64 {
 	return 0
 }
 
-// ListUsersRequest asks for one page of the users who have messages.
+// ListUsersRequest asks for a page of users.
 type ListUsersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// page_size is how many users to return at most. 0 (the default): 50. More than 500, or negative: INVALID_ARGUMENT.
+	// page_size is the maximum number of users. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
+	// negative values are INVALID_ARGUMENT.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// cursor is the `next_cursor` of the page before, unchanged. Empty: the first page.
+	// cursor is the `next_cursor` of the previous page. Default: empty, the first page. An invalid cursor is INVALID_ARGUMENT
+	// with one of the ERROR_REASON_CURSOR_… reasons.
 	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2115,12 +2131,13 @@ func (x *ListUsersRequest) GetCursor() string {
 	return ""
 }
 
-// ListUsersResponse is one page.
+// ListUsersResponse is a page of users.
 type ListUsersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// users are those of the page. A user who gets a first message meanwhile is in the listing if their id is still to come.
+	// users are the users of the page. A user whose first message is written during the listing is included if their id comes
+	// after the current page.
 	Users []*UserSummary `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"`
-	// next_cursor continues the listing. Empty: this was the last page.
+	// next_cursor continues the listing. Empty: this is the last page.
 	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2170,12 +2187,12 @@ func (x *ListUsersResponse) GetNextCursor() string {
 	return ""
 }
 
-// UserSummary is one user who has messages.
+// UserSummary is a user who has messages.
 type UserSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// user_id is the user.
+	// user_id is the id of the user.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// message_count is how many messages they have.
+	// message_count is the number of messages.
 	MessageCount  int64 `protobuf:"varint,2,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2228,11 +2245,11 @@ func (x *UserSummary) GetMessageCount() int64 {
 // ExportMessagesRequest asks for all messages of a user.
 type ExportMessagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// user_id is whose messages are exported. Required. At most 128 characters.
+	// user_id is the user whose messages are exported. Required. At most 128 characters.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// filter narrows the export. Unset: everything.
+	// filter restricts the export. Default: unset, all messages.
 	Filter *Filter `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
-	// cursor is the `next_cursor` of the latest batch that arrived. Empty: from the beginning.
+	// cursor is the `next_cursor` of the latest batch that was received. Default: empty, the beginning.
 	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2289,13 +2306,12 @@ func (x *ExportMessagesRequest) GetCursor() string {
 	return ""
 }
 
-// ExportMessagesResponse is one batch of an export.
+// ExportMessagesResponse is a batch of an export.
 type ExportMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// messages are the next ones: as many as ImportMessages takes in a batch, or fewer; none if nothing is left. Callers'
-	// own embeddings are not among their fields.
+	// messages are the messages of the batch, at most as many as ImportMessages accepts in one. They have no `embedding`.
 	Messages []*ChatMessage `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
-	// next_cursor resumes the export after this batch. Empty: this was the last batch.
+	// next_cursor resumes the export after this batch. Empty: this is the last batch.
 	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2373,17 +2389,17 @@ const file_nomemory_v1_query_service_proto_rawDesc = "" +
 	"\x06cursor\x18\x05 \x01(\tR\x06cursor\x12?\n" +
 	"\rreturn_fields\x18\x06 \x01(\v2\x1a.google.protobuf.FieldMaskR\freturnFields\x12\x19\n" +
 	"\bat_least\x18\a \x01(\tR\aatLeast\x12;\n" +
-	"\thighlight\x18\b \x01(\v2\x1d.nomemory.v1.HighlightOptionsR\thighlight\"\x9a\x02\n" +
+	"\thighlight\x18\b \x01(\v2\x1d.nomemory.v1.HighlightOptionsR\thighlight\"\x96\x02\n" +
 	"\x15LexicalSearchResponse\x12.\n" +
 	"\x05items\x18\x01 \x03(\v2\x18.nomemory.v1.ChatMessageR\x05items\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\x121\n" +
-	"\x06scores\x18\x06 \x03(\v2\x19.nomemory.v1.MessageScoreR\x06scores\x126\n" +
+	"\x06scores\x18\x03 \x03(\v2\x19.nomemory.v1.MessageScoreR\x06scores\x126\n" +
 	"\n" +
 	"highlights\x18\x04 \x03(\v2\x16.nomemory.v1.HighlightR\n" +
-	"highlights\x12!\n" +
-	"\findex_behind\x18\x05 \x01(\bR\vindexBehind\x12\x1c\n" +
-	"\ttruncated\x18\a \x01(\bR\ttruncatedJ\x04\b\x03\x10\x04\"C\n" +
+	"highlights\x12#\n" +
+	"\rindex_lagging\x18\x05 \x01(\bR\findexLagging\x12\x1c\n" +
+	"\ttruncated\x18\x06 \x01(\bR\ttruncated\"C\n" +
 	"\fMessageScore\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x14\n" +
@@ -2409,15 +2425,15 @@ const file_nomemory_v1_query_service_proto_rawDesc = "" +
 	"\n" +
 	"_min_score\"#\n" +
 	"\tEmbedding\x12\x16\n" +
-	"\x06values\x18\x01 \x03(\x02R\x06values\"\xb3\x01\n" +
+	"\x06values\x18\x01 \x03(\x02R\x06values\"\xb5\x01\n" +
 	"\x16SemanticSearchResponse\x12/\n" +
 	"\x05items\x18\x01 \x03(\v2\x19.nomemory.v1.SemanticItemR\x05items\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12!\n" +
-	"\findex_behind\x18\x03 \x01(\bR\vindexBehind\x12'\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12#\n" +
+	"\rindex_lagging\x18\x03 \x01(\bR\findexLagging\x12'\n" +
 	"\x0fembedding_model\x18\x04 \x01(\tR\x0eembeddingModel\"X\n" +
 	"\fSemanticItem\x122\n" +
 	"\amessage\x18\x01 \x01(\v2\x18.nomemory.v1.ChatMessageR\amessage\x12\x14\n" +
-	"\x05score\x18\x02 \x01(\x02R\x05score\"\xde\x02\n" +
+	"\x05score\x18\x02 \x01(\x02R\x05score\"\xf3\x02\n" +
 	"\x13HybridSearchRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1d\n" +
 	"\n" +
@@ -2427,38 +2443,36 @@ const file_nomemory_v1_query_service_proto_rawDesc = "" +
 	"\x05top_k\x18\x05 \x01(\x05R\x04topK\x12\x18\n" +
 	"\aexplain\x18\x06 \x01(\bR\aexplain\x12?\n" +
 	"\rreturn_fields\x18\a \x01(\v2\x1a.google.protobuf.FieldMaskR\freturnFields\x12\x19\n" +
-	"\bat_least\x18\b \x01(\tR\aatLeast\x12\x16\n" +
-	"\x06relate\x18\t \x01(\bR\x06relate\"\xfd\x02\n" +
+	"\bat_least\x18\b \x01(\tR\aatLeast\x12+\n" +
+	"\x11include_relations\x18\t \x01(\bR\x10includeRelations\"\xa5\x03\n" +
 	"\x14HybridSearchResponse\x12-\n" +
 	"\x05items\x18\x01 \x03(\v2\x17.nomemory.v1.HybridItemR\x05items\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12!\n" +
-	"\findex_behind\x18\x03 \x01(\bR\vindexBehind\x12\x1d\n" +
-	"\n" +
-	"words_only\x18\x04 \x01(\bR\twordsOnly\x12'\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12#\n" +
+	"\rindex_lagging\x18\x03 \x01(\bR\findexLagging\x121\n" +
+	"\x14semantic_unavailable\x18\x04 \x01(\bR\x13semanticUnavailable\x12'\n" +
 	"\x0fembedding_model\x18\x05 \x01(\tR\x0eembeddingModel\x12 \n" +
-	"\vsufficiency\x18\x06 \x01(\x02R\vsufficiency\x12\x1d\n" +
-	"\n" +
-	"told_apart\x18\a \x01(\bR\ttoldApart\x12:\n" +
-	"\trelations\x18\b \x03(\v2\x1c.nomemory.v1.MessageRelationR\trelations\x120\n" +
-	"\x14sufficiency_by_words\x18\t \x01(\bR\x12sufficiencyByWords\"\xa8\x01\n" +
+	"\vsufficiency\x18\x06 \x01(\x02R\vsufficiency\x12'\n" +
+	"\x0fspeaker_matched\x18\a \x01(\bR\x0espeakerMatched\x12:\n" +
+	"\trelations\x18\b \x03(\v2\x1c.nomemory.v1.MessageRelationR\trelations\x128\n" +
+	"\x18sufficiency_lexical_only\x18\t \x01(\bR\x16sufficiencyLexicalOnly\"\xb6\x01\n" +
 	"\x0fMessageRelation\x12,\n" +
 	"\x12earlier_message_id\x18\x01 \x01(\tR\x10earlierMessageId\x12(\n" +
-	"\x10later_message_id\x18\x02 \x01(\tR\x0elaterMessageId\x12\x1a\n" +
-	"\bnearness\x18\x03 \x01(\x02R\bnearness\x12!\n" +
-	"\fshared_words\x18\x04 \x01(\x02R\vsharedWords\"\x97\x01\n" +
+	"\x10later_message_id\x18\x02 \x01(\tR\x0elaterMessageId\x12(\n" +
+	"\x10semantic_z_score\x18\x03 \x01(\x02R\x0esemanticZScore\x12!\n" +
+	"\fshared_terms\x18\x04 \x01(\x02R\vsharedTerms\"\x97\x01\n" +
 	"\n" +
 	"HybridItem\x122\n" +
 	"\amessage\x18\x01 \x01(\v2\x18.nomemory.v1.ChatMessageR\amessage\x12\x14\n" +
 	"\x05score\x18\x02 \x01(\x02R\x05score\x12?\n" +
-	"\vexplanation\x18\x03 \x01(\v2\x1d.nomemory.v1.ScoreExplanationR\vexplanation\"\xe8\x01\n" +
+	"\vexplanation\x18\x03 \x01(\v2\x1d.nomemory.v1.ScoreExplanationR\vexplanation\"\xe1\x01\n" +
 	"\x10ScoreExplanation\x12%\n" +
 	"\x0esemantic_score\x18\x01 \x01(\x02R\rsemanticScore\x12#\n" +
 	"\rlexical_score\x18\x02 \x01(\x02R\flexicalScore\x12;\n" +
 	"\n" +
 	"components\x18\x03 \x03(\v2\x1b.nomemory.v1.ScoreComponentR\n" +
 	"components\x12\x1a\n" +
-	"\bcoverage\x18\x04 \x01(\x02R\bcoverage\x12/\n" +
-	"\x13semantic_deviations\x18\x05 \x01(\x02R\x12semanticDeviations\":\n" +
+	"\bcoverage\x18\x04 \x01(\x02R\bcoverage\x12(\n" +
+	"\x10semantic_z_score\x18\x05 \x01(\x02R\x0esemanticZScore\":\n" +
 	"\x0eScoreComponent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x02R\x05value\"\xdb\x01\n" +
@@ -2526,15 +2540,15 @@ const file_nomemory_v1_query_service_proto_rawDesc = "" +
 	"\tListOrder\x12\x1a\n" +
 	"\x16LIST_ORDER_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17LIST_ORDER_NEWEST_FIRST\x10\x01\x12\x1b\n" +
-	"\x17LIST_ORDER_OLDEST_FIRST\x10\x022\xad\n" +
+	"\x17LIST_ORDER_OLDEST_FIRST\x10\x022\xae\n" +
 	"\n" +
 	"\fQueryService\x12y\n" +
 	"\fListMessages\x12 .nomemory.v1.ListMessagesRequest\x1a!.nomemory.v1.ListMessagesResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/users/{user_id}/messages\x12~\n" +
 	"\rLexicalSearch\x12!.nomemory.v1.LexicalSearchRequest\x1a\".nomemory.v1.LexicalSearchResponse\"&\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/messages/lexical_search\x12\x82\x01\n" +
 	"\x0eSemanticSearch\x12\".nomemory.v1.SemanticSearchRequest\x1a#.nomemory.v1.SemanticSearchResponse\"'\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/messages/semantic_search\x12z\n" +
 	"\fHybridSearch\x12 .nomemory.v1.HybridSearchRequest\x1a!.nomemory.v1.HybridSearchResponse\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/messages/hybrid_search\x12\x90\x01\n" +
-	"\fGetNeighbors\x12 .nomemory.v1.GetNeighborsRequest\x1a!.nomemory.v1.GetNeighborsResponse\";\x82\xd3\xe4\x93\x025\x123/v1/users/{user_id}/messages/{message_id}/neighbors\x12\x8e\x01\n" +
-	"\x10BatchGetMessages\x12$.nomemory.v1.BatchGetMessagesRequest\x1a%.nomemory.v1.BatchGetMessagesResponse\"-\x82\xd3\xe4\x93\x02'\x12%/v1/users/{user_id}/messages:batchGet\x12\x82\x01\n" +
+	"\fGetNeighbors\x12 .nomemory.v1.GetNeighborsRequest\x1a!.nomemory.v1.GetNeighborsResponse\";\x82\xd3\xe4\x93\x025\x123/v1/users/{user_id}/messages/{message_id}/neighbors\x12\x8f\x01\n" +
+	"\x10BatchGetMessages\x12$.nomemory.v1.BatchGetMessagesRequest\x1a%.nomemory.v1.BatchGetMessagesResponse\".\x82\xd3\xe4\x93\x02(\x12&/v1/users/{user_id}/messages:batch_get\x12\x82\x01\n" +
 	"\rCountMessages\x12!.nomemory.v1.CountMessagesRequest\x1a\".nomemory.v1.CountMessagesResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/v1/users/{user_id}/messages:count\x12\x8d\x01\n" +
 	"\x11ListConversations\x12%.nomemory.v1.ListConversationsRequest\x1a&.nomemory.v1.ListConversationsResponse\")\x82\xd3\xe4\x93\x02#\x12!/v1/users/{user_id}/conversations\x12]\n" +
 	"\tListUsers\x12\x1d.nomemory.v1.ListUsersRequest\x1a\x1e.nomemory.v1.ListUsersResponse\"\x11\x82\xd3\xe4\x93\x02\v\x12\t/v1/users\x12\x88\x01\n" +

@@ -35,40 +35,41 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// QueryService reads one user's messages: by time, by words, by meaning and by neighbourhood. It writes nothing.
+// QueryService reads the messages of a user: by time, lexically, semantically, and around a message. It is read-only.
 //
-// Every error carries a google.rpc.ErrorInfo whose `reason` is a name of ErrorReason and whose `domain` is
-// "nomemory"; bad input also carries a google.rpc.BadRequest that names every violation.
+// Every error has a google.rpc.ErrorInfo with the `domain` "nomemory". Its `reason` is the name of an ErrorReason without
+// the prefix ERROR_REASON_. Invalid input also has a google.rpc.BadRequest with all violations.
 //
-// Times are ranges that include their start and exclude their end. A cursor is opaque, bound to the method, the
-// user, the query and the filter (not to `page_size`), and never authorises anything. Following cursors to the end
-// yields every message that matched at the first page exactly once, in order, while other writes land: messages
-// written or replaced later are not part of the listing, deleted ones vanish from it.
+// Time ranges include their start and exclude their end. A cursor is opaque and bound to the method, the user, the query
+// and the filter, but not to `page_size`. It grants no access. Following cursors to the last page returns each message that
+// matched at the first page exactly once and in order, even during writes: later messages are not included, and deleted
+// messages disappear.
 type QueryServiceClient interface {
-	// ListMessages reads by time, newest first (`ts` descending, then `message_id` descending) unless `order` says otherwise.
+	// ListMessages returns messages by time, newest first by default (`ts` descending, then `message_id` descending).
 	ListMessages(ctx context.Context, in *ListMessagesRequest, opts ...grpc.CallOption) (*ListMessagesResponse, error)
 	// LexicalSearch finds words and exact phrases. Order: score descending, `ts` descending, `message_id` descending.
-	// The grammar is in docs/query-grammar.md.
+	// docs/query-grammar.md describes the query grammar.
 	LexicalSearch(ctx context.Context, in *LexicalSearchRequest, opts ...grpc.CallOption) (*LexicalSearchResponse, error)
-	// SemanticSearch finds what means the same. Order: score descending, `ts` descending, `message_id` descending.
+	// SemanticSearch finds messages by vector similarity. Order: score descending, `ts` descending, `message_id` descending.
 	SemanticSearch(ctx context.Context, in *SemanticSearchRequest, opts ...grpc.CallOption) (*SemanticSearchResponse, error)
-	// HybridSearch finds what answers a question: words, meaning, who spoke and what stands around, in one ranking. Order:
-	// score descending, `ts` descending, `message_id` descending. There is no paging.
+	// HybridSearch ranks messages by how well they answer a question: it combines lexical and semantic scores with the
+	// author and the neighbors of a message. Order: score descending, `ts` descending, `message_id` descending. It has no
+	// paging.
 	HybridSearch(ctx context.Context, in *HybridSearchRequest, opts ...grpc.CallOption) (*HybridSearchResponse, error)
-	// GetNeighbors reads the messages around one of them, oldest first (`ts` ascending, then `message_id` ascending).
+	// GetNeighbors returns the messages around an anchor, oldest first (`ts` ascending, then `message_id` ascending).
 	GetNeighbors(ctx context.Context, in *GetNeighborsRequest, opts ...grpc.CallOption) (*GetNeighborsResponse, error)
-	// BatchGetMessages resolves message ids, for instance citations, in the order in which they were asked.
+	// BatchGetMessages returns messages by their ids, in the order of the request.
 	BatchGetMessages(ctx context.Context, in *BatchGetMessagesRequest, opts ...grpc.CallOption) (*BatchGetMessagesResponse, error)
-	// CountMessages counts a user's messages.
+	// CountMessages returns the number of a user's messages.
 	CountMessages(ctx context.Context, in *CountMessagesRequest, opts ...grpc.CallOption) (*CountMessagesResponse, error)
-	// ListConversations reads a user's conversations, the one with the latest message first (`last_ts` descending, then
-	// `conversation_id` descending). Messages without a conversation_id are in none.
+	// ListConversations returns a user's conversations, most recent first (`last_ts` descending, then `conversation_id`
+	// descending). Messages without a conversation_id are not included.
 	ListConversations(ctx context.Context, in *ListConversationsRequest, opts ...grpc.CallOption) (*ListConversationsResponse, error)
-	// ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a namespace
-	// sees the namespace's users only.
+	// ListUsers returns the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a
+	// namespace gets the users of the namespace.
 	ListUsers(ctx context.Context, in *ListUsersRequest, opts ...grpc.CallOption) (*ListUsersResponse, error)
-	// ExportMessages streams all messages of a user in the order of the log, oldest first (`ts` ascending, then `message_id`
-	// ascending), in a form that ImportMessages takes. A stream that breaks is resumed with the latest cursor.
+	// ExportMessages streams all messages of a user, oldest first (`ts` ascending, then `message_id` ascending), in batches
+	// for ImportMessages. Resume an interrupted stream with the latest cursor.
 	ExportMessages(ctx context.Context, in *ExportMessagesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportMessagesResponse], error)
 }
 
@@ -193,40 +194,41 @@ type QueryService_ExportMessagesClient = grpc.ServerStreamingClient[ExportMessag
 // All implementations must embed UnimplementedQueryServiceServer
 // for forward compatibility.
 //
-// QueryService reads one user's messages: by time, by words, by meaning and by neighbourhood. It writes nothing.
+// QueryService reads the messages of a user: by time, lexically, semantically, and around a message. It is read-only.
 //
-// Every error carries a google.rpc.ErrorInfo whose `reason` is a name of ErrorReason and whose `domain` is
-// "nomemory"; bad input also carries a google.rpc.BadRequest that names every violation.
+// Every error has a google.rpc.ErrorInfo with the `domain` "nomemory". Its `reason` is the name of an ErrorReason without
+// the prefix ERROR_REASON_. Invalid input also has a google.rpc.BadRequest with all violations.
 //
-// Times are ranges that include their start and exclude their end. A cursor is opaque, bound to the method, the
-// user, the query and the filter (not to `page_size`), and never authorises anything. Following cursors to the end
-// yields every message that matched at the first page exactly once, in order, while other writes land: messages
-// written or replaced later are not part of the listing, deleted ones vanish from it.
+// Time ranges include their start and exclude their end. A cursor is opaque and bound to the method, the user, the query
+// and the filter, but not to `page_size`. It grants no access. Following cursors to the last page returns each message that
+// matched at the first page exactly once and in order, even during writes: later messages are not included, and deleted
+// messages disappear.
 type QueryServiceServer interface {
-	// ListMessages reads by time, newest first (`ts` descending, then `message_id` descending) unless `order` says otherwise.
+	// ListMessages returns messages by time, newest first by default (`ts` descending, then `message_id` descending).
 	ListMessages(context.Context, *ListMessagesRequest) (*ListMessagesResponse, error)
 	// LexicalSearch finds words and exact phrases. Order: score descending, `ts` descending, `message_id` descending.
-	// The grammar is in docs/query-grammar.md.
+	// docs/query-grammar.md describes the query grammar.
 	LexicalSearch(context.Context, *LexicalSearchRequest) (*LexicalSearchResponse, error)
-	// SemanticSearch finds what means the same. Order: score descending, `ts` descending, `message_id` descending.
+	// SemanticSearch finds messages by vector similarity. Order: score descending, `ts` descending, `message_id` descending.
 	SemanticSearch(context.Context, *SemanticSearchRequest) (*SemanticSearchResponse, error)
-	// HybridSearch finds what answers a question: words, meaning, who spoke and what stands around, in one ranking. Order:
-	// score descending, `ts` descending, `message_id` descending. There is no paging.
+	// HybridSearch ranks messages by how well they answer a question: it combines lexical and semantic scores with the
+	// author and the neighbors of a message. Order: score descending, `ts` descending, `message_id` descending. It has no
+	// paging.
 	HybridSearch(context.Context, *HybridSearchRequest) (*HybridSearchResponse, error)
-	// GetNeighbors reads the messages around one of them, oldest first (`ts` ascending, then `message_id` ascending).
+	// GetNeighbors returns the messages around an anchor, oldest first (`ts` ascending, then `message_id` ascending).
 	GetNeighbors(context.Context, *GetNeighborsRequest) (*GetNeighborsResponse, error)
-	// BatchGetMessages resolves message ids, for instance citations, in the order in which they were asked.
+	// BatchGetMessages returns messages by their ids, in the order of the request.
 	BatchGetMessages(context.Context, *BatchGetMessagesRequest) (*BatchGetMessagesResponse, error)
-	// CountMessages counts a user's messages.
+	// CountMessages returns the number of a user's messages.
 	CountMessages(context.Context, *CountMessagesRequest) (*CountMessagesResponse, error)
-	// ListConversations reads a user's conversations, the one with the latest message first (`last_ts` descending, then
-	// `conversation_id` descending). Messages without a conversation_id are in none.
+	// ListConversations returns a user's conversations, most recent first (`last_ts` descending, then `conversation_id`
+	// descending). Messages without a conversation_id are not included.
 	ListConversations(context.Context, *ListConversationsRequest) (*ListConversationsResponse, error)
-	// ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a namespace
-	// sees the namespace's users only.
+	// ListUsers returns the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a
+	// namespace gets the users of the namespace.
 	ListUsers(context.Context, *ListUsersRequest) (*ListUsersResponse, error)
-	// ExportMessages streams all messages of a user in the order of the log, oldest first (`ts` ascending, then `message_id`
-	// ascending), in a form that ImportMessages takes. A stream that breaks is resumed with the latest cursor.
+	// ExportMessages streams all messages of a user, oldest first (`ts` ascending, then `message_id` ascending), in batches
+	// for ImportMessages. Resume an interrupted stream with the latest cursor.
 	ExportMessages(*ExportMessagesRequest, grpc.ServerStreamingServer[ExportMessagesResponse]) error
 	mustEmbedUnimplementedQueryServiceServer()
 }

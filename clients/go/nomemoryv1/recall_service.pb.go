@@ -25,17 +25,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Attribution is whose words a statement quotes.
+// Attribution is the origin of cited text.
 type Attribution int32
 
 const (
-	// ATTRIBUTION_UNSPECIFIED: not known.
+	// ATTRIBUTION_UNSPECIFIED: unknown.
 	Attribution_ATTRIBUTION_UNSPECIFIED Attribution = 0
-	// ATTRIBUTION_USER: the user said it.
+	// ATTRIBUTION_USER: the user's own words.
 	Attribution_ATTRIBUTION_USER Attribution = 1
-	// ATTRIBUTION_OTHER: somebody else said it: the assistant, a tool, another speaker.
+	// ATTRIBUTION_OTHER: the words of the assistant, a tool or another participant.
 	Attribution_ATTRIBUTION_OTHER Attribution = 2
-	// ATTRIBUTION_QUOTED: the user passed it on: pasted, forwarded or quoted text, code.
+	// ATTRIBUTION_QUOTED: text that the user pasted, forwarded or quoted, or code.
 	Attribution_ATTRIBUTION_QUOTED Attribution = 3
 )
 
@@ -82,85 +82,151 @@ func (Attribution) EnumDescriptor() ([]byte, []int) {
 	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{0}
 }
 
-// NoteCode is what a note is of. Unknown ones can be ignored.
+// Planner is the component that controls the search of a recall.
+type Planner int32
+
+const (
+	// PLANNER_UNSPECIFIED is never returned.
+	Planner_PLANNER_UNSPECIFIED Planner = 0
+	// PLANNER_RULES: the built-in rules.
+	Planner_PLANNER_RULES Planner = 1
+	// PLANNER_LLM: the chat model.
+	Planner_PLANNER_LLM Planner = 2
+	// PLANNER_LLM_FALLBACK: the chat model failed, and the built-in rules took over.
+	Planner_PLANNER_LLM_FALLBACK Planner = 3
+	// PLANNER_PLUGIN: a planner of another package.
+	Planner_PLANNER_PLUGIN Planner = 4
+	// PLANNER_PLUGIN_FALLBACK: a planner of another package failed, and the built-in rules took over.
+	Planner_PLANNER_PLUGIN_FALLBACK Planner = 5
+)
+
+// Enum value maps for Planner.
+var (
+	Planner_name = map[int32]string{
+		0: "PLANNER_UNSPECIFIED",
+		1: "PLANNER_RULES",
+		2: "PLANNER_LLM",
+		3: "PLANNER_LLM_FALLBACK",
+		4: "PLANNER_PLUGIN",
+		5: "PLANNER_PLUGIN_FALLBACK",
+	}
+	Planner_value = map[string]int32{
+		"PLANNER_UNSPECIFIED":     0,
+		"PLANNER_RULES":           1,
+		"PLANNER_LLM":             2,
+		"PLANNER_LLM_FALLBACK":    3,
+		"PLANNER_PLUGIN":          4,
+		"PLANNER_PLUGIN_FALLBACK": 5,
+	}
+)
+
+func (x Planner) Enum() *Planner {
+	p := new(Planner)
+	*p = x
+	return p
+}
+
+func (x Planner) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Planner) Descriptor() protoreflect.EnumDescriptor {
+	return file_nomemory_v1_recall_service_proto_enumTypes[1].Descriptor()
+}
+
+func (Planner) Type() protoreflect.EnumType {
+	return &file_nomemory_v1_recall_service_proto_enumTypes[1]
+}
+
+func (x Planner) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Planner.Descriptor instead.
+func (Planner) EnumDescriptor() ([]byte, []int) {
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{1}
+}
+
+// NoteCode is the kind of a note. Ignore unknown values.
 type NoteCode int32
 
 const (
 	// NOTE_CODE_UNSPECIFIED is never returned.
 	NoteCode_NOTE_CODE_UNSPECIFIED NoteCode = 0
-	// NOTE_CODE_ONE_CONVERSATION: only the conversation that the request names was looked at.
-	NoteCode_NOTE_CODE_ONE_CONVERSATION NoteCode = 1
-	// NOTE_CODE_MEANING_INCOMPLETE: not everything was searched by meaning.
-	NoteCode_NOTE_CODE_MEANING_INCOMPLETE NoteCode = 2
-	// NOTE_CODE_PLANNER_FAILED: the planner gave no answer, and the rules went on.
+	// NOTE_CODE_SINGLE_CONVERSATION: the search was restricted to the conversation of the request.
+	NoteCode_NOTE_CODE_SINGLE_CONVERSATION NoteCode = 1
+	// NOTE_CODE_SEMANTIC_INCOMPLETE: semantic search was unavailable or incomplete.
+	NoteCode_NOTE_CODE_SEMANTIC_INCOMPLETE NoteCode = 2
+	// NOTE_CODE_PLANNER_FAILED: the planner failed, and the built-in rules took over.
 	NoteCode_NOTE_CODE_PLANNER_FAILED NoteCode = 3
-	// NOTE_CODE_MODEL_FAILED: the chat model gave nothing that holds, and the rules composed the view.
+	// NOTE_CODE_MODEL_FAILED: the chat model returned no valid answer, and the built-in rules composed the view.
 	NoteCode_NOTE_CODE_MODEL_FAILED NoteCode = 4
-	// NOTE_CODE_SKILL: a part of the skill is ignored, or cannot be read; the note's words say which.
-	NoteCode_NOTE_CODE_SKILL NoteCode = 5
-	// NOTE_CODE_NOT_RETRIEVED: citations of messages that were not retrieved were struck.
-	NoteCode_NOTE_CODE_NOT_RETRIEVED NoteCode = 6
-	// NOTE_CODE_NOT_THERE: citations whose words do not stand in the message were struck.
-	NoteCode_NOTE_CODE_NOT_THERE NoteCode = 7
-	// NOTE_CODE_UNCITED: statements without evidence were dropped.
-	NoteCode_NOTE_CODE_UNCITED NoteCode = 8
-	// NOTE_CODE_OVER_LIMIT: statements over the limit were left out.
-	NoteCode_NOTE_CODE_OVER_LIMIT NoteCode = 9
-	// NOTE_CODE_VERDICT_MISFIT: the model's verdict did not fit, and the rules decided.
-	NoteCode_NOTE_CODE_VERDICT_MISFIT NoteCode = 10
-	// NOTE_CODE_VERDICT_OF_MODEL: the verdict is the model's.
-	NoteCode_NOTE_CODE_VERDICT_OF_MODEL NoteCode = 11
-	// NOTE_CODE_NOTHING_CITED: no statement could be cited.
-	NoteCode_NOTE_CODE_NOTHING_CITED NoteCode = 12
-	// NOTE_CODE_CONTRADICTORY: what was said contradicts itself.
-	NoteCode_NOTE_CODE_CONTRADICTORY NoteCode = 13
-	// NOTE_CODE_NOT_ESTIMATED: how likely it is that the quotes answer was not asked.
-	NoteCode_NOTE_CODE_NOT_ESTIMATED NoteCode = 14
-	// NOTE_CODE_ESTIMATED: the verdict rests on `sufficiency` and `enough`.
-	NoteCode_NOTE_CODE_ESTIMATED NoteCode = 15
-	// NOTE_CODE_PENDING: messages were stored that are not searchable yet.
-	NoteCode_NOTE_CODE_PENDING NoteCode = 16
+	// NOTE_CODE_SKILL_IGNORED: a part of the skill is invalid or ignored; `text` names it.
+	NoteCode_NOTE_CODE_SKILL_IGNORED NoteCode = 5
+	// NOTE_CODE_CITATION_NOT_RETRIEVED: citations of messages that were not retrieved were removed.
+	NoteCode_NOTE_CODE_CITATION_NOT_RETRIEVED NoteCode = 6
+	// NOTE_CODE_QUOTE_NOT_FOUND: citations whose quotes are not in the message were removed.
+	NoteCode_NOTE_CODE_QUOTE_NOT_FOUND NoteCode = 7
+	// NOTE_CODE_STATEMENT_UNCITED: statements without citations were removed.
+	NoteCode_NOTE_CODE_STATEMENT_UNCITED NoteCode = 8
+	// NOTE_CODE_STATEMENT_LIMIT: statements over the limit were omitted.
+	NoteCode_NOTE_CODE_STATEMENT_LIMIT NoteCode = 9
+	// NOTE_CODE_MODEL_VERDICT_REJECTED: the verdict of the chat model contradicts its statements, and the built-in rules
+	// decided.
+	NoteCode_NOTE_CODE_MODEL_VERDICT_REJECTED NoteCode = 10
+	// NOTE_CODE_MODEL_VERDICT: the chat model decided the verdict.
+	NoteCode_NOTE_CODE_MODEL_VERDICT NoteCode = 11
+	// NOTE_CODE_NO_STATEMENT: no statement has a citation.
+	NoteCode_NOTE_CODE_NO_STATEMENT NoteCode = 12
+	// NOTE_CODE_CONFLICT: the evidence contradicts itself.
+	NoteCode_NOTE_CODE_CONFLICT NoteCode = 13
+	// NOTE_CODE_SUFFICIENCY_UNKNOWN: the sufficiency was not estimated.
+	NoteCode_NOTE_CODE_SUFFICIENCY_UNKNOWN NoteCode = 14
+	// NOTE_CODE_SUFFICIENCY_ESTIMATED: the verdict depends on `sufficiency` and `sufficiency_threshold`.
+	NoteCode_NOTE_CODE_SUFFICIENCY_ESTIMATED NoteCode = 15
+	// NOTE_CODE_INDEXING_PENDING: stored messages are not searchable yet.
+	NoteCode_NOTE_CODE_INDEXING_PENDING NoteCode = 16
 )
 
 // Enum value maps for NoteCode.
 var (
 	NoteCode_name = map[int32]string{
 		0:  "NOTE_CODE_UNSPECIFIED",
-		1:  "NOTE_CODE_ONE_CONVERSATION",
-		2:  "NOTE_CODE_MEANING_INCOMPLETE",
+		1:  "NOTE_CODE_SINGLE_CONVERSATION",
+		2:  "NOTE_CODE_SEMANTIC_INCOMPLETE",
 		3:  "NOTE_CODE_PLANNER_FAILED",
 		4:  "NOTE_CODE_MODEL_FAILED",
-		5:  "NOTE_CODE_SKILL",
-		6:  "NOTE_CODE_NOT_RETRIEVED",
-		7:  "NOTE_CODE_NOT_THERE",
-		8:  "NOTE_CODE_UNCITED",
-		9:  "NOTE_CODE_OVER_LIMIT",
-		10: "NOTE_CODE_VERDICT_MISFIT",
-		11: "NOTE_CODE_VERDICT_OF_MODEL",
-		12: "NOTE_CODE_NOTHING_CITED",
-		13: "NOTE_CODE_CONTRADICTORY",
-		14: "NOTE_CODE_NOT_ESTIMATED",
-		15: "NOTE_CODE_ESTIMATED",
-		16: "NOTE_CODE_PENDING",
+		5:  "NOTE_CODE_SKILL_IGNORED",
+		6:  "NOTE_CODE_CITATION_NOT_RETRIEVED",
+		7:  "NOTE_CODE_QUOTE_NOT_FOUND",
+		8:  "NOTE_CODE_STATEMENT_UNCITED",
+		9:  "NOTE_CODE_STATEMENT_LIMIT",
+		10: "NOTE_CODE_MODEL_VERDICT_REJECTED",
+		11: "NOTE_CODE_MODEL_VERDICT",
+		12: "NOTE_CODE_NO_STATEMENT",
+		13: "NOTE_CODE_CONFLICT",
+		14: "NOTE_CODE_SUFFICIENCY_UNKNOWN",
+		15: "NOTE_CODE_SUFFICIENCY_ESTIMATED",
+		16: "NOTE_CODE_INDEXING_PENDING",
 	}
 	NoteCode_value = map[string]int32{
-		"NOTE_CODE_UNSPECIFIED":        0,
-		"NOTE_CODE_ONE_CONVERSATION":   1,
-		"NOTE_CODE_MEANING_INCOMPLETE": 2,
-		"NOTE_CODE_PLANNER_FAILED":     3,
-		"NOTE_CODE_MODEL_FAILED":       4,
-		"NOTE_CODE_SKILL":              5,
-		"NOTE_CODE_NOT_RETRIEVED":      6,
-		"NOTE_CODE_NOT_THERE":          7,
-		"NOTE_CODE_UNCITED":            8,
-		"NOTE_CODE_OVER_LIMIT":         9,
-		"NOTE_CODE_VERDICT_MISFIT":     10,
-		"NOTE_CODE_VERDICT_OF_MODEL":   11,
-		"NOTE_CODE_NOTHING_CITED":      12,
-		"NOTE_CODE_CONTRADICTORY":      13,
-		"NOTE_CODE_NOT_ESTIMATED":      14,
-		"NOTE_CODE_ESTIMATED":          15,
-		"NOTE_CODE_PENDING":            16,
+		"NOTE_CODE_UNSPECIFIED":            0,
+		"NOTE_CODE_SINGLE_CONVERSATION":    1,
+		"NOTE_CODE_SEMANTIC_INCOMPLETE":    2,
+		"NOTE_CODE_PLANNER_FAILED":         3,
+		"NOTE_CODE_MODEL_FAILED":           4,
+		"NOTE_CODE_SKILL_IGNORED":          5,
+		"NOTE_CODE_CITATION_NOT_RETRIEVED": 6,
+		"NOTE_CODE_QUOTE_NOT_FOUND":        7,
+		"NOTE_CODE_STATEMENT_UNCITED":      8,
+		"NOTE_CODE_STATEMENT_LIMIT":        9,
+		"NOTE_CODE_MODEL_VERDICT_REJECTED": 10,
+		"NOTE_CODE_MODEL_VERDICT":          11,
+		"NOTE_CODE_NO_STATEMENT":           12,
+		"NOTE_CODE_CONFLICT":               13,
+		"NOTE_CODE_SUFFICIENCY_UNKNOWN":    14,
+		"NOTE_CODE_SUFFICIENCY_ESTIMATED":  15,
+		"NOTE_CODE_INDEXING_PENDING":       16,
 	}
 )
 
@@ -175,11 +241,11 @@ func (x NoteCode) String() string {
 }
 
 func (NoteCode) Descriptor() protoreflect.EnumDescriptor {
-	return file_nomemory_v1_recall_service_proto_enumTypes[1].Descriptor()
+	return file_nomemory_v1_recall_service_proto_enumTypes[2].Descriptor()
 }
 
 func (NoteCode) Type() protoreflect.EnumType {
-	return &file_nomemory_v1_recall_service_proto_enumTypes[1]
+	return &file_nomemory_v1_recall_service_proto_enumTypes[2]
 }
 
 func (x NoteCode) Number() protoreflect.EnumNumber {
@@ -188,24 +254,24 @@ func (x NoteCode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NoteCode.Descriptor instead.
 func (NoteCode) EnumDescriptor() ([]byte, []int) {
-	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{1}
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{2}
 }
 
-// Verdict says whether the evidence answers the question.
+// Verdict states whether the evidence answers the question.
 type Verdict int32
 
 const (
 	// VERDICT_UNSPECIFIED is never returned.
 	Verdict_VERDICT_UNSPECIFIED Verdict = 0
-	// VERDICT_SUPPORTED: the statements probably answer the question. That they were said is proven by the evidence; that
-	// they answer is a judgement: the model's, or, without one, that of rules, which weigh how likely the log is to answer.
+	// VERDICT_SUPPORTED: the statements probably answer the question. The citations prove that the quoted text exists; that
+	// it answers the question is the judgement of the chat model or of the built-in rules.
 	Verdict_VERDICT_SUPPORTED Verdict = 1
-	// VERDICT_CONFLICTING: the evidence says both; both sides are given.
+	// VERDICT_CONFLICTING: the evidence contradicts itself; the view contains both sides.
 	Verdict_VERDICT_CONFLICTING Verdict = 2
-	// VERDICT_INSUFFICIENT: nothing found answers the question; the nearest evidence is attached.
+	// VERDICT_INSUFFICIENT: no evidence answers the question; `evidence` has the best matches.
 	Verdict_VERDICT_INSUFFICIENT Verdict = 3
-	// VERDICT_PENDING: nothing found answers the question, but messages of this user were stored that are not searchable
-	// yet. Ask again, or ask with `at_least`.
+	// VERDICT_PENDING: no evidence answers the question, and stored messages of this user are not searchable yet. Retry, or
+	// set `at_least`.
 	Verdict_VERDICT_PENDING Verdict = 4
 )
 
@@ -238,11 +304,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_nomemory_v1_recall_service_proto_enumTypes[2].Descriptor()
+	return file_nomemory_v1_recall_service_proto_enumTypes[3].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_nomemory_v1_recall_service_proto_enumTypes[2]
+	return &file_nomemory_v1_recall_service_proto_enumTypes[3]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -251,10 +317,10 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{2}
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{3}
 }
 
-// StopReason is why a recall stopped.
+// StopReason is the reason why a recall stopped searching.
 type StopReason int32
 
 const (
@@ -262,13 +328,13 @@ const (
 	StopReason_STOP_REASON_UNSPECIFIED StopReason = 0
 	// STOP_REASON_SUFFICIENT: the evidence suffices.
 	StopReason_STOP_REASON_SUFFICIENT StopReason = 1
-	// STOP_REASON_NO_GAIN: another round brought nothing new.
+	// STOP_REASON_NO_GAIN: the last iteration found nothing new.
 	StopReason_STOP_REASON_NO_GAIN StopReason = 2
-	// STOP_REASON_ITERATIONS: the budget of rounds is spent.
+	// STOP_REASON_ITERATIONS: the limit of iterations was reached.
 	StopReason_STOP_REASON_ITERATIONS StopReason = 3
-	// STOP_REASON_TOOL_CALLS: the budget of calls is spent.
+	// STOP_REASON_TOOL_CALLS: the limit of tool calls was reached.
 	StopReason_STOP_REASON_TOOL_CALLS StopReason = 4
-	// STOP_REASON_DEADLINE: the time is up.
+	// STOP_REASON_DEADLINE: the timeout or the deadline was reached.
 	StopReason_STOP_REASON_DEADLINE StopReason = 5
 )
 
@@ -303,11 +369,11 @@ func (x StopReason) String() string {
 }
 
 func (StopReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_nomemory_v1_recall_service_proto_enumTypes[3].Descriptor()
+	return file_nomemory_v1_recall_service_proto_enumTypes[4].Descriptor()
 }
 
 func (StopReason) Type() protoreflect.EnumType {
-	return &file_nomemory_v1_recall_service_proto_enumTypes[3]
+	return &file_nomemory_v1_recall_service_proto_enumTypes[4]
 }
 
 func (x StopReason) Number() protoreflect.EnumNumber {
@@ -316,29 +382,32 @@ func (x StopReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StopReason.Descriptor instead.
 func (StopReason) EnumDescriptor() ([]byte, []int) {
-	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{3}
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{4}
 }
 
 // RecallRequest is a question.
 type RecallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// question is asked about the bound user, in Chinese or English. At most 2,000 characters. Required, unless
-	// `context.turns` has something: then, left empty, it means "what should an assistant think of before it answers?".
+	// question is the question about the bound user, in Chinese or English. Required unless `context.turns` is set; empty
+	// with turns: recall what is relevant to the conversation. At most 2,000 characters (NOMEMORY_MAX_QUERY_CHARS).
 	Question string `protobuf:"bytes,1,opt,name=question,proto3" json:"question,omitempty"`
-	// context is where the search starts. Unset: now, UTC, any time, any role.
+	// context is the starting point of the search. Default: unset, the current time, UTC, any time, any role.
 	Context *RecallContext `protobuf:"bytes,2,opt,name=context,proto3" json:"context,omitempty"`
-	// skill names the recall skill that tunes the search. Empty: the server's default. Unknown: NOT_FOUND
-	// (ERROR_REASON_SKILL_NOT_FOUND); one that does not load: FAILED_PRECONDITION (ERROR_REASON_SKILL_INVALID).
+	// skill is the name of the recall skill that tunes the search. Default: empty, the server's default skill. An unknown
+	// skill is NOT_FOUND (ERROR_REASON_SKILL_NOT_FOUND); one that does not load is FAILED_PRECONDITION
+	// (ERROR_REASON_SKILL_INVALID).
 	Skill string `protobuf:"bytes,3,opt,name=skill,proto3" json:"skill,omitempty"`
-	// budget may tighten the server's own, and may ask for more `evidence`; anything else that is higher has no effect.
+	// budget lowers the limits of the server. Default: unset, the limits of the server. Only `max_evidence_messages` can
+	// exceed the server's value; other higher values have no effect.
 	Budget *RecallBudget `protobuf:"bytes,4,opt,name=budget,proto3" json:"budget,omitempty"`
-	// include_trace asks for `trace`. Default: false.
+	// include_trace returns the steps in `trace`. Default: false.
 	IncludeTrace bool `protobuf:"varint,5,opt,name=include_trace,json=includeTrace,proto3" json:"include_trace,omitempty"`
-	// question_embedding is the caller's own vector of `question`, of the server's dimension, finite, not zero. It saves
-	// the server embedding the question, and lets a server without an embedder search by meaning. Unset: the server embeds.
+	// question_embedding is the vector of `question`. Default: unset, the server embeds the question. With it, a server
+	// without an embedder can search semantically. It must have the server's dimension and be finite and not zero; otherwise
+	// the error is INVALID_ARGUMENT.
 	QuestionEmbedding *Embedding `protobuf:"bytes,6,opt,name=question_embedding,json=questionEmbedding,proto3" json:"question_embedding,omitempty"`
-	// at_least is a write token: the recall waits, within its deadline, until what was acknowledged with it is found by words
-	// and by meaning. Empty: no waiting.
+	// at_least is a write token. The recall waits until both indexes have applied that write; if its deadline passes before,
+	// the error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
 	AtLeast       string `protobuf:"bytes,7,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -423,11 +492,28 @@ func (x *RecallRequest) GetAtLeast() string {
 	return ""
 }
 
-// StreamRecallRequest is a question whose steps are shown.
+// StreamRecallRequest is a question. It has the fields of RecallRequest except `include_trace`: the steps are streamed.
 type StreamRecallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// recall is the question. Required. `include_trace` has no effect: the steps are streamed.
-	Recall        *RecallRequest `protobuf:"bytes,1,opt,name=recall,proto3" json:"recall,omitempty"`
+	// question is the question about the bound user, in Chinese or English. Required unless `context.turns` is set; empty
+	// with turns: recall what is relevant to the conversation. At most 2,000 characters (NOMEMORY_MAX_QUERY_CHARS).
+	Question string `protobuf:"bytes,1,opt,name=question,proto3" json:"question,omitempty"`
+	// context is the starting point of the search. Default: unset, the current time, UTC, any time, any role.
+	Context *RecallContext `protobuf:"bytes,2,opt,name=context,proto3" json:"context,omitempty"`
+	// skill is the name of the recall skill that tunes the search. Default: empty, the server's default skill. An unknown
+	// skill is NOT_FOUND (ERROR_REASON_SKILL_NOT_FOUND); one that does not load is FAILED_PRECONDITION
+	// (ERROR_REASON_SKILL_INVALID).
+	Skill string `protobuf:"bytes,3,opt,name=skill,proto3" json:"skill,omitempty"`
+	// budget lowers the limits of the server. Default: unset, the limits of the server. Only `max_evidence_messages` can
+	// exceed the server's value; other higher values have no effect.
+	Budget *RecallBudget `protobuf:"bytes,4,opt,name=budget,proto3" json:"budget,omitempty"`
+	// question_embedding is the vector of `question`. Default: unset, the server embeds the question. With it, a server
+	// without an embedder can search semantically. It must have the server's dimension and be finite and not zero; otherwise
+	// the error is INVALID_ARGUMENT.
+	QuestionEmbedding *Embedding `protobuf:"bytes,6,opt,name=question_embedding,json=questionEmbedding,proto3" json:"question_embedding,omitempty"`
+	// at_least is a write token. The recall waits until both indexes have applied that write; if its deadline passes before,
+	// the error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
+	AtLeast       string `protobuf:"bytes,7,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -462,17 +548,52 @@ func (*StreamRecallRequest) Descriptor() ([]byte, []int) {
 	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *StreamRecallRequest) GetRecall() *RecallRequest {
+func (x *StreamRecallRequest) GetQuestion() string {
 	if x != nil {
-		return x.Recall
+		return x.Question
+	}
+	return ""
+}
+
+func (x *StreamRecallRequest) GetContext() *RecallContext {
+	if x != nil {
+		return x.Context
 	}
 	return nil
 }
 
-// StreamRecallResponse is a step, or, last, the result.
+func (x *StreamRecallRequest) GetSkill() string {
+	if x != nil {
+		return x.Skill
+	}
+	return ""
+}
+
+func (x *StreamRecallRequest) GetBudget() *RecallBudget {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
+}
+
+func (x *StreamRecallRequest) GetQuestionEmbedding() *Embedding {
+	if x != nil {
+		return x.QuestionEmbedding
+	}
+	return nil
+}
+
+func (x *StreamRecallRequest) GetAtLeast() string {
+	if x != nil {
+		return x.AtLeast
+	}
+	return ""
+}
+
+// StreamRecallResponse is a step or the result.
 type StreamRecallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// event is what happened.
+	// event is a step, or the result as the last event of the stream.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -543,12 +664,12 @@ type isStreamRecallResponse_Event interface {
 }
 
 type StreamRecallResponse_Step struct {
-	// step is one call of a tool and what it brought.
+	// step is a completed step.
 	Step *RecallStep `protobuf:"bytes,1,opt,name=step,proto3,oneof"`
 }
 
 type StreamRecallResponse_Result struct {
-	// result ends the stream.
+	// result is the answer.
 	Result *RecallResponse `protobuf:"bytes,2,opt,name=result,proto3,oneof"`
 }
 
@@ -556,23 +677,25 @@ func (*StreamRecallResponse_Step) isStreamRecallResponse_Event() {}
 
 func (*StreamRecallResponse_Result) isStreamRecallResponse_Event() {}
 
-// RecallContext is where a search starts. The agent may widen it, and `limits` says so.
+// RecallContext is the starting point of a search. The search can go beyond `time_range` and `preferred_role`;
+// RecallLimits reports it.
 type RecallContext struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// time_range is the range to look at first. Unset: taken from the question, or any time.
+	// time_range is the time range to search first. Default: unset, the range that the question mentions, or any time.
 	TimeRange *TimeRange `protobuf:"bytes,1,opt,name=time_range,json=timeRange,proto3" json:"time_range,omitempty"`
-	// role_pref is whose messages matter most. ROLE_UNSPECIFIED (the default): taken from the question.
-	RolePref Role `protobuf:"varint,2,opt,name=role_pref,json=rolePref,proto3,enum=nomemory.v1.Role" json:"role_pref,omitempty"`
-	// now is the time at which the question is asked; nothing said at or after it is looked at. Unset: the server's clock.
+	// preferred_role is the role to search first. Default: ROLE_UNSPECIFIED, the role that the question mentions, or any.
+	PreferredRole Role `protobuf:"varint,2,opt,name=preferred_role,json=preferredRole,proto3,enum=nomemory.v1.Role" json:"preferred_role,omitempty"`
+	// now is the time of the question. Messages at or after it are ignored. Default: unset, the server's clock.
 	Now *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=now,proto3" json:"now,omitempty"`
-	// time_zone is an IANA name such as `Asia/Shanghai`, for "yesterday" and the like. Empty: UTC. Unknown:
-	// INVALID_ARGUMENT.
+	// time_zone is an IANA time zone such as `Asia/Shanghai`, for expressions such as "yesterday". Default: empty, UTC. An
+	// unknown time zone is INVALID_ARGUMENT.
 	TimeZone string `protobuf:"bytes,4,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
-	// conversation_id confines the whole recall to one conversation. Empty (the default): all of the user's messages. At most
-	// 128 characters.
+	// conversation_id restricts the recall to one conversation. Default: empty, all messages of the user. At most 128
+	// characters.
 	ConversationId string `protobuf:"bytes,5,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
-	// turns are the last turns of the conversation in progress, oldest first: at most 20 of at most 4,000 characters, 16,000
-	// in all; more is INVALID_ARGUMENT. They help to find what is meant. They are never stored and never logged.
+	// turns are the latest turns of the current conversation, oldest first. They help to interpret the question, and are
+	// neither stored nor logged. At most 20 turns of 4,000 characters each and 16,000 in total; otherwise the error is
+	// INVALID_ARGUMENT.
 	Turns         []*Turn `protobuf:"bytes,6,rep,name=turns,proto3" json:"turns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -615,9 +738,9 @@ func (x *RecallContext) GetTimeRange() *TimeRange {
 	return nil
 }
 
-func (x *RecallContext) GetRolePref() Role {
+func (x *RecallContext) GetPreferredRole() Role {
 	if x != nil {
-		return x.RolePref
+		return x.PreferredRole
 	}
 	return Role_ROLE_UNSPECIFIED
 }
@@ -650,12 +773,12 @@ func (x *RecallContext) GetTurns() []*Turn {
 	return nil
 }
 
-// Turn is one turn of a conversation in progress.
+// Turn is a turn of the current conversation.
 type Turn struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// role is who speaks. Required; ROLE_UNSPECIFIED or an unknown number is INVALID_ARGUMENT.
+	// role is the author type. Required: ROLE_UNSPECIFIED and unknown numbers are INVALID_ARGUMENT.
 	Role Role `protobuf:"varint,1,opt,name=role,proto3,enum=nomemory.v1.Role" json:"role,omitempty"`
-	// text is what they say. Required, not blank.
+	// text is the text of the turn. Required, not blank.
 	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -705,17 +828,19 @@ func (x *Turn) GetText() string {
 	return ""
 }
 
-// RecallBudget changes the server's own budget. 0 (the default) leaves the server's; negative: INVALID_ARGUMENT.
+// RecallBudget limits a recall. A value of 0 (the default) means the server's limit; negative values are
+// INVALID_ARGUMENT.
 type RecallBudget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// iterations is the most rounds of searching.
-	Iterations int32 `protobuf:"varint,1,opt,name=iterations,proto3" json:"iterations,omitempty"`
-	// tool_calls is the most calls of tools.
-	ToolCalls int32 `protobuf:"varint,2,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// evidence_messages is the most messages in `evidence`. It may be more than the server's own; more than 50 counts as 50.
-	EvidenceMessages int32 `protobuf:"varint,3,opt,name=evidence_messages,json=evidenceMessages,proto3" json:"evidence_messages,omitempty"`
-	// deadline is the most time that searching may take. Unset: the server's.
-	Deadline      *durationpb.Duration `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// max_iterations is the maximum number of search iterations.
+	MaxIterations int32 `protobuf:"varint,1,opt,name=max_iterations,json=maxIterations,proto3" json:"max_iterations,omitempty"`
+	// max_tool_calls is the maximum number of tool calls.
+	MaxToolCalls int32 `protobuf:"varint,2,opt,name=max_tool_calls,json=maxToolCalls,proto3" json:"max_tool_calls,omitempty"`
+	// max_evidence_messages is the maximum number of messages in `evidence`. It can exceed the server's value. Values over
+	// 50 count as 50.
+	MaxEvidenceMessages int32 `protobuf:"varint,3,opt,name=max_evidence_messages,json=maxEvidenceMessages,proto3" json:"max_evidence_messages,omitempty"`
+	// timeout is the maximum duration of the search. Default: unset, the server's limit.
+	Timeout       *durationpb.Duration `protobuf:"bytes,4,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -750,49 +875,49 @@ func (*RecallBudget) Descriptor() ([]byte, []int) {
 	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *RecallBudget) GetIterations() int32 {
+func (x *RecallBudget) GetMaxIterations() int32 {
 	if x != nil {
-		return x.Iterations
+		return x.MaxIterations
 	}
 	return 0
 }
 
-func (x *RecallBudget) GetToolCalls() int32 {
+func (x *RecallBudget) GetMaxToolCalls() int32 {
 	if x != nil {
-		return x.ToolCalls
+		return x.MaxToolCalls
 	}
 	return 0
 }
 
-func (x *RecallBudget) GetEvidenceMessages() int32 {
+func (x *RecallBudget) GetMaxEvidenceMessages() int32 {
 	if x != nil {
-		return x.EvidenceMessages
+		return x.MaxEvidenceMessages
 	}
 	return 0
 }
 
-func (x *RecallBudget) GetDeadline() *durationpb.Duration {
+func (x *RecallBudget) GetTimeout() *durationpb.Duration {
 	if x != nil {
-		return x.Deadline
+		return x.Timeout
 	}
 	return nil
 }
 
-// RecallResponse is an answer made of evidence.
+// RecallResponse is an answer with its evidence.
 type RecallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// memory_view has the statements.
+	// memory_view has the statements of the answer.
 	MemoryView *MemoryView `protobuf:"bytes,1,opt,name=memory_view,json=memoryView,proto3" json:"memory_view,omitempty"`
-	// evidence has the messages that statements cite, and then the best of the others, as many as the budget holds; best
-	// first.
+	// evidence has the cited messages, followed by the best of the other messages, up to `max_evidence_messages`. Each group
+	// is ordered by score, descending.
 	Evidence []*EvidenceMessage `protobuf:"bytes,2,rep,name=evidence,proto3" json:"evidence,omitempty"`
-	// limits says what was looked at.
+	// limits describes the scope of the search and the reason why it stopped.
 	Limits *RecallLimits `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"`
-	// verdict says whether the evidence answers the question.
+	// verdict states whether the evidence answers the question.
 	Verdict Verdict `protobuf:"varint,4,opt,name=verdict,proto3,enum=nomemory.v1.Verdict" json:"verdict,omitempty"`
-	// conflicts are pairs of statements that contradict each other; both are in `memory_view`, too.
+	// conflicts are pairs of statements in `memory_view` that contradict each other.
 	Conflicts []*Conflict `protobuf:"bytes,5,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
-	// trace has the steps, if the request asked for them.
+	// trace has the steps, if `include_trace` was set.
 	Trace         []*RecallStep `protobuf:"bytes,6,rep,name=trace,proto3" json:"trace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -870,14 +995,14 @@ func (x *RecallResponse) GetTrace() []*RecallStep {
 	return nil
 }
 
-// MemoryView sorts the statements.
+// MemoryView groups the statements of an answer.
 type MemoryView struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// preferences are what the user likes, dislikes, or wants things to be like.
+	// preferences are likes, dislikes and wishes of the user.
 	Preferences []*Statement `protobuf:"bytes,1,rep,name=preferences,proto3" json:"preferences,omitempty"`
-	// profile is everything else about the user: facts, plans, events, projects.
+	// profile has all other statements about the user: facts, plans, events, projects.
 	Profile []*Statement `protobuf:"bytes,2,rep,name=profile,proto3" json:"profile,omitempty"`
-	// constraints are what must or must not be: allergies, deadlines, rules.
+	// constraints are requirements and prohibitions: allergies, deadlines, rules.
 	Constraints   []*Statement `protobuf:"bytes,3,rep,name=constraints,proto3" json:"constraints,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -934,18 +1059,18 @@ func (x *MemoryView) GetConstraints() []*Statement {
 	return nil
 }
 
-// Statement is one line of a memory view. It has at least one citation.
+// Statement is a statement with at least one citation.
 type Statement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// text is the statement.
+	// text is the text of the statement.
 	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
-	// citations prove it.
+	// citations are the quotes that support the statement.
 	Citations []*Citation `protobuf:"bytes,2,rep,name=citations,proto3" json:"citations,omitempty"`
-	// superseded_by is the message_id that a newer statement of this view cites, if that says anew what this one says. Empty:
-	// nothing newer was found. Statements stand newest first, so what supersedes comes before what it supersedes. Where all
-	// messages that the statement cites were taken back, it is the id of the message that did: see `retracted_by`.
+	// superseded_by is the id of a message that supersedes this statement: a message that a newer statement of the view
+	// cites, or the message that retracts all cited messages. Default: empty, the statement is current. Statements are
+	// ordered newest first.
 	SupersededBy string `protobuf:"bytes,3,opt,name=superseded_by,json=supersededBy,proto3" json:"superseded_by,omitempty"`
-	// attribution says whose words these are.
+	// attribution is the origin of the cited text.
 	Attribution   Attribution `protobuf:"varint,4,opt,name=attribution,proto3,enum=nomemory.v1.Attribution" json:"attribution,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1009,16 +1134,16 @@ func (x *Statement) GetAttribution() Attribution {
 	return Attribution_ATTRIBUTION_UNSPECIFIED
 }
 
-// Citation is an exact quote from a message that was retrieved in this recall.
+// Citation is a verbatim quote from a retrieved message.
 type Citation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// message_id is the message.
+	// message_id is the id of the message.
 	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// quote is a part of its content, verbatim.
+	// quote is a verbatim part of the content.
 	Quote string `protobuf:"bytes,2,opt,name=quote,proto3" json:"quote,omitempty"`
-	// span is where in the content the quote stands.
+	// span is the position of the quote in the content.
 	Span *Span `protobuf:"bytes,3,opt,name=span,proto3" json:"span,omitempty"`
-	// ts is when it was said.
+	// ts is the time of the message.
 	Ts            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ts,proto3" json:"ts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1082,14 +1207,14 @@ func (x *Citation) GetTs() *timestamppb.Timestamp {
 	return nil
 }
 
-// EvidenceMessage is a message that was retrieved.
+// EvidenceMessage is a retrieved message.
 type EvidenceMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// message is what was said, whole and verbatim, unless `truncated`.
+	// message is the message, verbatim and complete unless `truncated`.
 	Message *ChatMessage `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	// truncated is true if its content was cut to fit a budget; what is left is verbatim from its start.
+	// truncated is true if the end of the content was cut to fit a limit.
 	Truncated bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// score is how well it answers the question, comparable within this recall only.
+	// score is the relevance to the question. Compare scores of the same recall only.
 	Score         float32 `protobuf:"fixed32,3,opt,name=score,proto3" json:"score,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1146,14 +1271,14 @@ func (x *EvidenceMessage) GetScore() float32 {
 	return 0
 }
 
-// Conflict is two statements that cannot both hold at the same time. The agent does not judge between them.
+// Conflict is a pair of statements that contradict each other. The server does not decide between them.
 type Conflict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// earlier is what was said first.
+	// earlier is the older statement.
 	Earlier *Statement `protobuf:"bytes,1,opt,name=earlier,proto3" json:"earlier,omitempty"`
-	// later is what was said last.
+	// later is the newer statement.
 	Later *Statement `protobuf:"bytes,2,opt,name=later,proto3" json:"later,omitempty"`
-	// possible is true where it is a guess: the two differ in a way that need not be a contradiction.
+	// possible is true if the difference may not be a contradiction.
 	Possible      bool `protobuf:"varint,3,opt,name=possible,proto3" json:"possible,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1210,46 +1335,44 @@ func (x *Conflict) GetPossible() bool {
 	return false
 }
 
-// RecallLimits says what a recall looked at, and why it stopped.
+// RecallLimits describes the scope of a recall and the reason why it stopped.
 type RecallLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// time_range is the widest range that was searched. Unset bounds were open.
+	// time_range is the widest time range that was searched. Unset bounds are open.
 	TimeRange *TimeRange `protobuf:"bytes,1,opt,name=time_range,json=timeRange,proto3" json:"time_range,omitempty"`
-	// role is whose messages were searched; ROLE_UNSPECIFIED: anybody's.
+	// role is the role that was searched. ROLE_UNSPECIFIED: any role.
 	Role Role `protobuf:"varint,2,opt,name=role,proto3,enum=nomemory.v1.Role" json:"role,omitempty"`
-	// messages_considered is how many different messages the tools brought.
+	// messages_considered is the number of distinct messages that the tools returned.
 	MessagesConsidered int32 `protobuf:"varint,3,opt,name=messages_considered,json=messagesConsidered,proto3" json:"messages_considered,omitempty"`
-	// tool_calls is how many calls were made.
+	// tool_calls is the number of tool calls.
 	ToolCalls int32 `protobuf:"varint,4,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// iterations is how many rounds there were.
+	// iterations is the number of search iterations.
 	Iterations int32 `protobuf:"varint,5,opt,name=iterations,proto3" json:"iterations,omitempty"`
-	// planner is `rules` or `llm`; `llm→rules` if the model failed and the rules went on.
-	Planner string `protobuf:"bytes,6,opt,name=planner,proto3" json:"planner,omitempty"`
-	// stop_reason is why it stopped.
+	// planner is the planner that controlled the search.
+	Planner Planner `protobuf:"varint,6,opt,name=planner,proto3,enum=nomemory.v1.Planner" json:"planner,omitempty"`
+	// stop_reason is the reason why the search stopped.
 	StopReason StopReason `protobuf:"varint,7,opt,name=stop_reason,json=stopReason,proto3,enum=nomemory.v1.StopReason" json:"stop_reason,omitempty"`
-	// truncated is true if evidence was cut or left out to fit a budget.
+	// truncated is true if evidence was cut or omitted to fit a limit.
 	Truncated bool `protobuf:"varint,8,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// index_behind is true if messages of this user were stored but not searchable yet.
-	IndexBehind bool `protobuf:"varint,9,opt,name=index_behind,json=indexBehind,proto3" json:"index_behind,omitempty"`
-	// widened is true if the search went beyond the range or role that it started with.
+	// index_lagging is true if stored messages of this user were not searchable yet.
+	IndexLagging bool `protobuf:"varint,9,opt,name=index_lagging,json=indexLagging,proto3" json:"index_lagging,omitempty"`
+	// widened is true if the search went beyond the initial time range or role.
 	Widened bool `protobuf:"varint,10,opt,name=widened,proto3" json:"widened,omitempty"`
-	// skill names the skill that was used.
+	// skill is the name of the skill that was used.
 	Skill string `protobuf:"bytes,11,opt,name=skill,proto3" json:"skill,omitempty"`
-	// dropped_arguments counts arguments that a planner was not allowed to give, such as a user id.
+	// dropped_arguments is the number of forbidden tool arguments, such as user ids, that were removed.
 	DroppedArguments int32 `protobuf:"varint,12,opt,name=dropped_arguments,json=droppedArguments,proto3" json:"dropped_arguments,omitempty"`
-	// notes say in words what a reader should know: a fallback, what a skill tried to set, why the verdict is what it is.
-	Notes []string `protobuf:"bytes,13,rep,name=notes,proto3" json:"notes,omitempty"`
-	// sufficiency is how likely it is that the log answers the question at all, 0 to 1, as HybridSearch gives it. Unset: it
-	// was not asked.
+	// notes explain the result: fallbacks, ignored parts of a skill, the reason for the verdict.
+	Notes []*Note `protobuf:"bytes,13,rep,name=notes,proto3" json:"notes,omitempty"`
+	// sufficiency is the estimated probability from 0 to 1 that the log contains the answer, as in HybridSearch. Unset: it
+	// was not estimated.
 	Sufficiency *float32 `protobuf:"fixed32,14,opt,name=sufficiency,proto3,oneof" json:"sufficiency,omitempty"`
-	// model_calls is how many questions the chat model was asked; 0: rules answered.
-	ModelCalls int32 `protobuf:"varint,15,opt,name=model_calls,json=modelCalls,proto3" json:"model_calls,omitempty"`
-	// messages_read is how many different messages the chat model was shown, whole or in part.
-	MessagesRead int32 `protobuf:"varint,16,opt,name=messages_read,json=messagesRead,proto3" json:"messages_read,omitempty"`
-	// enough is the sufficiency from which on the rules take the log to answer. Unset: the verdict does not rest on it.
-	Enough *float32 `protobuf:"fixed32,17,opt,name=enough,proto3,oneof" json:"enough,omitempty"`
-	// coded_notes say of each of `notes`, in their order, what it is, for readers of other languages.
-	CodedNotes    []*CodedNote `protobuf:"bytes,18,rep,name=coded_notes,json=codedNotes,proto3" json:"coded_notes,omitempty"`
+	// sufficiency_threshold is the minimum `sufficiency` for VERDICT_SUPPORTED. Unset: the verdict does not depend on it.
+	SufficiencyThreshold *float32 `protobuf:"fixed32,15,opt,name=sufficiency_threshold,json=sufficiencyThreshold,proto3,oneof" json:"sufficiency_threshold,omitempty"`
+	// model_calls is the number of chat model calls. 0: no chat model was used.
+	ModelCalls int32 `protobuf:"varint,16,opt,name=model_calls,json=modelCalls,proto3" json:"model_calls,omitempty"`
+	// messages_read is the number of distinct messages in the prompts of the chat model.
+	MessagesRead  int32 `protobuf:"varint,17,opt,name=messages_read,json=messagesRead,proto3" json:"messages_read,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1319,11 +1442,11 @@ func (x *RecallLimits) GetIterations() int32 {
 	return 0
 }
 
-func (x *RecallLimits) GetPlanner() string {
+func (x *RecallLimits) GetPlanner() Planner {
 	if x != nil {
 		return x.Planner
 	}
-	return ""
+	return Planner_PLANNER_UNSPECIFIED
 }
 
 func (x *RecallLimits) GetStopReason() StopReason {
@@ -1340,9 +1463,9 @@ func (x *RecallLimits) GetTruncated() bool {
 	return false
 }
 
-func (x *RecallLimits) GetIndexBehind() bool {
+func (x *RecallLimits) GetIndexLagging() bool {
 	if x != nil {
-		return x.IndexBehind
+		return x.IndexLagging
 	}
 	return false
 }
@@ -1368,7 +1491,7 @@ func (x *RecallLimits) GetDroppedArguments() int32 {
 	return 0
 }
 
-func (x *RecallLimits) GetNotes() []string {
+func (x *RecallLimits) GetNotes() []*Note {
 	if x != nil {
 		return x.Notes
 	}
@@ -1378,6 +1501,13 @@ func (x *RecallLimits) GetNotes() []string {
 func (x *RecallLimits) GetSufficiency() float32 {
 	if x != nil && x.Sufficiency != nil {
 		return *x.Sufficiency
+	}
+	return 0
+}
+
+func (x *RecallLimits) GetSufficiencyThreshold() float32 {
+	if x != nil && x.SufficiencyThreshold != nil {
+		return *x.SufficiencyThreshold
 	}
 	return 0
 }
@@ -1396,45 +1526,33 @@ func (x *RecallLimits) GetMessagesRead() int32 {
 	return 0
 }
 
-func (x *RecallLimits) GetEnough() float32 {
-	if x != nil && x.Enough != nil {
-		return *x.Enough
-	}
-	return 0
-}
-
-func (x *RecallLimits) GetCodedNotes() []*CodedNote {
-	if x != nil {
-		return x.CodedNotes
-	}
-	return nil
-}
-
-// CodedNote is a note without its words.
-type CodedNote struct {
+// Note is an explanation of a recall's result.
+type Note struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// code is what the note is of.
+	// code is the machine-readable kind of the note.
 	Code NoteCode `protobuf:"varint,1,opt,name=code,proto3,enum=nomemory.v1.NoteCode" json:"code,omitempty"`
-	// count is how many citations or statements it is of. 0: it counts nothing.
-	Count         int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// count is the number of citations or statements that the note refers to. 0: the note has no count.
+	Count int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// text is the note in English.
+	Text          string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CodedNote) Reset() {
-	*x = CodedNote{}
+func (x *Note) Reset() {
+	*x = Note{}
 	mi := &file_nomemory_v1_recall_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CodedNote) String() string {
+func (x *Note) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CodedNote) ProtoMessage() {}
+func (*Note) ProtoMessage() {}
 
-func (x *CodedNote) ProtoReflect() protoreflect.Message {
+func (x *Note) ProtoReflect() protoreflect.Message {
 	mi := &file_nomemory_v1_recall_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1446,44 +1564,51 @@ func (x *CodedNote) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CodedNote.ProtoReflect.Descriptor instead.
-func (*CodedNote) Descriptor() ([]byte, []int) {
+// Deprecated: Use Note.ProtoReflect.Descriptor instead.
+func (*Note) Descriptor() ([]byte, []int) {
 	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{13}
 }
 
-func (x *CodedNote) GetCode() NoteCode {
+func (x *Note) GetCode() NoteCode {
 	if x != nil {
 		return x.Code
 	}
 	return NoteCode_NOTE_CODE_UNSPECIFIED
 }
 
-func (x *CodedNote) GetCount() int32 {
+func (x *Note) GetCount() int32 {
 	if x != nil {
 		return x.Count
 	}
 	return 0
 }
 
-// RecallStep is one call of a tool, or, with an empty `tool`, a decision: to stop, or what the chat model reads.
+func (x *Note) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+// RecallStep is a tool call or a decision.
 type RecallStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// iteration is the round, from 1.
+	// iteration is the number of the search iteration, starting at 1.
 	Iteration int32 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
-	// thought is why the call was made.
+	// thought is the reason for the step.
 	Thought string `protobuf:"bytes,2,opt,name=thought,proto3" json:"thought,omitempty"`
-	// tool is `messages_list`, `lexical_search`, `semantic_search` or `neighbors`, or `hybrid_search`, the ranking that a
-	// recall begins with; empty for a decision without a call.
+	// tool is `messages_list`, `lexical_search`, `semantic_search`, `neighbors` or `hybrid_search`, which starts every
+	// recall. Empty: the step is a decision, such as to stop or which messages the chat model reads.
 	Tool string `protobuf:"bytes,3,opt,name=tool,proto3" json:"tool,omitempty"`
-	// arguments are what the tool was called with. Never a user id.
+	// arguments are the arguments of the tool call. They never contain a user id.
 	Arguments *structpb.Struct `protobuf:"bytes,4,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	// hits is how many messages it brought, or how many the chat model reads.
+	// hits is the number of messages that the tool returned or that the chat model reads.
 	Hits int32 `protobuf:"varint,5,opt,name=hits,proto3" json:"hits,omitempty"`
-	// message_ids are the first of them.
+	// message_ids are the ids of the first 20 of these messages.
 	MessageIds []string `protobuf:"bytes,6,rep,name=message_ids,json=messageIds,proto3" json:"message_ids,omitempty"`
-	// observation says what came of it, or why the call could not be made.
+	// observation is the result of the step, or the reason why the tool could not be called.
 	Observation string `protobuf:"bytes,7,opt,name=observation,proto3" json:"observation,omitempty"`
-	// elapsed is how long it took.
+	// elapsed is the duration of the step.
 	Elapsed       *durationpb.Duration `protobuf:"bytes,8,opt,name=elapsed,proto3" json:"elapsed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1587,32 +1712,34 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\x06budget\x18\x04 \x01(\v2\x19.nomemory.v1.RecallBudgetR\x06budget\x12#\n" +
 	"\rinclude_trace\x18\x05 \x01(\bR\fincludeTrace\x12E\n" +
 	"\x12question_embedding\x18\x06 \x01(\v2\x16.nomemory.v1.EmbeddingR\x11questionEmbedding\x12\x19\n" +
-	"\bat_least\x18\a \x01(\tR\aatLeast\"I\n" +
-	"\x13StreamRecallRequest\x122\n" +
-	"\x06recall\x18\x01 \x01(\v2\x1a.nomemory.v1.RecallRequestR\x06recall\"\x85\x01\n" +
+	"\bat_least\x18\a \x01(\tR\aatLeast\"\xa7\x02\n" +
+	"\x13StreamRecallRequest\x12\x1a\n" +
+	"\bquestion\x18\x01 \x01(\tR\bquestion\x124\n" +
+	"\acontext\x18\x02 \x01(\v2\x1a.nomemory.v1.RecallContextR\acontext\x12\x14\n" +
+	"\x05skill\x18\x03 \x01(\tR\x05skill\x121\n" +
+	"\x06budget\x18\x04 \x01(\v2\x19.nomemory.v1.RecallBudgetR\x06budget\x12E\n" +
+	"\x12question_embedding\x18\x06 \x01(\v2\x16.nomemory.v1.EmbeddingR\x11questionEmbedding\x12\x19\n" +
+	"\bat_least\x18\a \x01(\tR\aatLeastJ\x04\b\x05\x10\x06R\rinclude_trace\"\x85\x01\n" +
 	"\x14StreamRecallResponse\x12-\n" +
 	"\x04step\x18\x01 \x01(\v2\x17.nomemory.v1.RecallStepH\x00R\x04step\x125\n" +
 	"\x06result\x18\x02 \x01(\v2\x1b.nomemory.v1.RecallResponseH\x00R\x06resultB\a\n" +
-	"\x05event\"\x93\x02\n" +
+	"\x05event\"\x9d\x02\n" +
 	"\rRecallContext\x125\n" +
 	"\n" +
-	"time_range\x18\x01 \x01(\v2\x16.nomemory.v1.TimeRangeR\ttimeRange\x12.\n" +
-	"\trole_pref\x18\x02 \x01(\x0e2\x11.nomemory.v1.RoleR\brolePref\x12,\n" +
+	"time_range\x18\x01 \x01(\v2\x16.nomemory.v1.TimeRangeR\ttimeRange\x128\n" +
+	"\x0epreferred_role\x18\x02 \x01(\x0e2\x11.nomemory.v1.RoleR\rpreferredRole\x12,\n" +
 	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x1b\n" +
 	"\ttime_zone\x18\x04 \x01(\tR\btimeZone\x12'\n" +
 	"\x0fconversation_id\x18\x05 \x01(\tR\x0econversationId\x12'\n" +
 	"\x05turns\x18\x06 \x03(\v2\x11.nomemory.v1.TurnR\x05turns\"A\n" +
 	"\x04Turn\x12%\n" +
 	"\x04role\x18\x01 \x01(\x0e2\x11.nomemory.v1.RoleR\x04role\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xb1\x01\n" +
-	"\fRecallBudget\x12\x1e\n" +
-	"\n" +
-	"iterations\x18\x01 \x01(\x05R\n" +
-	"iterations\x12\x1d\n" +
-	"\n" +
-	"tool_calls\x18\x02 \x01(\x05R\ttoolCalls\x12+\n" +
-	"\x11evidence_messages\x18\x03 \x01(\x05R\x10evidenceMessages\x125\n" +
-	"\bdeadline\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\"\xcb\x02\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xc4\x01\n" +
+	"\fRecallBudget\x12%\n" +
+	"\x0emax_iterations\x18\x01 \x01(\x05R\rmaxIterations\x12$\n" +
+	"\x0emax_tool_calls\x18\x02 \x01(\x05R\fmaxToolCalls\x122\n" +
+	"\x15max_evidence_messages\x18\x03 \x01(\x05R\x13maxEvidenceMessages\x123\n" +
+	"\atimeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"\xcb\x02\n" +
 	"\x0eRecallResponse\x128\n" +
 	"\vmemory_view\x18\x01 \x01(\v2\x17.nomemory.v1.MemoryViewR\n" +
 	"memoryView\x128\n" +
@@ -1644,7 +1771,7 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\bConflict\x120\n" +
 	"\aearlier\x18\x01 \x01(\v2\x16.nomemory.v1.StatementR\aearlier\x12,\n" +
 	"\x05later\x18\x02 \x01(\v2\x16.nomemory.v1.StatementR\x05later\x12\x1a\n" +
-	"\bpossible\x18\x03 \x01(\bR\bpossible\"\xc2\x05\n" +
+	"\bpossible\x18\x03 \x01(\bR\bpossible\"\xe0\x05\n" +
 	"\fRecallLimits\x125\n" +
 	"\n" +
 	"time_range\x18\x01 \x01(\v2\x16.nomemory.v1.TimeRangeR\ttimeRange\x12%\n" +
@@ -1654,29 +1781,28 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"tool_calls\x18\x04 \x01(\x05R\ttoolCalls\x12\x1e\n" +
 	"\n" +
 	"iterations\x18\x05 \x01(\x05R\n" +
-	"iterations\x12\x18\n" +
-	"\aplanner\x18\x06 \x01(\tR\aplanner\x128\n" +
+	"iterations\x12.\n" +
+	"\aplanner\x18\x06 \x01(\x0e2\x14.nomemory.v1.PlannerR\aplanner\x128\n" +
 	"\vstop_reason\x18\a \x01(\x0e2\x17.nomemory.v1.StopReasonR\n" +
 	"stopReason\x12\x1c\n" +
-	"\ttruncated\x18\b \x01(\bR\ttruncated\x12!\n" +
-	"\findex_behind\x18\t \x01(\bR\vindexBehind\x12\x18\n" +
+	"\ttruncated\x18\b \x01(\bR\ttruncated\x12#\n" +
+	"\rindex_lagging\x18\t \x01(\bR\findexLagging\x12\x18\n" +
 	"\awidened\x18\n" +
 	" \x01(\bR\awidened\x12\x14\n" +
 	"\x05skill\x18\v \x01(\tR\x05skill\x12+\n" +
-	"\x11dropped_arguments\x18\f \x01(\x05R\x10droppedArguments\x12\x14\n" +
-	"\x05notes\x18\r \x03(\tR\x05notes\x12%\n" +
-	"\vsufficiency\x18\x0e \x01(\x02H\x00R\vsufficiency\x88\x01\x01\x12\x1f\n" +
-	"\vmodel_calls\x18\x0f \x01(\x05R\n" +
+	"\x11dropped_arguments\x18\f \x01(\x05R\x10droppedArguments\x12'\n" +
+	"\x05notes\x18\r \x03(\v2\x11.nomemory.v1.NoteR\x05notes\x12%\n" +
+	"\vsufficiency\x18\x0e \x01(\x02H\x00R\vsufficiency\x88\x01\x01\x128\n" +
+	"\x15sufficiency_threshold\x18\x0f \x01(\x02H\x01R\x14sufficiencyThreshold\x88\x01\x01\x12\x1f\n" +
+	"\vmodel_calls\x18\x10 \x01(\x05R\n" +
 	"modelCalls\x12#\n" +
-	"\rmessages_read\x18\x10 \x01(\x05R\fmessagesRead\x12\x1b\n" +
-	"\x06enough\x18\x11 \x01(\x02H\x01R\x06enough\x88\x01\x01\x127\n" +
-	"\vcoded_notes\x18\x12 \x03(\v2\x16.nomemory.v1.CodedNoteR\n" +
-	"codedNotesB\x0e\n" +
-	"\f_sufficiencyB\t\n" +
-	"\a_enough\"L\n" +
-	"\tCodedNote\x12)\n" +
+	"\rmessages_read\x18\x11 \x01(\x05R\fmessagesReadB\x0e\n" +
+	"\f_sufficiencyB\x18\n" +
+	"\x16_sufficiency_threshold\"[\n" +
+	"\x04Note\x12)\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x15.nomemory.v1.NoteCodeR\x04code\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x05R\x05count\"\x9b\x02\n" +
+	"\x05count\x18\x02 \x01(\x05R\x05count\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\"\x9b\x02\n" +
 	"\n" +
 	"RecallStep\x12\x1c\n" +
 	"\titeration\x18\x01 \x01(\x05R\titeration\x12\x18\n" +
@@ -1692,26 +1818,33 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\x17ATTRIBUTION_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10ATTRIBUTION_USER\x10\x01\x12\x15\n" +
 	"\x11ATTRIBUTION_OTHER\x10\x02\x12\x16\n" +
-	"\x12ATTRIBUTION_QUOTED\x10\x03*\xe2\x03\n" +
+	"\x12ATTRIBUTION_QUOTED\x10\x03*\x91\x01\n" +
+	"\aPlanner\x12\x17\n" +
+	"\x13PLANNER_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rPLANNER_RULES\x10\x01\x12\x0f\n" +
+	"\vPLANNER_LLM\x10\x02\x12\x18\n" +
+	"\x14PLANNER_LLM_FALLBACK\x10\x03\x12\x12\n" +
+	"\x0ePLANNER_PLUGIN\x10\x04\x12\x1b\n" +
+	"\x17PLANNER_PLUGIN_FALLBACK\x10\x05*\xa6\x04\n" +
 	"\bNoteCode\x12\x19\n" +
-	"\x15NOTE_CODE_UNSPECIFIED\x10\x00\x12\x1e\n" +
-	"\x1aNOTE_CODE_ONE_CONVERSATION\x10\x01\x12 \n" +
-	"\x1cNOTE_CODE_MEANING_INCOMPLETE\x10\x02\x12\x1c\n" +
+	"\x15NOTE_CODE_UNSPECIFIED\x10\x00\x12!\n" +
+	"\x1dNOTE_CODE_SINGLE_CONVERSATION\x10\x01\x12!\n" +
+	"\x1dNOTE_CODE_SEMANTIC_INCOMPLETE\x10\x02\x12\x1c\n" +
 	"\x18NOTE_CODE_PLANNER_FAILED\x10\x03\x12\x1a\n" +
-	"\x16NOTE_CODE_MODEL_FAILED\x10\x04\x12\x13\n" +
-	"\x0fNOTE_CODE_SKILL\x10\x05\x12\x1b\n" +
-	"\x17NOTE_CODE_NOT_RETRIEVED\x10\x06\x12\x17\n" +
-	"\x13NOTE_CODE_NOT_THERE\x10\a\x12\x15\n" +
-	"\x11NOTE_CODE_UNCITED\x10\b\x12\x18\n" +
-	"\x14NOTE_CODE_OVER_LIMIT\x10\t\x12\x1c\n" +
-	"\x18NOTE_CODE_VERDICT_MISFIT\x10\n" +
-	"\x12\x1e\n" +
-	"\x1aNOTE_CODE_VERDICT_OF_MODEL\x10\v\x12\x1b\n" +
-	"\x17NOTE_CODE_NOTHING_CITED\x10\f\x12\x1b\n" +
-	"\x17NOTE_CODE_CONTRADICTORY\x10\r\x12\x1b\n" +
-	"\x17NOTE_CODE_NOT_ESTIMATED\x10\x0e\x12\x17\n" +
-	"\x13NOTE_CODE_ESTIMATED\x10\x0f\x12\x15\n" +
-	"\x11NOTE_CODE_PENDING\x10\x10*\x81\x01\n" +
+	"\x16NOTE_CODE_MODEL_FAILED\x10\x04\x12\x1b\n" +
+	"\x17NOTE_CODE_SKILL_IGNORED\x10\x05\x12$\n" +
+	" NOTE_CODE_CITATION_NOT_RETRIEVED\x10\x06\x12\x1d\n" +
+	"\x19NOTE_CODE_QUOTE_NOT_FOUND\x10\a\x12\x1f\n" +
+	"\x1bNOTE_CODE_STATEMENT_UNCITED\x10\b\x12\x1d\n" +
+	"\x19NOTE_CODE_STATEMENT_LIMIT\x10\t\x12$\n" +
+	" NOTE_CODE_MODEL_VERDICT_REJECTED\x10\n" +
+	"\x12\x1b\n" +
+	"\x17NOTE_CODE_MODEL_VERDICT\x10\v\x12\x1a\n" +
+	"\x16NOTE_CODE_NO_STATEMENT\x10\f\x12\x16\n" +
+	"\x12NOTE_CODE_CONFLICT\x10\r\x12!\n" +
+	"\x1dNOTE_CODE_SUFFICIENCY_UNKNOWN\x10\x0e\x12#\n" +
+	"\x1fNOTE_CODE_SUFFICIENCY_ESTIMATED\x10\x0f\x12\x1e\n" +
+	"\x1aNOTE_CODE_INDEXING_PENDING\x10\x10*\x81\x01\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11VERDICT_SUPPORTED\x10\x01\x12\x17\n" +
@@ -1744,82 +1877,86 @@ func file_nomemory_v1_recall_service_proto_rawDescGZIP() []byte {
 	return file_nomemory_v1_recall_service_proto_rawDescData
 }
 
-var file_nomemory_v1_recall_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_nomemory_v1_recall_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
 var file_nomemory_v1_recall_service_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_nomemory_v1_recall_service_proto_goTypes = []any{
 	(Attribution)(0),              // 0: nomemory.v1.Attribution
-	(NoteCode)(0),                 // 1: nomemory.v1.NoteCode
-	(Verdict)(0),                  // 2: nomemory.v1.Verdict
-	(StopReason)(0),               // 3: nomemory.v1.StopReason
-	(*RecallRequest)(nil),         // 4: nomemory.v1.RecallRequest
-	(*StreamRecallRequest)(nil),   // 5: nomemory.v1.StreamRecallRequest
-	(*StreamRecallResponse)(nil),  // 6: nomemory.v1.StreamRecallResponse
-	(*RecallContext)(nil),         // 7: nomemory.v1.RecallContext
-	(*Turn)(nil),                  // 8: nomemory.v1.Turn
-	(*RecallBudget)(nil),          // 9: nomemory.v1.RecallBudget
-	(*RecallResponse)(nil),        // 10: nomemory.v1.RecallResponse
-	(*MemoryView)(nil),            // 11: nomemory.v1.MemoryView
-	(*Statement)(nil),             // 12: nomemory.v1.Statement
-	(*Citation)(nil),              // 13: nomemory.v1.Citation
-	(*EvidenceMessage)(nil),       // 14: nomemory.v1.EvidenceMessage
-	(*Conflict)(nil),              // 15: nomemory.v1.Conflict
-	(*RecallLimits)(nil),          // 16: nomemory.v1.RecallLimits
-	(*CodedNote)(nil),             // 17: nomemory.v1.CodedNote
-	(*RecallStep)(nil),            // 18: nomemory.v1.RecallStep
-	(*Embedding)(nil),             // 19: nomemory.v1.Embedding
-	(*TimeRange)(nil),             // 20: nomemory.v1.TimeRange
-	(Role)(0),                     // 21: nomemory.v1.Role
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
-	(*Span)(nil),                  // 24: nomemory.v1.Span
-	(*ChatMessage)(nil),           // 25: nomemory.v1.ChatMessage
-	(*structpb.Struct)(nil),       // 26: google.protobuf.Struct
+	(Planner)(0),                  // 1: nomemory.v1.Planner
+	(NoteCode)(0),                 // 2: nomemory.v1.NoteCode
+	(Verdict)(0),                  // 3: nomemory.v1.Verdict
+	(StopReason)(0),               // 4: nomemory.v1.StopReason
+	(*RecallRequest)(nil),         // 5: nomemory.v1.RecallRequest
+	(*StreamRecallRequest)(nil),   // 6: nomemory.v1.StreamRecallRequest
+	(*StreamRecallResponse)(nil),  // 7: nomemory.v1.StreamRecallResponse
+	(*RecallContext)(nil),         // 8: nomemory.v1.RecallContext
+	(*Turn)(nil),                  // 9: nomemory.v1.Turn
+	(*RecallBudget)(nil),          // 10: nomemory.v1.RecallBudget
+	(*RecallResponse)(nil),        // 11: nomemory.v1.RecallResponse
+	(*MemoryView)(nil),            // 12: nomemory.v1.MemoryView
+	(*Statement)(nil),             // 13: nomemory.v1.Statement
+	(*Citation)(nil),              // 14: nomemory.v1.Citation
+	(*EvidenceMessage)(nil),       // 15: nomemory.v1.EvidenceMessage
+	(*Conflict)(nil),              // 16: nomemory.v1.Conflict
+	(*RecallLimits)(nil),          // 17: nomemory.v1.RecallLimits
+	(*Note)(nil),                  // 18: nomemory.v1.Note
+	(*RecallStep)(nil),            // 19: nomemory.v1.RecallStep
+	(*Embedding)(nil),             // 20: nomemory.v1.Embedding
+	(*TimeRange)(nil),             // 21: nomemory.v1.TimeRange
+	(Role)(0),                     // 22: nomemory.v1.Role
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(*Span)(nil),                  // 25: nomemory.v1.Span
+	(*ChatMessage)(nil),           // 26: nomemory.v1.ChatMessage
+	(*structpb.Struct)(nil),       // 27: google.protobuf.Struct
 }
 var file_nomemory_v1_recall_service_proto_depIdxs = []int32{
-	7,  // 0: nomemory.v1.RecallRequest.context:type_name -> nomemory.v1.RecallContext
-	9,  // 1: nomemory.v1.RecallRequest.budget:type_name -> nomemory.v1.RecallBudget
-	19, // 2: nomemory.v1.RecallRequest.question_embedding:type_name -> nomemory.v1.Embedding
-	4,  // 3: nomemory.v1.StreamRecallRequest.recall:type_name -> nomemory.v1.RecallRequest
-	18, // 4: nomemory.v1.StreamRecallResponse.step:type_name -> nomemory.v1.RecallStep
-	10, // 5: nomemory.v1.StreamRecallResponse.result:type_name -> nomemory.v1.RecallResponse
-	20, // 6: nomemory.v1.RecallContext.time_range:type_name -> nomemory.v1.TimeRange
-	21, // 7: nomemory.v1.RecallContext.role_pref:type_name -> nomemory.v1.Role
-	22, // 8: nomemory.v1.RecallContext.now:type_name -> google.protobuf.Timestamp
-	8,  // 9: nomemory.v1.RecallContext.turns:type_name -> nomemory.v1.Turn
-	21, // 10: nomemory.v1.Turn.role:type_name -> nomemory.v1.Role
-	23, // 11: nomemory.v1.RecallBudget.deadline:type_name -> google.protobuf.Duration
-	11, // 12: nomemory.v1.RecallResponse.memory_view:type_name -> nomemory.v1.MemoryView
-	14, // 13: nomemory.v1.RecallResponse.evidence:type_name -> nomemory.v1.EvidenceMessage
-	16, // 14: nomemory.v1.RecallResponse.limits:type_name -> nomemory.v1.RecallLimits
-	2,  // 15: nomemory.v1.RecallResponse.verdict:type_name -> nomemory.v1.Verdict
-	15, // 16: nomemory.v1.RecallResponse.conflicts:type_name -> nomemory.v1.Conflict
-	18, // 17: nomemory.v1.RecallResponse.trace:type_name -> nomemory.v1.RecallStep
-	12, // 18: nomemory.v1.MemoryView.preferences:type_name -> nomemory.v1.Statement
-	12, // 19: nomemory.v1.MemoryView.profile:type_name -> nomemory.v1.Statement
-	12, // 20: nomemory.v1.MemoryView.constraints:type_name -> nomemory.v1.Statement
-	13, // 21: nomemory.v1.Statement.citations:type_name -> nomemory.v1.Citation
-	0,  // 22: nomemory.v1.Statement.attribution:type_name -> nomemory.v1.Attribution
-	24, // 23: nomemory.v1.Citation.span:type_name -> nomemory.v1.Span
-	22, // 24: nomemory.v1.Citation.ts:type_name -> google.protobuf.Timestamp
-	25, // 25: nomemory.v1.EvidenceMessage.message:type_name -> nomemory.v1.ChatMessage
-	12, // 26: nomemory.v1.Conflict.earlier:type_name -> nomemory.v1.Statement
-	12, // 27: nomemory.v1.Conflict.later:type_name -> nomemory.v1.Statement
-	20, // 28: nomemory.v1.RecallLimits.time_range:type_name -> nomemory.v1.TimeRange
-	21, // 29: nomemory.v1.RecallLimits.role:type_name -> nomemory.v1.Role
-	3,  // 30: nomemory.v1.RecallLimits.stop_reason:type_name -> nomemory.v1.StopReason
-	17, // 31: nomemory.v1.RecallLimits.coded_notes:type_name -> nomemory.v1.CodedNote
-	1,  // 32: nomemory.v1.CodedNote.code:type_name -> nomemory.v1.NoteCode
-	26, // 33: nomemory.v1.RecallStep.arguments:type_name -> google.protobuf.Struct
-	23, // 34: nomemory.v1.RecallStep.elapsed:type_name -> google.protobuf.Duration
-	4,  // 35: nomemory.v1.RecallService.Recall:input_type -> nomemory.v1.RecallRequest
-	5,  // 36: nomemory.v1.RecallService.StreamRecall:input_type -> nomemory.v1.StreamRecallRequest
-	10, // 37: nomemory.v1.RecallService.Recall:output_type -> nomemory.v1.RecallResponse
-	6,  // 38: nomemory.v1.RecallService.StreamRecall:output_type -> nomemory.v1.StreamRecallResponse
-	37, // [37:39] is the sub-list for method output_type
-	35, // [35:37] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	8,  // 0: nomemory.v1.RecallRequest.context:type_name -> nomemory.v1.RecallContext
+	10, // 1: nomemory.v1.RecallRequest.budget:type_name -> nomemory.v1.RecallBudget
+	20, // 2: nomemory.v1.RecallRequest.question_embedding:type_name -> nomemory.v1.Embedding
+	8,  // 3: nomemory.v1.StreamRecallRequest.context:type_name -> nomemory.v1.RecallContext
+	10, // 4: nomemory.v1.StreamRecallRequest.budget:type_name -> nomemory.v1.RecallBudget
+	20, // 5: nomemory.v1.StreamRecallRequest.question_embedding:type_name -> nomemory.v1.Embedding
+	19, // 6: nomemory.v1.StreamRecallResponse.step:type_name -> nomemory.v1.RecallStep
+	11, // 7: nomemory.v1.StreamRecallResponse.result:type_name -> nomemory.v1.RecallResponse
+	21, // 8: nomemory.v1.RecallContext.time_range:type_name -> nomemory.v1.TimeRange
+	22, // 9: nomemory.v1.RecallContext.preferred_role:type_name -> nomemory.v1.Role
+	23, // 10: nomemory.v1.RecallContext.now:type_name -> google.protobuf.Timestamp
+	9,  // 11: nomemory.v1.RecallContext.turns:type_name -> nomemory.v1.Turn
+	22, // 12: nomemory.v1.Turn.role:type_name -> nomemory.v1.Role
+	24, // 13: nomemory.v1.RecallBudget.timeout:type_name -> google.protobuf.Duration
+	12, // 14: nomemory.v1.RecallResponse.memory_view:type_name -> nomemory.v1.MemoryView
+	15, // 15: nomemory.v1.RecallResponse.evidence:type_name -> nomemory.v1.EvidenceMessage
+	17, // 16: nomemory.v1.RecallResponse.limits:type_name -> nomemory.v1.RecallLimits
+	3,  // 17: nomemory.v1.RecallResponse.verdict:type_name -> nomemory.v1.Verdict
+	16, // 18: nomemory.v1.RecallResponse.conflicts:type_name -> nomemory.v1.Conflict
+	19, // 19: nomemory.v1.RecallResponse.trace:type_name -> nomemory.v1.RecallStep
+	13, // 20: nomemory.v1.MemoryView.preferences:type_name -> nomemory.v1.Statement
+	13, // 21: nomemory.v1.MemoryView.profile:type_name -> nomemory.v1.Statement
+	13, // 22: nomemory.v1.MemoryView.constraints:type_name -> nomemory.v1.Statement
+	14, // 23: nomemory.v1.Statement.citations:type_name -> nomemory.v1.Citation
+	0,  // 24: nomemory.v1.Statement.attribution:type_name -> nomemory.v1.Attribution
+	25, // 25: nomemory.v1.Citation.span:type_name -> nomemory.v1.Span
+	23, // 26: nomemory.v1.Citation.ts:type_name -> google.protobuf.Timestamp
+	26, // 27: nomemory.v1.EvidenceMessage.message:type_name -> nomemory.v1.ChatMessage
+	13, // 28: nomemory.v1.Conflict.earlier:type_name -> nomemory.v1.Statement
+	13, // 29: nomemory.v1.Conflict.later:type_name -> nomemory.v1.Statement
+	21, // 30: nomemory.v1.RecallLimits.time_range:type_name -> nomemory.v1.TimeRange
+	22, // 31: nomemory.v1.RecallLimits.role:type_name -> nomemory.v1.Role
+	1,  // 32: nomemory.v1.RecallLimits.planner:type_name -> nomemory.v1.Planner
+	4,  // 33: nomemory.v1.RecallLimits.stop_reason:type_name -> nomemory.v1.StopReason
+	18, // 34: nomemory.v1.RecallLimits.notes:type_name -> nomemory.v1.Note
+	2,  // 35: nomemory.v1.Note.code:type_name -> nomemory.v1.NoteCode
+	27, // 36: nomemory.v1.RecallStep.arguments:type_name -> google.protobuf.Struct
+	24, // 37: nomemory.v1.RecallStep.elapsed:type_name -> google.protobuf.Duration
+	5,  // 38: nomemory.v1.RecallService.Recall:input_type -> nomemory.v1.RecallRequest
+	6,  // 39: nomemory.v1.RecallService.StreamRecall:input_type -> nomemory.v1.StreamRecallRequest
+	11, // 40: nomemory.v1.RecallService.Recall:output_type -> nomemory.v1.RecallResponse
+	7,  // 41: nomemory.v1.RecallService.StreamRecall:output_type -> nomemory.v1.StreamRecallResponse
+	40, // [40:42] is the sub-list for method output_type
+	38, // [38:40] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_nomemory_v1_recall_service_proto_init() }
@@ -1839,7 +1976,7 @@ func file_nomemory_v1_recall_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nomemory_v1_recall_service_proto_rawDesc), len(file_nomemory_v1_recall_service_proto_rawDesc)),
-			NumEnums:      4,
+			NumEnums:      5,
 			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -27,16 +27,16 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RecallService answers a question about one user with evidence: an agent that is bound to that user searches their
-// messages and composes a memory view in which every statement quotes the messages that prove it.
+// RecallService answers questions about a user from the stored messages. Every statement of an answer cites the messages
+// that support it.
 //
-// There is no user_id in any request. The user comes from the authenticated caller: a user's own token, or a service
-// with the scope `act-as` that names the user in `x-user-id` metadata. Missing, empty or ambiguous: the call fails.
-// Errors are as described at QueryService.
+// Requests do not contain a user_id. The user is that of the caller's token; a service with the scope `act-as` names the
+// user in `x-user-id` metadata. A call without exactly one user is UNAUTHENTICATED (ERROR_REASON_USER_NOT_BOUND). Other
+// errors are as described at QueryService.
 type RecallServiceClient interface {
-	// Recall searches and answers.
+	// Recall searches the messages and returns an answer.
 	Recall(ctx context.Context, in *RecallRequest, opts ...grpc.CallOption) (*RecallResponse, error)
-	// StreamRecall does the same and shows each step as it happens, then the result. Cancelling stops the work.
+	// StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search.
 	StreamRecall(ctx context.Context, in *StreamRecallRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamRecallResponse], error)
 }
 
@@ -81,16 +81,16 @@ type RecallService_StreamRecallClient = grpc.ServerStreamingClient[StreamRecallR
 // All implementations must embed UnimplementedRecallServiceServer
 // for forward compatibility.
 //
-// RecallService answers a question about one user with evidence: an agent that is bound to that user searches their
-// messages and composes a memory view in which every statement quotes the messages that prove it.
+// RecallService answers questions about a user from the stored messages. Every statement of an answer cites the messages
+// that support it.
 //
-// There is no user_id in any request. The user comes from the authenticated caller: a user's own token, or a service
-// with the scope `act-as` that names the user in `x-user-id` metadata. Missing, empty or ambiguous: the call fails.
-// Errors are as described at QueryService.
+// Requests do not contain a user_id. The user is that of the caller's token; a service with the scope `act-as` names the
+// user in `x-user-id` metadata. A call without exactly one user is UNAUTHENTICATED (ERROR_REASON_USER_NOT_BOUND). Other
+// errors are as described at QueryService.
 type RecallServiceServer interface {
-	// Recall searches and answers.
+	// Recall searches the messages and returns an answer.
 	Recall(context.Context, *RecallRequest) (*RecallResponse, error)
-	// StreamRecall does the same and shows each step as it happens, then the result. Cancelling stops the work.
+	// StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search.
 	StreamRecall(*StreamRecallRequest, grpc.ServerStreamingServer[StreamRecallResponse]) error
 	mustEmbedUnimplementedRecallServiceServer()
 }

@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// GetServerInfoRequest asks for a description. It has no fields.
+// GetServerInfoRequest has no fields.
 type GetServerInfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -62,25 +62,25 @@ func (*GetServerInfoRequest) Descriptor() ([]byte, []int) {
 // GetServerInfoResponse describes a server.
 type GetServerInfoResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// version is the server's version, such as `0.2.0`.
+	// version is the version of the server, such as `0.2.0`.
 	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	// embedding_model names the model that embeds queries now. Empty: the server has no embedder. It changes while the server
-	// runs when another model takes its place.
+	// embedding_model is the name of the model that embeds queries. Empty: the server has no embedder. It changes at runtime
+	// when an index of another model replaces the active one.
 	EmbeddingModel string `protobuf:"bytes,2,opt,name=embedding_model,json=embeddingModel,proto3" json:"embedding_model,omitempty"`
-	// embedding_dimension is how many numbers a vector has, the caller's own, too. 0: this server searches no vectors.
+	// embedding_dimension is the length of vectors. 0: the server does not search vectors.
 	EmbeddingDimension int32 `protobuf:"varint,3,opt,name=embedding_dimension,json=embeddingDimension,proto3" json:"embedding_dimension,omitempty"`
-	// features are what this server can do beyond what every server can: `recall`, `query`, `ingest`, `semantic_search_text`,
-	// `recall_model`, `authentication`, `retention`. Unknown ones can be ignored.
+	// features are the optional capabilities of the server: `recall`, `query`, `ingest`, `semantic_search_text`,
+	// `recall_model`, `authentication`, `retention`. Ignore unknown values.
 	Features []string `protobuf:"bytes,4,rep,name=features,proto3" json:"features,omitempty"`
-	// limits are this server's bounds on requests.
+	// limits are the limits of requests to this server.
 	Limits *ServerLimits `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
-	// reads are the expensive reads (searches, recalls, counts, exports) that the answering process has in hand. Unset for a caller
-	// in a namespace, and where this server serves no queries.
-	Reads *ReadLoad `protobuf:"bytes,6,opt,name=reads,proto3" json:"reads,omitempty"`
-	// caller is who asked, as the server sees them.
+	// read_load is the number of expensive reads (searches, recalls, counts, exports) in the answering process. Unset for a
+	// caller in a namespace, and if the server does not serve QueryService.
+	ReadLoad *ReadLoad `protobuf:"bytes,6,opt,name=read_load,json=readLoad,proto3" json:"read_load,omitempty"`
+	// caller describes the credentials of the call.
 	Caller *CallerInfo `protobuf:"bytes,7,opt,name=caller,proto3" json:"caller,omitempty"`
-	// skills name the skills that a recall can be asked with, the default one first. A skill that is there may still not load. Empty
-	// where this server recalls nothing, and for a caller without the scope `recall`.
+	// skills are the names of the recall skills, the default one first. A listed skill can still fail to load. Empty if the
+	// server does not serve RecallService, and for a caller without the scope `recall`.
 	Skills        []string `protobuf:"bytes,8,rep,name=skills,proto3" json:"skills,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -151,9 +151,9 @@ func (x *GetServerInfoResponse) GetLimits() *ServerLimits {
 	return nil
 }
 
-func (x *GetServerInfoResponse) GetReads() *ReadLoad {
+func (x *GetServerInfoResponse) GetReadLoad() *ReadLoad {
 	if x != nil {
-		return x.Reads
+		return x.ReadLoad
 	}
 	return nil
 }
@@ -172,14 +172,13 @@ func (x *GetServerInfoResponse) GetSkills() []string {
 	return nil
 }
 
-// CallerInfo is what a caller's credentials allow.
+// CallerInfo describes the permissions of a caller.
 type CallerInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// user_id is the one user whom the caller's token is of; every request must name this user. Empty: a service, which names
-	// users itself.
+	// user_id is the user of the caller's token; requests must name this user. Empty: the caller is a service, which names
+	// users in its requests.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// scopes are the kinds of calls that are allowed: `ingest`, `query`, `recall`, `admin`, `act-as`. Unknown ones can be
-	// ignored.
+	// scopes are the granted scopes: `ingest`, `query`, `recall`, `admin`, `act-as`. Ignore unknown values.
 	Scopes        []string `protobuf:"bytes,2,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -229,17 +228,17 @@ func (x *CallerInfo) GetScopes() []string {
 	return nil
 }
 
-// ReadLoad is how busy one process of a server is with expensive reads.
+// ReadLoad is the load of one server process with expensive reads.
 type ReadLoad struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// running is how many are being worked on, those that wait for the embedder or the vector index included.
+	// running is the number of reads in progress, including those that wait for the embedder or the vector index.
 	Running int32 `protobuf:"varint,1,opt,name=running,proto3" json:"running,omitempty"`
-	// waiting is how many wait for their turn.
+	// waiting is the number of queued reads.
 	Waiting int32 `protobuf:"varint,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	// users is of how many users they are.
+	// users is the number of users with a running or queued read.
 	Users int32 `protobuf:"varint,3,opt,name=users,proto3" json:"users,omitempty"`
-	// refused counts the reads that were refused with ERROR_REASON_OVERLOADED since the process started.
-	Refused       int64 `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"`
+	// rejected is the number of reads that were rejected with ERROR_REASON_OVERLOADED since the process started.
+	Rejected      int64 `protobuf:"varint,4,opt,name=rejected,proto3" json:"rejected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -295,38 +294,39 @@ func (x *ReadLoad) GetUsers() int32 {
 	return 0
 }
 
-func (x *ReadLoad) GetRefused() int64 {
+func (x *ReadLoad) GetRejected() int64 {
 	if x != nil {
-		return x.Refused
+		return x.Rejected
 	}
 	return 0
 }
 
-// ServerLimits are a server's bounds on requests. What goes beyond is INVALID_ARGUMENT. A bound on what this server does
-// not serve is 0.
+// ServerLimits are the limits of requests. A request over a limit is INVALID_ARGUMENT, unless the field names another
+// error. 0: the server does not serve the methods that the limit applies to.
 type ServerLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// request_bytes is the most that a request may weigh. What goes beyond is RESOURCE_EXHAUSTED.
-	RequestBytes int64 `protobuf:"varint,1,opt,name=request_bytes,json=requestBytes,proto3" json:"request_bytes,omitempty"`
-	// content_bytes is the most that the content of a message may weigh in UTF-8.
-	ContentBytes int64 `protobuf:"varint,2,opt,name=content_bytes,json=contentBytes,proto3" json:"content_bytes,omitempty"`
-	// batch_messages is the most messages in a batch that is written.
-	BatchMessages int32 `protobuf:"varint,3,opt,name=batch_messages,json=batchMessages,proto3" json:"batch_messages,omitempty"`
-	// page_size is the greatest page.
-	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// query_chars is the most characters of a query or a question.
-	QueryChars int32 `protobuf:"varint,5,opt,name=query_chars,json=queryChars,proto3" json:"query_chars,omitempty"`
-	// top_k is the most messages of a search by meaning.
-	TopK int32 `protobuf:"varint,6,opt,name=top_k,json=topK,proto3" json:"top_k,omitempty"`
-	// turns is the most turns of a conversation in a recall.
-	Turns int32 `protobuf:"varint,7,opt,name=turns,proto3" json:"turns,omitempty"`
-	// user_reads is how many expensive reads of one user a process has in hand at most. What goes beyond is
-	// RESOURCE_EXHAUSTED (ERROR_REASON_OVERLOADED), with RetryInfo.
-	UserReads int32 `protobuf:"varint,8,opt,name=user_reads,json=userReads,proto3" json:"user_reads,omitempty"`
-	// caller_reads is the same of one caller.
-	CallerReads   int32 `protobuf:"varint,9,opt,name=caller_reads,json=callerReads,proto3" json:"caller_reads,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// max_request_bytes is the maximum size of a request. Error: RESOURCE_EXHAUSTED.
+	MaxRequestBytes int64 `protobuf:"varint,1,opt,name=max_request_bytes,json=maxRequestBytes,proto3" json:"max_request_bytes,omitempty"`
+	// max_content_bytes is the maximum size of ChatMessage.content in UTF-8.
+	MaxContentBytes int64 `protobuf:"varint,2,opt,name=max_content_bytes,json=maxContentBytes,proto3" json:"max_content_bytes,omitempty"`
+	// max_batch_messages is the maximum number of messages in a write batch.
+	MaxBatchMessages int32 `protobuf:"varint,3,opt,name=max_batch_messages,json=maxBatchMessages,proto3" json:"max_batch_messages,omitempty"`
+	// max_page_size is the maximum `page_size`.
+	MaxPageSize int32 `protobuf:"varint,4,opt,name=max_page_size,json=maxPageSize,proto3" json:"max_page_size,omitempty"`
+	// max_query_chars is the maximum length of a query or question, in characters.
+	MaxQueryChars int32 `protobuf:"varint,5,opt,name=max_query_chars,json=maxQueryChars,proto3" json:"max_query_chars,omitempty"`
+	// max_top_k is the maximum `top_k`.
+	MaxTopK int32 `protobuf:"varint,6,opt,name=max_top_k,json=maxTopK,proto3" json:"max_top_k,omitempty"`
+	// max_turns is the maximum number of RecallContext.turns.
+	MaxTurns int32 `protobuf:"varint,7,opt,name=max_turns,json=maxTurns,proto3" json:"max_turns,omitempty"`
+	// max_inflight_reads_per_user is the maximum number of running and queued expensive reads of a user in one process.
+	// Error: RESOURCE_EXHAUSTED (ERROR_REASON_OVERLOADED) with RetryInfo.
+	MaxInflightReadsPerUser int32 `protobuf:"varint,8,opt,name=max_inflight_reads_per_user,json=maxInflightReadsPerUser,proto3" json:"max_inflight_reads_per_user,omitempty"`
+	// max_inflight_reads_per_caller is the maximum number of running and queued expensive reads of a caller in one process.
+	// Error: RESOURCE_EXHAUSTED (ERROR_REASON_OVERLOADED) with RetryInfo.
+	MaxInflightReadsPerCaller int32 `protobuf:"varint,9,opt,name=max_inflight_reads_per_caller,json=maxInflightReadsPerCaller,proto3" json:"max_inflight_reads_per_caller,omitempty"`
+	unknownFields             protoimpl.UnknownFields
+	sizeCache                 protoimpl.SizeCache
 }
 
 func (x *ServerLimits) Reset() {
@@ -359,65 +359,65 @@ func (*ServerLimits) Descriptor() ([]byte, []int) {
 	return file_nomemory_v1_server_service_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *ServerLimits) GetRequestBytes() int64 {
+func (x *ServerLimits) GetMaxRequestBytes() int64 {
 	if x != nil {
-		return x.RequestBytes
+		return x.MaxRequestBytes
 	}
 	return 0
 }
 
-func (x *ServerLimits) GetContentBytes() int64 {
+func (x *ServerLimits) GetMaxContentBytes() int64 {
 	if x != nil {
-		return x.ContentBytes
+		return x.MaxContentBytes
 	}
 	return 0
 }
 
-func (x *ServerLimits) GetBatchMessages() int32 {
+func (x *ServerLimits) GetMaxBatchMessages() int32 {
 	if x != nil {
-		return x.BatchMessages
+		return x.MaxBatchMessages
 	}
 	return 0
 }
 
-func (x *ServerLimits) GetPageSize() int32 {
+func (x *ServerLimits) GetMaxPageSize() int32 {
 	if x != nil {
-		return x.PageSize
+		return x.MaxPageSize
 	}
 	return 0
 }
 
-func (x *ServerLimits) GetQueryChars() int32 {
+func (x *ServerLimits) GetMaxQueryChars() int32 {
 	if x != nil {
-		return x.QueryChars
+		return x.MaxQueryChars
 	}
 	return 0
 }
 
-func (x *ServerLimits) GetTopK() int32 {
+func (x *ServerLimits) GetMaxTopK() int32 {
 	if x != nil {
-		return x.TopK
+		return x.MaxTopK
 	}
 	return 0
 }
 
-func (x *ServerLimits) GetTurns() int32 {
+func (x *ServerLimits) GetMaxTurns() int32 {
 	if x != nil {
-		return x.Turns
+		return x.MaxTurns
 	}
 	return 0
 }
 
-func (x *ServerLimits) GetUserReads() int32 {
+func (x *ServerLimits) GetMaxInflightReadsPerUser() int32 {
 	if x != nil {
-		return x.UserReads
+		return x.MaxInflightReadsPerUser
 	}
 	return 0
 }
 
-func (x *ServerLimits) GetCallerReads() int32 {
+func (x *ServerLimits) GetMaxInflightReadsPerCaller() int32 {
 	if x != nil {
-		return x.CallerReads
+		return x.MaxInflightReadsPerCaller
 	}
 	return 0
 }
@@ -427,37 +427,35 @@ var File_nomemory_v1_server_service_proto protoreflect.FileDescriptor
 const file_nomemory_v1_server_service_proto_rawDesc = "" +
 	"\n" +
 	" nomemory/v1/server_service.proto\x12\vnomemory.v1\x1a\x1cgoogle/api/annotations.proto\"\x16\n" +
-	"\x14GetServerInfoRequest\"\xd0\x02\n" +
+	"\x14GetServerInfoRequest\"\xd7\x02\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12'\n" +
 	"\x0fembedding_model\x18\x02 \x01(\tR\x0eembeddingModel\x12/\n" +
 	"\x13embedding_dimension\x18\x03 \x01(\x05R\x12embeddingDimension\x12\x1a\n" +
 	"\bfeatures\x18\x04 \x03(\tR\bfeatures\x121\n" +
-	"\x06limits\x18\x05 \x01(\v2\x19.nomemory.v1.ServerLimitsR\x06limits\x12+\n" +
-	"\x05reads\x18\x06 \x01(\v2\x15.nomemory.v1.ReadLoadR\x05reads\x12/\n" +
+	"\x06limits\x18\x05 \x01(\v2\x19.nomemory.v1.ServerLimitsR\x06limits\x122\n" +
+	"\tread_load\x18\x06 \x01(\v2\x15.nomemory.v1.ReadLoadR\breadLoad\x12/\n" +
 	"\x06caller\x18\a \x01(\v2\x17.nomemory.v1.CallerInfoR\x06caller\x12\x16\n" +
 	"\x06skills\x18\b \x03(\tR\x06skills\"=\n" +
 	"\n" +
 	"CallerInfo\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x16\n" +
-	"\x06scopes\x18\x02 \x03(\tR\x06scopes\"n\n" +
+	"\x06scopes\x18\x02 \x03(\tR\x06scopes\"p\n" +
 	"\bReadLoad\x12\x18\n" +
 	"\arunning\x18\x01 \x01(\x05R\arunning\x12\x18\n" +
 	"\awaiting\x18\x02 \x01(\x05R\awaiting\x12\x14\n" +
-	"\x05users\x18\x03 \x01(\x05R\x05users\x12\x18\n" +
-	"\arefused\x18\x04 \x01(\x03R\arefused\"\xaa\x02\n" +
-	"\fServerLimits\x12#\n" +
-	"\rrequest_bytes\x18\x01 \x01(\x03R\frequestBytes\x12#\n" +
-	"\rcontent_bytes\x18\x02 \x01(\x03R\fcontentBytes\x12%\n" +
-	"\x0ebatch_messages\x18\x03 \x01(\x05R\rbatchMessages\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1f\n" +
-	"\vquery_chars\x18\x05 \x01(\x05R\n" +
-	"queryChars\x12\x13\n" +
-	"\x05top_k\x18\x06 \x01(\x05R\x04topK\x12\x14\n" +
-	"\x05turns\x18\a \x01(\x05R\x05turns\x12\x1d\n" +
-	"\n" +
-	"user_reads\x18\b \x01(\x05R\tuserReads\x12!\n" +
-	"\fcaller_reads\x18\t \x01(\x05R\vcallerReads2\x80\x01\n" +
+	"\x05users\x18\x03 \x01(\x05R\x05users\x12\x1a\n" +
+	"\brejected\x18\x04 \x01(\x03R\brejected\"\x99\x03\n" +
+	"\fServerLimits\x12*\n" +
+	"\x11max_request_bytes\x18\x01 \x01(\x03R\x0fmaxRequestBytes\x12*\n" +
+	"\x11max_content_bytes\x18\x02 \x01(\x03R\x0fmaxContentBytes\x12,\n" +
+	"\x12max_batch_messages\x18\x03 \x01(\x05R\x10maxBatchMessages\x12\"\n" +
+	"\rmax_page_size\x18\x04 \x01(\x05R\vmaxPageSize\x12&\n" +
+	"\x0fmax_query_chars\x18\x05 \x01(\x05R\rmaxQueryChars\x12\x1a\n" +
+	"\tmax_top_k\x18\x06 \x01(\x05R\amaxTopK\x12\x1b\n" +
+	"\tmax_turns\x18\a \x01(\x05R\bmaxTurns\x12<\n" +
+	"\x1bmax_inflight_reads_per_user\x18\b \x01(\x05R\x17maxInflightReadsPerUser\x12@\n" +
+	"\x1dmax_inflight_reads_per_caller\x18\t \x01(\x05R\x19maxInflightReadsPerCaller2\x80\x01\n" +
 	"\rServerService\x12o\n" +
 	"\rGetServerInfo\x12!.nomemory.v1.GetServerInfoRequest\x1a\".nomemory.v1.GetServerInfoResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/server_infoBn\n" +
 	"\x0eio.nomemory.v1P\x01Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\xaa\x02\vNoMemory.V1\xea\x02\fNoMemory::V1b\x06proto3"
@@ -484,7 +482,7 @@ var file_nomemory_v1_server_service_proto_goTypes = []any{
 }
 var file_nomemory_v1_server_service_proto_depIdxs = []int32{
 	4, // 0: nomemory.v1.GetServerInfoResponse.limits:type_name -> nomemory.v1.ServerLimits
-	3, // 1: nomemory.v1.GetServerInfoResponse.reads:type_name -> nomemory.v1.ReadLoad
+	3, // 1: nomemory.v1.GetServerInfoResponse.read_load:type_name -> nomemory.v1.ReadLoad
 	2, // 2: nomemory.v1.GetServerInfoResponse.caller:type_name -> nomemory.v1.CallerInfo
 	0, // 3: nomemory.v1.ServerService.GetServerInfo:input_type -> nomemory.v1.GetServerInfoRequest
 	1, // 4: nomemory.v1.ServerService.GetServerInfo:output_type -> nomemory.v1.GetServerInfoResponse

@@ -26,9 +26,9 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ServerService tells what a server is, so that a client can adapt.
+// ServerService describes a server, so that a client can adapt to it.
 type ServerServiceClient interface {
-	// GetServerInfo describes the server. Any caller who is let in may ask.
+	// GetServerInfo describes the server. It needs no scope.
 	GetServerInfo(ctx context.Context, in *GetServerInfoRequest, opts ...grpc.CallOption) (*GetServerInfoResponse, error)
 }
 
@@ -54,9 +54,9 @@ func (c *serverServiceClient) GetServerInfo(ctx context.Context, in *GetServerIn
 // All implementations must embed UnimplementedServerServiceServer
 // for forward compatibility.
 //
-// ServerService tells what a server is, so that a client can adapt.
+// ServerService describes a server, so that a client can adapt to it.
 type ServerServiceServer interface {
-	// GetServerInfo describes the server. Any caller who is let in may ask.
+	// GetServerInfo describes the server. It needs no scope.
 	GetServerInfo(context.Context, *GetServerInfoRequest) (*GetServerInfoResponse, error)
 	mustEmbedUnimplementedServerServiceServer()
 }

@@ -25,39 +25,38 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_UNSPECIFIED: _ErrorReason.ValueType  # 0
     """ERROR_REASON_UNSPECIFIED is never sent."""
     ERROR_REASON_INVALID_FIELD: _ErrorReason.ValueType  # 1
-    """ERROR_REASON_INVALID_FIELD: one or more fields are bad; the google.rpc.BadRequest names each of them. Errors travel
-    in headers, which are small: if it cannot name all, it names the first ones, and the ErrorInfo's metadata has their
-    total as `violations`.
+    """ERROR_REASON_INVALID_FIELD: one or more fields are invalid. The google.rpc.BadRequest lists the violations. If there are
+    too many for the error headers, it lists the first ones, and the ErrorInfo metadata has their number as `violations`.
 
     Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "page_size", "description": "must be at most 500"}]}
     """
     ERROR_REASON_MALFORMED_REQUEST: _ErrorReason.ValueType  # 2
-    """ERROR_REASON_MALFORMED_REQUEST: the bytes are not a message of the contract, or a string in them is not UTF-8.
+    """ERROR_REASON_MALFORMED_REQUEST: the request is not a valid protobuf message, or a string in it is not UTF-8.
 
     Example: {"code": "INVALID_ARGUMENT", "message": "the request is not a valid nomemory.v1.ListMessagesRequest"}
     """
     ERROR_REASON_CURSOR_MALFORMED: _ErrorReason.ValueType  # 3
-    """ERROR_REASON_CURSOR_MALFORMED: the cursor is not a whole cursor (cut short, or something else altogether).
+    """ERROR_REASON_CURSOR_MALFORMED: the cursor is truncated or malformed.
 
     Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "is not a whole cursor"}]}
     """
     ERROR_REASON_CURSOR_FORGED: _ErrorReason.ValueType  # 4
-    """ERROR_REASON_CURSOR_FORGED: the cursor was not made by this service, or was changed.
+    """ERROR_REASON_CURSOR_FORGED: the cursor was not issued by this service, or was modified.
 
     Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "was not issued by this service"}]}
     """
     ERROR_REASON_CURSOR_EXPIRED: _ErrorReason.ValueType  # 5
-    """ERROR_REASON_CURSOR_EXPIRED: the cursor is older than the server's lifetime for cursors. Start again.
+    """ERROR_REASON_CURSOR_EXPIRED: the cursor is older than NOMEMORY_CURSOR_LIFETIME_S. Start again without a cursor.
 
     Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "has expired"}]}
     """
     ERROR_REASON_CURSOR_OTHER_USER: _ErrorReason.ValueType  # 6
-    """ERROR_REASON_CURSOR_OTHER_USER: the cursor belongs to a listing of another user.
+    """ERROR_REASON_CURSOR_OTHER_USER: the cursor was issued for another user.
 
     Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "belongs to another user"}]}
     """
     ERROR_REASON_CURSOR_OTHER_QUERY: _ErrorReason.ValueType  # 7
-    """ERROR_REASON_CURSOR_OTHER_QUERY: the cursor belongs to another method, query or filter.
+    """ERROR_REASON_CURSOR_OTHER_QUERY: the cursor was issued for another method, query or filter.
 
     Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "belongs to another query"}]}
     """
@@ -67,7 +66,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "at_least", "description": "is not a write token of this log"}]}
     """
     ERROR_REASON_MESSAGE_CONFLICT: _ErrorReason.ValueType  # 9
-    """ERROR_REASON_MESSAGE_CONFLICT: a message with this id exists with something else in it.
+    """ERROR_REASON_MESSAGE_CONFLICT: a message with this id exists with other content or fields.
 
     Example: {"code": "ALREADY_EXISTS", "fieldViolations": [{"field": "messages[3].message_id", "description": "exists with other content or fields"}]}
     """
@@ -77,150 +76,147 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Example: {"code": "NOT_FOUND", "message": "no such message for this user"}
     """
     ERROR_REASON_QUERY_TOO_COMPLEX: _ErrorReason.ValueType  # 11
-    """ERROR_REASON_QUERY_TOO_COMPLEX: the query is over the limit on characters, terms or depth.
+    """ERROR_REASON_QUERY_TOO_COMPLEX: the query exceeds the limit of characters, terms or nesting.
 
     Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "query_text", "description": "nests deeper than 16 levels"}]}
     """
     ERROR_REASON_EMBEDDER_DISABLED: _ErrorReason.ValueType  # 12
-    """ERROR_REASON_EMBEDDER_DISABLED: the server has no embedder, so it cannot search for the meaning of a text.
+    """ERROR_REASON_EMBEDDER_DISABLED: the server has no embedder and cannot embed the text.
 
     Example: {"code": "FAILED_PRECONDITION", "message": "this server has no embedder: send query_embedding"}
     """
     ERROR_REASON_EMBEDDER_UNAVAILABLE: _ErrorReason.ValueType  # 13
-    """ERROR_REASON_EMBEDDER_UNAVAILABLE: the embedder does not answer at the moment. Retry as RetryInfo says.
+    """ERROR_REASON_EMBEDDER_UNAVAILABLE: the embedder does not respond. Retry after the delay in RetryInfo.
 
     Example: {"code": "UNAVAILABLE", "message": "the embedder does not answer"}
     """
     ERROR_REASON_INDEX_UNAVAILABLE: _ErrorReason.ValueType  # 14
-    """ERROR_REASON_INDEX_UNAVAILABLE: an index does not answer at the moment. Retry as RetryInfo says.
+    """ERROR_REASON_INDEX_UNAVAILABLE: an index does not respond. Retry after the delay in RetryInfo.
 
     Example: {"code": "UNAVAILABLE", "message": "the vector index does not answer"}
     """
-    ERROR_REASON_INDEX_BEHIND: _ErrorReason.ValueType  # 15
-    """ERROR_REASON_INDEX_BEHIND: the index did not reach the write token before the deadline.
+    ERROR_REASON_INDEX_LAGGING: _ErrorReason.ValueType  # 15
+    """ERROR_REASON_INDEX_LAGGING: the index did not apply the write of the token before the deadline.
 
     Example: {"code": "DEADLINE_EXCEEDED", "message": "the vector index has not applied this write yet"}
     """
     ERROR_REASON_DEADLINE_EXCEEDED: _ErrorReason.ValueType  # 16
-    """ERROR_REASON_DEADLINE_EXCEEDED: the call took longer than its deadline or the server's own.
+    """ERROR_REASON_DEADLINE_EXCEEDED: the call exceeded its deadline or the server's.
 
     Example: {"code": "DEADLINE_EXCEEDED", "message": "the call took longer than its deadline"}
     """
     ERROR_REASON_OVERLOADED: _ErrorReason.ValueType  # 17
-    """ERROR_REASON_OVERLOADED: the server, or the caller's share of it, is busy. Retry as RetryInfo says.
+    """ERROR_REASON_OVERLOADED: a limit of concurrent or queued work was reached. Retry after the delay in RetryInfo.
 
     Example: {"code": "RESOURCE_EXHAUSTED", "message": "too many writes are waiting"}
     """
     ERROR_REASON_STORAGE_UNAVAILABLE: _ErrorReason.ValueType  # 18
-    """ERROR_REASON_STORAGE_UNAVAILABLE: the log cannot be written or read at the moment (for instance a full disk).
+    """ERROR_REASON_STORAGE_UNAVAILABLE: the message log cannot be read or written, for instance because the disk is full.
 
     Example: {"code": "UNAVAILABLE", "message": "the message log cannot be written"}
     """
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 19
-    """ERROR_REASON_INTERNAL: a fault of the server. The request id leads to the log line.
+    """ERROR_REASON_INTERNAL: an error in the server. The request id identifies the log entry.
 
     Example: {"code": "INTERNAL", "message": "internal error", "metadata": {"request_id": "01J…"}}
     """
     ERROR_REASON_CREDENTIALS_MISSING: _ErrorReason.ValueType  # 20
-    """ERROR_REASON_CREDENTIALS_MISSING: the server wants credentials and the call has none.
+    """ERROR_REASON_CREDENTIALS_MISSING: the server requires credentials, and the call has none.
 
     Example: {"code": "UNAUTHENTICATED", "message": "send an API key or a token in `authorization` metadata"}
     """
     ERROR_REASON_CREDENTIALS_INVALID: _ErrorReason.ValueType  # 21
-    """ERROR_REASON_CREDENTIALS_INVALID: the credentials are unknown, expired, revoked, for another audience, or of more
-    than one kind at once.
+    """ERROR_REASON_CREDENTIALS_INVALID: the credentials are unknown, expired, revoked, for another audience, or of more than one kind.
 
     Example: {"code": "UNAUTHENTICATED", "message": "the token has expired"}
     """
     ERROR_REASON_SCOPE_MISSING: _ErrorReason.ValueType  # 22
-    """ERROR_REASON_SCOPE_MISSING: the caller is known but lacks the scope that the method needs.
+    """ERROR_REASON_SCOPE_MISSING: the caller lacks the scope that the method needs.
 
     Example: {"code": "PERMISSION_DENIED", "message": "this method needs the scope `ingest`"}
     """
     ERROR_REASON_OTHER_USER: _ErrorReason.ValueType  # 23
-    """ERROR_REASON_OTHER_USER: a user's token was used for another user.
+    """ERROR_REASON_OTHER_USER: the caller's token belongs to another user.
 
     Example: {"code": "PERMISSION_DENIED", "message": "this token is bound to another user"}
     """
     ERROR_REASON_USER_NOT_BOUND: _ErrorReason.ValueType  # 24
-    """ERROR_REASON_USER_NOT_BOUND: a recall needs exactly one bound user, and the call names none or more than one.
+    """ERROR_REASON_USER_NOT_BOUND: a recall needs exactly one user, and the call names none or several.
 
     Example: {"code": "UNAUTHENTICATED", "message": "name one user in `x-user-id` metadata"}
     """
     ERROR_REASON_SKILL_NOT_FOUND: _ErrorReason.ValueType  # 25
-    """ERROR_REASON_SKILL_NOT_FOUND: there is no skill of this name.
+    """ERROR_REASON_SKILL_NOT_FOUND: there is no skill with this name.
 
     Example: {"code": "NOT_FOUND", "message": "there is no skill `crm`"}
     """
     ERROR_REASON_SKILL_INVALID: _ErrorReason.ValueType  # 26
-    """ERROR_REASON_SKILL_INVALID: the skill exists but does not load; the message says why.
+    """ERROR_REASON_SKILL_INVALID: the skill does not load; the message gives the reason.
 
     Example: {"code": "FAILED_PRECONDITION", "message": "skill `crm`: SKILL.md has no frontmatter"}
     """
     ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: _ErrorReason.ValueType  # 27
-    """ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: the recall service cannot reach the QueryService that it reads from.
+    """ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: the recall service cannot reach its QueryService.
 
     Example: {"code": "UNAVAILABLE", "message": "the query service does not answer"}
     """
-    ERROR_REASON_NO_SUCH_PATH: _ErrorReason.ValueType  # 28
-    """ERROR_REASON_NO_SUCH_PATH: over HTTP, nothing is served at this path, or not with this verb.
+    ERROR_REASON_PATH_NOT_FOUND: _ErrorReason.ValueType  # 28
+    """ERROR_REASON_PATH_NOT_FOUND: the HTTP path or method does not exist.
 
     Example: {"code": "NOT_FOUND", "message": "there is nothing at this path"}
     """
-    ERROR_REASON_ORIGIN_REFUSED: _ErrorReason.ValueType  # 29
-    """ERROR_REASON_ORIGIN_REFUSED: over HTTP, the request comes from a web page that may not call this server, or goes by a
-    name that is not this server's.
+    ERROR_REASON_ORIGIN_NOT_ALLOWED: _ErrorReason.ValueType  # 29
+    """ERROR_REASON_ORIGIN_NOT_ALLOWED: the HTTP request comes from a web page of an origin that is not allowed, or its host name is
+    not that of this server.
 
     Example: {"code": "PERMISSION_DENIED", "message": "pages of this origin may not call this server"}
     """
     ERROR_REASON_REQUEST_TOO_LARGE: _ErrorReason.ValueType  # 30
-    """ERROR_REASON_REQUEST_TOO_LARGE: a read weighs more than a mebibyte, or over HTTP a request more than
-    ServerLimits.request_bytes.
+    """ERROR_REASON_REQUEST_TOO_LARGE: a read is larger than 1 MiB, or an HTTP request is larger than ServerLimits.max_request_bytes.
 
     Example: {"code": "RESOURCE_EXHAUSTED", "message": "the request is larger than 16777216 bytes"}
     """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
-    """ErrorReason is the machine-readable cause of an error: `reason` of the google.rpc.ErrorInfo that every error
-    carries, with `domain` "nomemory".
+    """ErrorReason is the machine-readable cause of an error. The google.rpc.ErrorInfo of every error has the `domain`
+    "nomemory" and, as `reason`, a name of this enum without the prefix ERROR_REASON_.
     """
 
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0
 """ERROR_REASON_UNSPECIFIED is never sent."""
 ERROR_REASON_INVALID_FIELD: ErrorReason.ValueType  # 1
-"""ERROR_REASON_INVALID_FIELD: one or more fields are bad; the google.rpc.BadRequest names each of them. Errors travel
-in headers, which are small: if it cannot name all, it names the first ones, and the ErrorInfo's metadata has their
-total as `violations`.
+"""ERROR_REASON_INVALID_FIELD: one or more fields are invalid. The google.rpc.BadRequest lists the violations. If there are
+too many for the error headers, it lists the first ones, and the ErrorInfo metadata has their number as `violations`.
 
 Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "page_size", "description": "must be at most 500"}]}
 """
 ERROR_REASON_MALFORMED_REQUEST: ErrorReason.ValueType  # 2
-"""ERROR_REASON_MALFORMED_REQUEST: the bytes are not a message of the contract, or a string in them is not UTF-8.
+"""ERROR_REASON_MALFORMED_REQUEST: the request is not a valid protobuf message, or a string in it is not UTF-8.
 
 Example: {"code": "INVALID_ARGUMENT", "message": "the request is not a valid nomemory.v1.ListMessagesRequest"}
 """
 ERROR_REASON_CURSOR_MALFORMED: ErrorReason.ValueType  # 3
-"""ERROR_REASON_CURSOR_MALFORMED: the cursor is not a whole cursor (cut short, or something else altogether).
+"""ERROR_REASON_CURSOR_MALFORMED: the cursor is truncated or malformed.
 
 Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "is not a whole cursor"}]}
 """
 ERROR_REASON_CURSOR_FORGED: ErrorReason.ValueType  # 4
-"""ERROR_REASON_CURSOR_FORGED: the cursor was not made by this service, or was changed.
+"""ERROR_REASON_CURSOR_FORGED: the cursor was not issued by this service, or was modified.
 
 Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "was not issued by this service"}]}
 """
 ERROR_REASON_CURSOR_EXPIRED: ErrorReason.ValueType  # 5
-"""ERROR_REASON_CURSOR_EXPIRED: the cursor is older than the server's lifetime for cursors. Start again.
+"""ERROR_REASON_CURSOR_EXPIRED: the cursor is older than NOMEMORY_CURSOR_LIFETIME_S. Start again without a cursor.
 
 Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "has expired"}]}
 """
 ERROR_REASON_CURSOR_OTHER_USER: ErrorReason.ValueType  # 6
-"""ERROR_REASON_CURSOR_OTHER_USER: the cursor belongs to a listing of another user.
+"""ERROR_REASON_CURSOR_OTHER_USER: the cursor was issued for another user.
 
 Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "belongs to another user"}]}
 """
 ERROR_REASON_CURSOR_OTHER_QUERY: ErrorReason.ValueType  # 7
-"""ERROR_REASON_CURSOR_OTHER_QUERY: the cursor belongs to another method, query or filter.
+"""ERROR_REASON_CURSOR_OTHER_QUERY: the cursor was issued for another method, query or filter.
 
 Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "belongs to another query"}]}
 """
@@ -230,7 +226,7 @@ ERROR_REASON_WRITE_TOKEN_INVALID: ErrorReason.ValueType  # 8
 Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "at_least", "description": "is not a write token of this log"}]}
 """
 ERROR_REASON_MESSAGE_CONFLICT: ErrorReason.ValueType  # 9
-"""ERROR_REASON_MESSAGE_CONFLICT: a message with this id exists with something else in it.
+"""ERROR_REASON_MESSAGE_CONFLICT: a message with this id exists with other content or fields.
 
 Example: {"code": "ALREADY_EXISTS", "fieldViolations": [{"field": "messages[3].message_id", "description": "exists with other content or fields"}]}
 """
@@ -240,105 +236,103 @@ ERROR_REASON_MESSAGE_NOT_FOUND: ErrorReason.ValueType  # 10
 Example: {"code": "NOT_FOUND", "message": "no such message for this user"}
 """
 ERROR_REASON_QUERY_TOO_COMPLEX: ErrorReason.ValueType  # 11
-"""ERROR_REASON_QUERY_TOO_COMPLEX: the query is over the limit on characters, terms or depth.
+"""ERROR_REASON_QUERY_TOO_COMPLEX: the query exceeds the limit of characters, terms or nesting.
 
 Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "query_text", "description": "nests deeper than 16 levels"}]}
 """
 ERROR_REASON_EMBEDDER_DISABLED: ErrorReason.ValueType  # 12
-"""ERROR_REASON_EMBEDDER_DISABLED: the server has no embedder, so it cannot search for the meaning of a text.
+"""ERROR_REASON_EMBEDDER_DISABLED: the server has no embedder and cannot embed the text.
 
 Example: {"code": "FAILED_PRECONDITION", "message": "this server has no embedder: send query_embedding"}
 """
 ERROR_REASON_EMBEDDER_UNAVAILABLE: ErrorReason.ValueType  # 13
-"""ERROR_REASON_EMBEDDER_UNAVAILABLE: the embedder does not answer at the moment. Retry as RetryInfo says.
+"""ERROR_REASON_EMBEDDER_UNAVAILABLE: the embedder does not respond. Retry after the delay in RetryInfo.
 
 Example: {"code": "UNAVAILABLE", "message": "the embedder does not answer"}
 """
 ERROR_REASON_INDEX_UNAVAILABLE: ErrorReason.ValueType  # 14
-"""ERROR_REASON_INDEX_UNAVAILABLE: an index does not answer at the moment. Retry as RetryInfo says.
+"""ERROR_REASON_INDEX_UNAVAILABLE: an index does not respond. Retry after the delay in RetryInfo.
 
 Example: {"code": "UNAVAILABLE", "message": "the vector index does not answer"}
 """
-ERROR_REASON_INDEX_BEHIND: ErrorReason.ValueType  # 15
-"""ERROR_REASON_INDEX_BEHIND: the index did not reach the write token before the deadline.
+ERROR_REASON_INDEX_LAGGING: ErrorReason.ValueType  # 15
+"""ERROR_REASON_INDEX_LAGGING: the index did not apply the write of the token before the deadline.
 
 Example: {"code": "DEADLINE_EXCEEDED", "message": "the vector index has not applied this write yet"}
 """
 ERROR_REASON_DEADLINE_EXCEEDED: ErrorReason.ValueType  # 16
-"""ERROR_REASON_DEADLINE_EXCEEDED: the call took longer than its deadline or the server's own.
+"""ERROR_REASON_DEADLINE_EXCEEDED: the call exceeded its deadline or the server's.
 
 Example: {"code": "DEADLINE_EXCEEDED", "message": "the call took longer than its deadline"}
 """
 ERROR_REASON_OVERLOADED: ErrorReason.ValueType  # 17
-"""ERROR_REASON_OVERLOADED: the server, or the caller's share of it, is busy. Retry as RetryInfo says.
+"""ERROR_REASON_OVERLOADED: a limit of concurrent or queued work was reached. Retry after the delay in RetryInfo.
 
 Example: {"code": "RESOURCE_EXHAUSTED", "message": "too many writes are waiting"}
 """
 ERROR_REASON_STORAGE_UNAVAILABLE: ErrorReason.ValueType  # 18
-"""ERROR_REASON_STORAGE_UNAVAILABLE: the log cannot be written or read at the moment (for instance a full disk).
+"""ERROR_REASON_STORAGE_UNAVAILABLE: the message log cannot be read or written, for instance because the disk is full.
 
 Example: {"code": "UNAVAILABLE", "message": "the message log cannot be written"}
 """
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 19
-"""ERROR_REASON_INTERNAL: a fault of the server. The request id leads to the log line.
+"""ERROR_REASON_INTERNAL: an error in the server. The request id identifies the log entry.
 
 Example: {"code": "INTERNAL", "message": "internal error", "metadata": {"request_id": "01J…"}}
 """
 ERROR_REASON_CREDENTIALS_MISSING: ErrorReason.ValueType  # 20
-"""ERROR_REASON_CREDENTIALS_MISSING: the server wants credentials and the call has none.
+"""ERROR_REASON_CREDENTIALS_MISSING: the server requires credentials, and the call has none.
 
 Example: {"code": "UNAUTHENTICATED", "message": "send an API key or a token in `authorization` metadata"}
 """
 ERROR_REASON_CREDENTIALS_INVALID: ErrorReason.ValueType  # 21
-"""ERROR_REASON_CREDENTIALS_INVALID: the credentials are unknown, expired, revoked, for another audience, or of more
-than one kind at once.
+"""ERROR_REASON_CREDENTIALS_INVALID: the credentials are unknown, expired, revoked, for another audience, or of more than one kind.
 
 Example: {"code": "UNAUTHENTICATED", "message": "the token has expired"}
 """
 ERROR_REASON_SCOPE_MISSING: ErrorReason.ValueType  # 22
-"""ERROR_REASON_SCOPE_MISSING: the caller is known but lacks the scope that the method needs.
+"""ERROR_REASON_SCOPE_MISSING: the caller lacks the scope that the method needs.
 
 Example: {"code": "PERMISSION_DENIED", "message": "this method needs the scope `ingest`"}
 """
 ERROR_REASON_OTHER_USER: ErrorReason.ValueType  # 23
-"""ERROR_REASON_OTHER_USER: a user's token was used for another user.
+"""ERROR_REASON_OTHER_USER: the caller's token belongs to another user.
 
 Example: {"code": "PERMISSION_DENIED", "message": "this token is bound to another user"}
 """
 ERROR_REASON_USER_NOT_BOUND: ErrorReason.ValueType  # 24
-"""ERROR_REASON_USER_NOT_BOUND: a recall needs exactly one bound user, and the call names none or more than one.
+"""ERROR_REASON_USER_NOT_BOUND: a recall needs exactly one user, and the call names none or several.
 
 Example: {"code": "UNAUTHENTICATED", "message": "name one user in `x-user-id` metadata"}
 """
 ERROR_REASON_SKILL_NOT_FOUND: ErrorReason.ValueType  # 25
-"""ERROR_REASON_SKILL_NOT_FOUND: there is no skill of this name.
+"""ERROR_REASON_SKILL_NOT_FOUND: there is no skill with this name.
 
 Example: {"code": "NOT_FOUND", "message": "there is no skill `crm`"}
 """
 ERROR_REASON_SKILL_INVALID: ErrorReason.ValueType  # 26
-"""ERROR_REASON_SKILL_INVALID: the skill exists but does not load; the message says why.
+"""ERROR_REASON_SKILL_INVALID: the skill does not load; the message gives the reason.
 
 Example: {"code": "FAILED_PRECONDITION", "message": "skill `crm`: SKILL.md has no frontmatter"}
 """
 ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: ErrorReason.ValueType  # 27
-"""ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: the recall service cannot reach the QueryService that it reads from.
+"""ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: the recall service cannot reach its QueryService.
 
 Example: {"code": "UNAVAILABLE", "message": "the query service does not answer"}
 """
-ERROR_REASON_NO_SUCH_PATH: ErrorReason.ValueType  # 28
-"""ERROR_REASON_NO_SUCH_PATH: over HTTP, nothing is served at this path, or not with this verb.
+ERROR_REASON_PATH_NOT_FOUND: ErrorReason.ValueType  # 28
+"""ERROR_REASON_PATH_NOT_FOUND: the HTTP path or method does not exist.
 
 Example: {"code": "NOT_FOUND", "message": "there is nothing at this path"}
 """
-ERROR_REASON_ORIGIN_REFUSED: ErrorReason.ValueType  # 29
-"""ERROR_REASON_ORIGIN_REFUSED: over HTTP, the request comes from a web page that may not call this server, or goes by a
-name that is not this server's.
+ERROR_REASON_ORIGIN_NOT_ALLOWED: ErrorReason.ValueType  # 29
+"""ERROR_REASON_ORIGIN_NOT_ALLOWED: the HTTP request comes from a web page of an origin that is not allowed, or its host name is
+not that of this server.
 
 Example: {"code": "PERMISSION_DENIED", "message": "pages of this origin may not call this server"}
 """
 ERROR_REASON_REQUEST_TOO_LARGE: ErrorReason.ValueType  # 30
-"""ERROR_REASON_REQUEST_TOO_LARGE: a read weighs more than a mebibyte, or over HTTP a request more than
-ServerLimits.request_bytes.
+"""ERROR_REASON_REQUEST_TOO_LARGE: a read is larger than 1 MiB, or an HTTP request is larger than ServerLimits.max_request_bytes.
 
 Example: {"code": "RESOURCE_EXHAUSTED", "message": "the request is larger than 16777216 bytes"}
 """

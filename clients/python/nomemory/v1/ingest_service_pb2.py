@@ -24,10 +24,11 @@ _sym_db = _symbol_database.Default()
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from nomemory.v1 import error_reason_pb2 as nomemory_dot_v1_dot_error__reason__pb2
 from nomemory.v1 import message_pb2 as nomemory_dot_v1_dot_message__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n nomemory/v1/ingest_service.proto\x12\x0bnomemory.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19nomemory/v1/message.proto\"g\n\x14WriteMessagesRequest\x12*\n\x08messages\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x0f\n\x07replace\x18\x02 \x01(\x08\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"W\n\x15WriteMessagesResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.WriteResult\x12\x13\n\x0bwrite_token\x18\x02 \x01(\t\"M\n\x0bWriteResult\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12*\n\x07outcome\x18\x02 \x01(\x0e\x32\x19.nomemory.v1.WriteOutcome\"h\n\x15ImportMessagesRequest\x12*\n\x08messages\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x0f\n\x07replace\x18\x02 \x01(\x08\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\xa1\x01\n\x16ImportMessagesResponse\x12\x0f\n\x07\x63reated\x18\x01 \x01(\x03\x12\x11\n\tunchanged\x18\x02 \x01(\x03\x12\x10\n\x08replaced\x18\x03 \x01(\x03\x12\x10\n\x08rejected\x18\x04 \x01(\x03\x12*\n\nrejections\x18\x05 \x03(\x0b\x32\x16.nomemory.v1.Rejection\x12\x13\n\x0bwrite_token\x18\x06 \x01(\t\"R\n\tRejection\x12\r\n\x05index\x18\x01 \x01(\x03\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x12\n\nviolations\x18\x04 \x03(\t\"b\n\x15\x44\x65leteMessagesRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x13\n\x0bmessage_ids\x18\x02 \x03(\t\x12#\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x13.nomemory.v1.Filter\"[\n\x16\x44\x65leteMessagesResponse\x12\x0f\n\x07\x64\x65leted\x18\x01 \x01(\x03\x12\x1b\n\x13missing_message_ids\x18\x02 \x03(\t\x12\x13\n\x0bwrite_token\x18\x03 \x01(\t\"#\n\x10\x45raseUserRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\"\xa8\x01\n\x11\x45raseUserResponse\x12\x0f\n\x07\x64\x65leted\x18\x01 \x01(\x03\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x13\n\x0bwrite_token\x18\x03 \x01(\t\x12,\n\x08\x65rase_ts\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\x08residues\x18\x05 \x03(\x0b\x32\x1b.nomemory.v1.ErasureResidue\"]\n\x0e\x45rasureResidue\x12\r\n\x05place\x18\x01 \x01(\t\x12\r\n\x05until\x18\x02 \x01(\t\x12-\n\texpire_ts\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"(\n\x15GetIndexStatusRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\"\xd2\x02\n\x16GetIndexStatusResponse\x12#\n\x03log\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.LogStatus\x12)\n\x07lexical\x18\x02 \x01(\x0b\x32\x18.nomemory.v1.IndexStatus\x12(\n\x06vector\x18\x03 \x01(\x0b\x32\x18.nomemory.v1.IndexStatus\x12-\n\x08\x65mbedder\x18\x04 \x01(\x0b\x32\x1b.nomemory.v1.EmbedderStatus\x12(\n\x06\x66\x61ults\x18\x05 \x03(\x0b\x32\x18.nomemory.v1.ServerFault\x12/\n\rcoming_vector\x18\x06 \x01(\x0b\x32\x18.nomemory.v1.IndexStatus\x12\x34\n\x0f\x63oming_embedder\x18\x07 \x01(\x0b\x32\x1b.nomemory.v1.EmbedderStatus\"d\n\x0bServerFault\x12\x0c\n\x04part\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12)\n\x05since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"\xa9\x01\n\tLogStatus\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x10\n\x08messages\x18\x02 \x01(\x03\x12\r\n\x05users\x18\x03 \x01(\x03\x12\x0f\n\x07\x64\x61maged\x18\x04 \x01(\x03\x12\x19\n\x11\x64\x61maged_sequences\x18\x05 \x03(\x03\x12\r\n\x05\x66\x61ult\x18\x06 \x01(\t\x12.\n\nchecked_ts\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xbc\x01\n\x0bIndexStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ncheckpoint\x18\x02 \x01(\x03\x12\x0f\n\x07pending\x18\x03 \x01(\x03\x12\x0e\n\x06parked\x18\x04 \x01(\x03\x12\x1a\n\x12parked_message_ids\x18\x05 \x03(\t\x12\r\n\x05\x66\x61ult\x18\x06 \x01(\t\x12\x0e\n\x06notice\x18\n \x01(\t\x12/\n\x0b\x66\x61ult_since\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"X\n\x0e\x45mbedderStatus\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x11\n\tdimension\x18\x03 \x01(\x05\x12\x16\n\x0etexts_embedded\x18\x04 \x01(\x03*\x81\x01\n\x0cWriteOutcome\x12\x1d\n\x19WRITE_OUTCOME_UNSPECIFIED\x10\x00\x12\x19\n\x15WRITE_OUTCOME_CREATED\x10\x01\x12\x1b\n\x17WRITE_OUTCOME_UNCHANGED\x10\x02\x12\x1a\n\x16WRITE_OUTCOME_REPLACED\x10\x03\x32\xe1\x04\n\rIngestService\x12o\n\rWriteMessages\x12!.nomemory.v1.WriteMessagesRequest\x1a\".nomemory.v1.WriteMessagesResponse\"\x17\x82\xd3\xe4\x93\x02\x11\"\x0c/v1/messages:\x01*\x12{\n\x0eImportMessages\x12\".nomemory.v1.ImportMessagesRequest\x1a#.nomemory.v1.ImportMessagesResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\"\x13/v1/messages:import:\x01*(\x01\x12\x89\x01\n\x0e\x44\x65leteMessages\x12\".nomemory.v1.DeleteMessagesRequest\x1a#.nomemory.v1.DeleteMessagesResponse\".\x82\xd3\xe4\x93\x02(\"#/v1/users/{user_id}/messages:delete:\x01*\x12g\n\tEraseUser\x12\x1d.nomemory.v1.EraseUserRequest\x1a\x1e.nomemory.v1.EraseUserResponse\"\x1b\x82\xd3\xe4\x93\x02\x15*\x13/v1/users/{user_id}\x12m\n\x0eGetIndexStatus\x12\".nomemory.v1.GetIndexStatusRequest\x1a#.nomemory.v1.GetIndexStatusResponse\"\x12\x82\xd3\xe4\x93\x02\x0c\x12\n/v1/statusBn\n\x0eio.nomemory.v1P\x01Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\xaa\x02\x0bNoMemory.V1\xea\x02\x0cNoMemory::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n nomemory/v1/ingest_service.proto\x12\x0bnomemory.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1enomemory/v1/error_reason.proto\x1a\x19nomemory/v1/message.proto\"g\n\x14WriteMessagesRequest\x12*\n\x08messages\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x0f\n\x07replace\x18\x02 \x01(\x08\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"W\n\x15WriteMessagesResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.WriteResult\x12\x13\n\x0bwrite_token\x18\x02 \x01(\t\"M\n\x0bWriteResult\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12*\n\x07outcome\x18\x02 \x01(\x0e\x32\x19.nomemory.v1.WriteOutcome\"h\n\x15ImportMessagesRequest\x12*\n\x08messages\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x0f\n\x07replace\x18\x02 \x01(\x08\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\xa1\x01\n\x16ImportMessagesResponse\x12\x0f\n\x07\x63reated\x18\x01 \x01(\x03\x12\x11\n\tunchanged\x18\x02 \x01(\x03\x12\x10\n\x08replaced\x18\x03 \x01(\x03\x12\x10\n\x08rejected\x18\x04 \x01(\x03\x12*\n\nrejections\x18\x05 \x03(\x0b\x32\x16.nomemory.v1.Rejection\x12\x13\n\x0bwrite_token\x18\x06 \x01(\t\"l\n\tRejection\x12\r\n\x05index\x18\x01 \x01(\x03\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12(\n\x06reason\x18\x03 \x01(\x0e\x32\x18.nomemory.v1.ErrorReason\x12\x12\n\nviolations\x18\x04 \x03(\t\"b\n\x15\x44\x65leteMessagesRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x13\n\x0bmessage_ids\x18\x02 \x03(\t\x12#\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x13.nomemory.v1.Filter\"[\n\x16\x44\x65leteMessagesResponse\x12\x0f\n\x07\x64\x65leted\x18\x01 \x01(\x03\x12\x1b\n\x13missing_message_ids\x18\x02 \x03(\t\x12\x13\n\x0bwrite_token\x18\x03 \x01(\t\"#\n\x10\x45raseUserRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\"\xa8\x01\n\x11\x45raseUserResponse\x12\x0f\n\x07\x64\x65leted\x18\x01 \x01(\x03\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x13\n\x0bwrite_token\x18\x03 \x01(\t\x12,\n\x08\x65rase_ts\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\x08residues\x18\x05 \x03(\x0b\x32\x1b.nomemory.v1.ErasureResidue\"~\n\x0e\x45rasureResidue\x12.\n\x08location\x18\x01 \x01(\x0e\x32\x1c.nomemory.v1.StorageLocation\x12\x0e\n\x06\x64\x65tail\x18\x02 \x01(\t\x12,\n\x08purge_ts\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"(\n\x15GetIndexStatusRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\"\xce\x02\n\x16GetIndexStatusResponse\x12#\n\x03log\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.LogStatus\x12)\n\x07lexical\x18\x02 \x01(\x0b\x32\x18.nomemory.v1.IndexStatus\x12(\n\x06vector\x18\x03 \x01(\x0b\x32\x18.nomemory.v1.IndexStatus\x12-\n\x08\x65mbedder\x18\x04 \x01(\x0b\x32\x1b.nomemory.v1.EmbedderStatus\x12(\n\x06\x66\x61ults\x18\x05 \x03(\x0b\x32\x18.nomemory.v1.ServerFault\x12-\n\x0bnext_vector\x18\x06 \x01(\x0b\x32\x18.nomemory.v1.IndexStatus\x12\x32\n\rnext_embedder\x18\x07 \x01(\x0b\x32\x1b.nomemory.v1.EmbedderStatus\"\xb4\x01\n\x0bServerFault\x12)\n\tcomponent\x18\x01 \x01(\x0e\x32\x16.nomemory.v1.Component\x12$\n\x04kind\x18\x02 \x01(\x0e\x32\x16.nomemory.v1.FaultKind\x12,\n\x08start_ts\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\x12\x16\n\x0eprevious_model\x18\x05 \x01(\x08\"\xa7\x01\n\tLogStatus\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x10\n\x08messages\x18\x02 \x01(\x03\x12\r\n\x05users\x18\x03 \x01(\x03\x12\x0f\n\x07\x64\x61maged\x18\x04 \x01(\x03\x12\x19\n\x11\x64\x61maged_sequences\x18\x05 \x03(\x03\x12\r\n\x05\x65rror\x18\x06 \x01(\t\x12,\n\x08\x63heck_ts\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xc4\x01\n\x0bIndexStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ncheckpoint\x18\x02 \x01(\x03\x12\x0f\n\x07pending\x18\x03 \x01(\x03\x12\x14\n\x0c\x64\x65\x61\x64_letters\x18\x04 \x01(\x03\x12\x1f\n\x17\x64\x65\x61\x64_letter_message_ids\x18\x05 \x03(\t\x12\r\n\x05\x65rror\x18\x06 \x01(\t\x12,\n\x08\x65rror_ts\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06notice\x18\x08 \x01(\t\"s\n\x0e\x45mbedderStatus\x12\'\n\x04kind\x18\x01 \x01(\x0e\x32\x19.nomemory.v1.EmbedderKind\x12\r\n\x05model\x18\x02 \x01(\t\x12\x11\n\tdimension\x18\x03 \x01(\x05\x12\x16\n\x0etexts_embedded\x18\x04 \x01(\x03*\x81\x01\n\x0cWriteOutcome\x12\x1d\n\x19WRITE_OUTCOME_UNSPECIFIED\x10\x00\x12\x19\n\x15WRITE_OUTCOME_CREATED\x10\x01\x12\x1b\n\x17WRITE_OUTCOME_UNCHANGED\x10\x02\x12\x1a\n\x16WRITE_OUTCOME_REPLACED\x10\x03*\xc1\x01\n\x0fStorageLocation\x12 \n\x1cSTORAGE_LOCATION_UNSPECIFIED\x10\x00\x12 \n\x1cSTORAGE_LOCATION_MESSAGE_LOG\x10\x01\x12\"\n\x1eSTORAGE_LOCATION_LEXICAL_INDEX\x10\x02\x12!\n\x1dSTORAGE_LOCATION_VECTOR_INDEX\x10\x03\x12#\n\x1fSTORAGE_LOCATION_VECTOR_BACKLOG\x10\x04*\x85\x02\n\tComponent\x12\x19\n\x15\x43OMPONENT_UNSPECIFIED\x10\x00\x12\x19\n\x15\x43OMPONENT_MESSAGE_LOG\x10\x01\x12\x1d\n\x19\x43OMPONENT_LEXICAL_INDEXER\x10\x02\x12\x1b\n\x17\x43OMPONENT_VECTOR_ENGINE\x10\x03\x12\x1a\n\x16\x43OMPONENT_VECTOR_INDEX\x10\x04\x12\x14\n\x10\x43OMPONENT_QDRANT\x10\x05\x12\x1c\n\x18\x43OMPONENT_QUERY_EMBEDDER\x10\x06\x12\x1f\n\x1b\x43OMPONENT_DOCUMENT_EMBEDDER\x10\x07\x12\x15\n\x11\x43OMPONENT_ERASURE\x10\x08*\xc9\x01\n\tFaultKind\x12\x1a\n\x16\x46\x41ULT_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x46\x41ULT_KIND_UNRESPONSIVE\x10\x01\x12$\n FAULT_KIND_MEMORY_LIMIT_EXCEEDED\x10\x02\x12\x1a\n\x16\x46\x41ULT_KIND_UNREACHABLE\x10\x03\x12!\n\x1d\x46\x41ULT_KIND_INDEX_INCONSISTENT\x10\x04\x12\x1e\n\x1a\x46\x41ULT_KIND_ERASURE_BLOCKED\x10\x05*\x92\x01\n\x0c\x45mbedderKind\x12\x1d\n\x19\x45MBEDDER_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12\x45MBEDDER_KIND_NONE\x10\x01\x12\x17\n\x13\x45MBEDDER_KIND_LOCAL\x10\x02\x12\x18\n\x14\x45MBEDDER_KIND_OPENAI\x10\x03\x12\x18\n\x14\x45MBEDDER_KIND_PLUGIN\x10\x04\x32\xe7\x04\n\rIngestService\x12o\n\rWriteMessages\x12!.nomemory.v1.WriteMessagesRequest\x1a\".nomemory.v1.WriteMessagesResponse\"\x17\x82\xd3\xe4\x93\x02\x11\"\x0c/v1/messages:\x01*\x12{\n\x0eImportMessages\x12\".nomemory.v1.ImportMessagesRequest\x1a#.nomemory.v1.ImportMessagesResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\"\x13/v1/messages:import:\x01*(\x01\x12\x89\x01\n\x0e\x44\x65leteMessages\x12\".nomemory.v1.DeleteMessagesRequest\x1a#.nomemory.v1.DeleteMessagesResponse\".\x82\xd3\xe4\x93\x02(\"#/v1/users/{user_id}/messages:delete:\x01*\x12g\n\tEraseUser\x12\x1d.nomemory.v1.EraseUserRequest\x1a\x1e.nomemory.v1.EraseUserResponse\"\x1b\x82\xd3\xe4\x93\x02\x15*\x13/v1/users/{user_id}\x12s\n\x0eGetIndexStatus\x12\".nomemory.v1.GetIndexStatusRequest\x1a#.nomemory.v1.GetIndexStatusResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/index_statusBn\n\x0eio.nomemory.v1P\x01Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\xaa\x02\x0bNoMemory.V1\xea\x02\x0cNoMemory::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,43 +45,51 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_INGESTSERVICE'].methods_by_name['EraseUser']._loaded_options = None
   _globals['_INGESTSERVICE'].methods_by_name['EraseUser']._serialized_options = b'\202\323\344\223\002\025*\023/v1/users/{user_id}'
   _globals['_INGESTSERVICE'].methods_by_name['GetIndexStatus']._loaded_options = None
-  _globals['_INGESTSERVICE'].methods_by_name['GetIndexStatus']._serialized_options = b'\202\323\344\223\002\014\022\n/v1/status'
-  _globals['_WRITEOUTCOME']._serialized_start=2201
-  _globals['_WRITEOUTCOME']._serialized_end=2330
-  _globals['_WRITEMESSAGESREQUEST']._serialized_start=139
-  _globals['_WRITEMESSAGESREQUEST']._serialized_end=242
-  _globals['_WRITEMESSAGESRESPONSE']._serialized_start=244
-  _globals['_WRITEMESSAGESRESPONSE']._serialized_end=331
-  _globals['_WRITERESULT']._serialized_start=333
-  _globals['_WRITERESULT']._serialized_end=410
-  _globals['_IMPORTMESSAGESREQUEST']._serialized_start=412
-  _globals['_IMPORTMESSAGESREQUEST']._serialized_end=516
-  _globals['_IMPORTMESSAGESRESPONSE']._serialized_start=519
-  _globals['_IMPORTMESSAGESRESPONSE']._serialized_end=680
-  _globals['_REJECTION']._serialized_start=682
-  _globals['_REJECTION']._serialized_end=764
-  _globals['_DELETEMESSAGESREQUEST']._serialized_start=766
-  _globals['_DELETEMESSAGESREQUEST']._serialized_end=864
-  _globals['_DELETEMESSAGESRESPONSE']._serialized_start=866
-  _globals['_DELETEMESSAGESRESPONSE']._serialized_end=957
-  _globals['_ERASEUSERREQUEST']._serialized_start=959
-  _globals['_ERASEUSERREQUEST']._serialized_end=994
-  _globals['_ERASEUSERRESPONSE']._serialized_start=997
-  _globals['_ERASEUSERRESPONSE']._serialized_end=1165
-  _globals['_ERASURERESIDUE']._serialized_start=1167
-  _globals['_ERASURERESIDUE']._serialized_end=1260
-  _globals['_GETINDEXSTATUSREQUEST']._serialized_start=1262
-  _globals['_GETINDEXSTATUSREQUEST']._serialized_end=1302
-  _globals['_GETINDEXSTATUSRESPONSE']._serialized_start=1305
-  _globals['_GETINDEXSTATUSRESPONSE']._serialized_end=1643
-  _globals['_SERVERFAULT']._serialized_start=1645
-  _globals['_SERVERFAULT']._serialized_end=1745
-  _globals['_LOGSTATUS']._serialized_start=1748
-  _globals['_LOGSTATUS']._serialized_end=1917
-  _globals['_INDEXSTATUS']._serialized_start=1920
-  _globals['_INDEXSTATUS']._serialized_end=2108
-  _globals['_EMBEDDERSTATUS']._serialized_start=2110
-  _globals['_EMBEDDERSTATUS']._serialized_end=2198
-  _globals['_INGESTSERVICE']._serialized_start=2333
-  _globals['_INGESTSERVICE']._serialized_end=2942
+  _globals['_INGESTSERVICE'].methods_by_name['GetIndexStatus']._serialized_options = b'\202\323\344\223\002\022\022\020/v1/index_status'
+  _globals['_WRITEOUTCOME']._serialized_start=2402
+  _globals['_WRITEOUTCOME']._serialized_end=2531
+  _globals['_STORAGELOCATION']._serialized_start=2534
+  _globals['_STORAGELOCATION']._serialized_end=2727
+  _globals['_COMPONENT']._serialized_start=2730
+  _globals['_COMPONENT']._serialized_end=2991
+  _globals['_FAULTKIND']._serialized_start=2994
+  _globals['_FAULTKIND']._serialized_end=3195
+  _globals['_EMBEDDERKIND']._serialized_start=3198
+  _globals['_EMBEDDERKIND']._serialized_end=3344
+  _globals['_WRITEMESSAGESREQUEST']._serialized_start=171
+  _globals['_WRITEMESSAGESREQUEST']._serialized_end=274
+  _globals['_WRITEMESSAGESRESPONSE']._serialized_start=276
+  _globals['_WRITEMESSAGESRESPONSE']._serialized_end=363
+  _globals['_WRITERESULT']._serialized_start=365
+  _globals['_WRITERESULT']._serialized_end=442
+  _globals['_IMPORTMESSAGESREQUEST']._serialized_start=444
+  _globals['_IMPORTMESSAGESREQUEST']._serialized_end=548
+  _globals['_IMPORTMESSAGESRESPONSE']._serialized_start=551
+  _globals['_IMPORTMESSAGESRESPONSE']._serialized_end=712
+  _globals['_REJECTION']._serialized_start=714
+  _globals['_REJECTION']._serialized_end=822
+  _globals['_DELETEMESSAGESREQUEST']._serialized_start=824
+  _globals['_DELETEMESSAGESREQUEST']._serialized_end=922
+  _globals['_DELETEMESSAGESRESPONSE']._serialized_start=924
+  _globals['_DELETEMESSAGESRESPONSE']._serialized_end=1015
+  _globals['_ERASEUSERREQUEST']._serialized_start=1017
+  _globals['_ERASEUSERREQUEST']._serialized_end=1052
+  _globals['_ERASEUSERRESPONSE']._serialized_start=1055
+  _globals['_ERASEUSERRESPONSE']._serialized_end=1223
+  _globals['_ERASURERESIDUE']._serialized_start=1225
+  _globals['_ERASURERESIDUE']._serialized_end=1351
+  _globals['_GETINDEXSTATUSREQUEST']._serialized_start=1353
+  _globals['_GETINDEXSTATUSREQUEST']._serialized_end=1393
+  _globals['_GETINDEXSTATUSRESPONSE']._serialized_start=1396
+  _globals['_GETINDEXSTATUSRESPONSE']._serialized_end=1730
+  _globals['_SERVERFAULT']._serialized_start=1733
+  _globals['_SERVERFAULT']._serialized_end=1913
+  _globals['_LOGSTATUS']._serialized_start=1916
+  _globals['_LOGSTATUS']._serialized_end=2083
+  _globals['_INDEXSTATUS']._serialized_start=2086
+  _globals['_INDEXSTATUS']._serialized_end=2282
+  _globals['_EMBEDDERSTATUS']._serialized_start=2284
+  _globals['_EMBEDDERSTATUS']._serialized_end=2399
+  _globals['_INGESTSERVICE']._serialized_start=3347
+  _globals['_INGESTSERVICE']._serialized_end=3962
 # @@protoc_insertion_point(module_scope)

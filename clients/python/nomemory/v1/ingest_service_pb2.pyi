@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from nomemory.v1 import error_reason_pb2 as _error_reason_pb2
 from nomemory.v1 import message_pb2 as _message_pb2
 import builtins as _builtins
 import sys
@@ -32,26 +33,174 @@ class _WriteOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WriteOut
     WRITE_OUTCOME_CREATED: _WriteOutcome.ValueType  # 1
     """WRITE_OUTCOME_CREATED: the message is new."""
     WRITE_OUTCOME_UNCHANGED: _WriteOutcome.ValueType  # 2
-    """WRITE_OUTCOME_UNCHANGED: the very same message was there already."""
+    """WRITE_OUTCOME_UNCHANGED: an identical message was already stored."""
     WRITE_OUTCOME_REPLACED: _WriteOutcome.ValueType  # 3
-    """WRITE_OUTCOME_REPLACED: it took the place of another version."""
+    """WRITE_OUTCOME_REPLACED: the message replaced an earlier version."""
 
 class WriteOutcome(_WriteOutcome, metaclass=_WriteOutcomeEnumTypeWrapper):
-    """WriteOutcome is what a write did with one message."""
+    """WriteOutcome is the effect of writing a message."""
 
 WRITE_OUTCOME_UNSPECIFIED: WriteOutcome.ValueType  # 0
 """WRITE_OUTCOME_UNSPECIFIED is never returned."""
 WRITE_OUTCOME_CREATED: WriteOutcome.ValueType  # 1
 """WRITE_OUTCOME_CREATED: the message is new."""
 WRITE_OUTCOME_UNCHANGED: WriteOutcome.ValueType  # 2
-"""WRITE_OUTCOME_UNCHANGED: the very same message was there already."""
+"""WRITE_OUTCOME_UNCHANGED: an identical message was already stored."""
 WRITE_OUTCOME_REPLACED: WriteOutcome.ValueType  # 3
-"""WRITE_OUTCOME_REPLACED: it took the place of another version."""
+"""WRITE_OUTCOME_REPLACED: the message replaced an earlier version."""
 Global___WriteOutcome: _TypeAlias = WriteOutcome  # noqa: Y015
+
+class _StorageLocation:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _StorageLocationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StorageLocation.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    STORAGE_LOCATION_UNSPECIFIED: _StorageLocation.ValueType  # 0
+    """STORAGE_LOCATION_UNSPECIFIED is never returned."""
+    STORAGE_LOCATION_MESSAGE_LOG: _StorageLocation.ValueType  # 1
+    """STORAGE_LOCATION_MESSAGE_LOG: the message log."""
+    STORAGE_LOCATION_LEXICAL_INDEX: _StorageLocation.ValueType  # 2
+    """STORAGE_LOCATION_LEXICAL_INDEX: the lexical index."""
+    STORAGE_LOCATION_VECTOR_INDEX: _StorageLocation.ValueType  # 3
+    """STORAGE_LOCATION_VECTOR_INDEX: the vector index."""
+    STORAGE_LOCATION_VECTOR_BACKLOG: _StorageLocation.ValueType  # 4
+    """STORAGE_LOCATION_VECTOR_BACKLOG: the queue of messages to embed."""
+
+class StorageLocation(_StorageLocation, metaclass=_StorageLocationEnumTypeWrapper):
+    """StorageLocation is a part of the server's storage. Later versions can add values."""
+
+STORAGE_LOCATION_UNSPECIFIED: StorageLocation.ValueType  # 0
+"""STORAGE_LOCATION_UNSPECIFIED is never returned."""
+STORAGE_LOCATION_MESSAGE_LOG: StorageLocation.ValueType  # 1
+"""STORAGE_LOCATION_MESSAGE_LOG: the message log."""
+STORAGE_LOCATION_LEXICAL_INDEX: StorageLocation.ValueType  # 2
+"""STORAGE_LOCATION_LEXICAL_INDEX: the lexical index."""
+STORAGE_LOCATION_VECTOR_INDEX: StorageLocation.ValueType  # 3
+"""STORAGE_LOCATION_VECTOR_INDEX: the vector index."""
+STORAGE_LOCATION_VECTOR_BACKLOG: StorageLocation.ValueType  # 4
+"""STORAGE_LOCATION_VECTOR_BACKLOG: the queue of messages to embed."""
+Global___StorageLocation: _TypeAlias = StorageLocation  # noqa: Y015
+
+class _Component:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ComponentEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Component.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    COMPONENT_UNSPECIFIED: _Component.ValueType  # 0
+    """COMPONENT_UNSPECIFIED: a component that this contract does not list."""
+    COMPONENT_MESSAGE_LOG: _Component.ValueType  # 1
+    """COMPONENT_MESSAGE_LOG: the message log."""
+    COMPONENT_LEXICAL_INDEXER: _Component.ValueType  # 2
+    """COMPONENT_LEXICAL_INDEXER: the process that writes the lexical index."""
+    COMPONENT_VECTOR_ENGINE: _Component.ValueType  # 3
+    """COMPONENT_VECTOR_ENGINE: the process of the embedded vector index."""
+    COMPONENT_VECTOR_INDEX: _Component.ValueType  # 4
+    """COMPONENT_VECTOR_INDEX: the content of the vector index."""
+    COMPONENT_QDRANT: _Component.ValueType  # 5
+    """COMPONENT_QDRANT: the Qdrant server."""
+    COMPONENT_QUERY_EMBEDDER: _Component.ValueType  # 6
+    """COMPONENT_QUERY_EMBEDDER: the process that embeds queries."""
+    COMPONENT_DOCUMENT_EMBEDDER: _Component.ValueType  # 7
+    """COMPONENT_DOCUMENT_EMBEDDER: the process that embeds messages."""
+    COMPONENT_ERASURE: _Component.ValueType  # 8
+    """COMPONENT_ERASURE: the erasure of deleted data."""
+
+class Component(_Component, metaclass=_ComponentEnumTypeWrapper):
+    """Component is a part of the server that can fail. Later versions can add values."""
+
+COMPONENT_UNSPECIFIED: Component.ValueType  # 0
+"""COMPONENT_UNSPECIFIED: a component that this contract does not list."""
+COMPONENT_MESSAGE_LOG: Component.ValueType  # 1
+"""COMPONENT_MESSAGE_LOG: the message log."""
+COMPONENT_LEXICAL_INDEXER: Component.ValueType  # 2
+"""COMPONENT_LEXICAL_INDEXER: the process that writes the lexical index."""
+COMPONENT_VECTOR_ENGINE: Component.ValueType  # 3
+"""COMPONENT_VECTOR_ENGINE: the process of the embedded vector index."""
+COMPONENT_VECTOR_INDEX: Component.ValueType  # 4
+"""COMPONENT_VECTOR_INDEX: the content of the vector index."""
+COMPONENT_QDRANT: Component.ValueType  # 5
+"""COMPONENT_QDRANT: the Qdrant server."""
+COMPONENT_QUERY_EMBEDDER: Component.ValueType  # 6
+"""COMPONENT_QUERY_EMBEDDER: the process that embeds queries."""
+COMPONENT_DOCUMENT_EMBEDDER: Component.ValueType  # 7
+"""COMPONENT_DOCUMENT_EMBEDDER: the process that embeds messages."""
+COMPONENT_ERASURE: Component.ValueType  # 8
+"""COMPONENT_ERASURE: the erasure of deleted data."""
+Global___Component: _TypeAlias = Component  # noqa: Y015
+
+class _FaultKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _FaultKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FaultKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    FAULT_KIND_UNSPECIFIED: _FaultKind.ValueType  # 0
+    """FAULT_KIND_UNSPECIFIED: a fault that this contract does not list."""
+    FAULT_KIND_UNRESPONSIVE: _FaultKind.ValueType  # 1
+    """FAULT_KIND_UNRESPONSIVE: a process misses heartbeats. It is killed and restarted."""
+    FAULT_KIND_MEMORY_LIMIT_EXCEEDED: _FaultKind.ValueType  # 2
+    """FAULT_KIND_MEMORY_LIMIT_EXCEEDED: a process exceeded NOMEMORY_PROCESS_MEMORY_BYTES. It is killed and restarted."""
+    FAULT_KIND_UNREACHABLE: _FaultKind.ValueType  # 3
+    """FAULT_KIND_UNREACHABLE: a database or Qdrant server does not respond."""
+    FAULT_KIND_INDEX_INCONSISTENT: _FaultKind.ValueType  # 4
+    """FAULT_KIND_INDEX_INCONSISTENT: an index lacked stored messages or had deleted ones. It is being repaired."""
+    FAULT_KIND_ERASURE_BLOCKED: _FaultKind.ValueType  # 5
+    """FAULT_KIND_ERASURE_BLOCKED: deleted vectors cannot be erased now; `detail` gives the reason. The server retries."""
+
+class FaultKind(_FaultKind, metaclass=_FaultKindEnumTypeWrapper):
+    """FaultKind is the kind of a fault. Later versions can add values."""
+
+FAULT_KIND_UNSPECIFIED: FaultKind.ValueType  # 0
+"""FAULT_KIND_UNSPECIFIED: a fault that this contract does not list."""
+FAULT_KIND_UNRESPONSIVE: FaultKind.ValueType  # 1
+"""FAULT_KIND_UNRESPONSIVE: a process misses heartbeats. It is killed and restarted."""
+FAULT_KIND_MEMORY_LIMIT_EXCEEDED: FaultKind.ValueType  # 2
+"""FAULT_KIND_MEMORY_LIMIT_EXCEEDED: a process exceeded NOMEMORY_PROCESS_MEMORY_BYTES. It is killed and restarted."""
+FAULT_KIND_UNREACHABLE: FaultKind.ValueType  # 3
+"""FAULT_KIND_UNREACHABLE: a database or Qdrant server does not respond."""
+FAULT_KIND_INDEX_INCONSISTENT: FaultKind.ValueType  # 4
+"""FAULT_KIND_INDEX_INCONSISTENT: an index lacked stored messages or had deleted ones. It is being repaired."""
+FAULT_KIND_ERASURE_BLOCKED: FaultKind.ValueType  # 5
+"""FAULT_KIND_ERASURE_BLOCKED: deleted vectors cannot be erased now; `detail` gives the reason. The server retries."""
+Global___FaultKind: _TypeAlias = FaultKind  # noqa: Y015
+
+class _EmbedderKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _EmbedderKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EmbedderKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    EMBEDDER_KIND_UNSPECIFIED: _EmbedderKind.ValueType  # 0
+    """EMBEDDER_KIND_UNSPECIFIED is never returned."""
+    EMBEDDER_KIND_NONE: _EmbedderKind.ValueType  # 1
+    """EMBEDDER_KIND_NONE: no embedder; callers supply their own vectors."""
+    EMBEDDER_KIND_LOCAL: _EmbedderKind.ValueType  # 2
+    """EMBEDDER_KIND_LOCAL: a model in the server's own processes."""
+    EMBEDDER_KIND_OPENAI: _EmbedderKind.ValueType  # 3
+    """EMBEDDER_KIND_OPENAI: an OpenAI-compatible endpoint."""
+    EMBEDDER_KIND_PLUGIN: _EmbedderKind.ValueType  # 4
+    """EMBEDDER_KIND_PLUGIN: an embedder of another package."""
+
+class EmbedderKind(_EmbedderKind, metaclass=_EmbedderKindEnumTypeWrapper):
+    """EmbedderKind is the kind of an embedder."""
+
+EMBEDDER_KIND_UNSPECIFIED: EmbedderKind.ValueType  # 0
+"""EMBEDDER_KIND_UNSPECIFIED is never returned."""
+EMBEDDER_KIND_NONE: EmbedderKind.ValueType  # 1
+"""EMBEDDER_KIND_NONE: no embedder; callers supply their own vectors."""
+EMBEDDER_KIND_LOCAL: EmbedderKind.ValueType  # 2
+"""EMBEDDER_KIND_LOCAL: a model in the server's own processes."""
+EMBEDDER_KIND_OPENAI: EmbedderKind.ValueType  # 3
+"""EMBEDDER_KIND_OPENAI: an OpenAI-compatible endpoint."""
+EMBEDDER_KIND_PLUGIN: EmbedderKind.ValueType  # 4
+"""EMBEDDER_KIND_PLUGIN: an embedder of another package."""
+Global___EmbedderKind: _TypeAlias = EmbedderKind  # noqa: Y015
 
 @_typing.final
 class WriteMessagesRequest(_message.Message):
-    """WriteMessagesRequest is a batch."""
+    """WriteMessagesRequest is a batch of messages."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -59,16 +208,16 @@ class WriteMessagesRequest(_message.Message):
     REPLACE_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     replace: _builtins.bool
-    """replace allows a message to take the place of the one with its id; every field may change, `ts` too. Default: false."""
+    """replace overwrites stored messages with the same id; all fields can change, including `ts`. Default: false."""
     request_id: _builtins.str
-    """request_id makes a retry safe for messages without ids: the server remembers which ids it gave to the batch, so that
-    the same batch sent again is stored once. Use a fresh random value for each batch. Optional, at most 128 characters.
-    Reusing one for other messages is ALREADY_EXISTS.
+    """request_id is an idempotency key. With it, a retry of a batch without message ids is stored once. Use a new random value
+    for each batch. Optional. At most 128 characters. Reuse for another batch is ALREADY_EXISTS.
     """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.ChatMessage]:
-        """messages are 1 to 1,000 messages. The same message twice is UNCHANGED; the same `message_id` of the same user
-        with anything else is ALREADY_EXISTS (ERROR_REASON_MESSAGE_CONFLICT), unless `replace` is set.
+        """messages has 1 to 1,000 messages (NOMEMORY_MAX_BATCH_MESSAGES). A message that is already stored is
+        WRITE_OUTCOME_UNCHANGED. A stored `message_id` with other content or fields is ALREADY_EXISTS
+        (ERROR_REASON_MESSAGE_CONFLICT), unless `replace` is set.
         """
 
     def __init__(
@@ -88,17 +237,17 @@ Global___WriteMessagesRequest: _TypeAlias = WriteMessagesRequest  # noqa: Y015
 
 @_typing.final
 class WriteMessagesResponse(_message.Message):
-    """WriteMessagesResponse says what happened to each message."""
+    """WriteMessagesResponse has the result of each message."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RESULTS_FIELD_NUMBER: _builtins.int
     WRITE_TOKEN_FIELD_NUMBER: _builtins.int
     write_token: _builtins.str
-    """write_token is for `at_least`: a read that carries it sees this write."""
+    """write_token makes reads wait for this write: pass it as `at_least`."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___WriteResult]:
-        """results are parallel to the request's `messages`."""
+        """results has one entry for each of the request's `messages`, in the same order."""
 
     def __init__(
         self,
@@ -116,16 +265,16 @@ Global___WriteMessagesResponse: _TypeAlias = WriteMessagesResponse  # noqa: Y015
 
 @_typing.final
 class WriteResult(_message.Message):
-    """WriteResult is what happened to one message."""
+    """WriteResult is the result of writing one message."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MESSAGE_ID_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
     message_id: _builtins.str
-    """message_id is the caller's id or the generated one."""
+    """message_id is the id of the message, given or generated."""
     outcome: Global___WriteOutcome.ValueType
-    """outcome is what was done."""
+    """outcome is the effect of the write."""
     def __init__(
         self,
         *,
@@ -142,7 +291,7 @@ Global___WriteResult: _TypeAlias = WriteResult  # noqa: Y015
 
 @_typing.final
 class ImportMessagesRequest(_message.Message):
-    """ImportMessagesRequest is one batch of a stream."""
+    """ImportMessagesRequest is one batch of an import."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -150,12 +299,14 @@ class ImportMessagesRequest(_message.Message):
     REPLACE_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     replace: _builtins.bool
-    """replace is as in WriteMessages, for this batch. Default: false."""
+    """replace overwrites stored messages with the same id, for this batch. Default: false."""
     request_id: _builtins.str
-    """request_id is as in WriteMessages, for this batch. Optional; batches without it generate fresh ids."""
+    """request_id is an idempotency key for this batch, as in WriteMessagesRequest. Default: empty, a retry of messages without
+    ids stores them again.
+    """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.ChatMessage]:
-        """messages are 1 to 1,000 messages, as in WriteMessages."""
+        """messages has 1 to 1,000 messages, as in WriteMessagesRequest."""
 
     def __init__(
         self,
@@ -174,7 +325,7 @@ Global___ImportMessagesRequest: _TypeAlias = ImportMessagesRequest  # noqa: Y015
 
 @_typing.final
 class ImportMessagesResponse(_message.Message):
-    """ImportMessagesResponse sums up a stream."""
+    """ImportMessagesResponse has the totals of an import."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -185,18 +336,18 @@ class ImportMessagesResponse(_message.Message):
     REJECTIONS_FIELD_NUMBER: _builtins.int
     WRITE_TOKEN_FIELD_NUMBER: _builtins.int
     created: _builtins.int
-    """created is how many messages were new."""
+    """created is the number of new messages."""
     unchanged: _builtins.int
-    """unchanged is how many were there already."""
+    """unchanged is the number of messages that were already stored."""
     replaced: _builtins.int
-    """replaced is how many took the place of another version."""
+    """replaced is the number of messages that replaced an earlier version."""
     rejected: _builtins.int
-    """rejected is how many were refused."""
+    """rejected is the number of rejected messages."""
     write_token: _builtins.str
-    """write_token is for `at_least`: a read that carries it sees the whole import."""
+    """write_token makes reads wait for the whole import: pass it as `at_least`."""
     @_builtins.property
     def rejections(self) -> _containers.RepeatedCompositeFieldContainer[Global___Rejection]:
-        """rejections tells about the first 1,000 of the refused, in the order of the stream."""
+        """rejections describes the first 1,000 rejected messages, in the order of the stream."""
 
     def __init__(
         self,
@@ -218,7 +369,7 @@ Global___ImportMessagesResponse: _TypeAlias = ImportMessagesResponse  # noqa: Y0
 
 @_typing.final
 class Rejection(_message.Message):
-    """Rejection is one message that an import refused."""
+    """Rejection describes a message that an import rejected."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -227,21 +378,21 @@ class Rejection(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     VIOLATIONS_FIELD_NUMBER: _builtins.int
     index: _builtins.int
-    """index is the message's place in the stream, counted from 0 over all batches."""
+    """index is the zero-based index of the message in the stream, over all batches."""
     message_id: _builtins.str
-    """message_id is the id it came with, if it had a usable one."""
-    reason: _builtins.str
+    """message_id is the id of the message. Empty if it has none or an invalid one."""
+    reason: _error_reason_pb2.ErrorReason.ValueType
     """reason is ERROR_REASON_INVALID_FIELD or ERROR_REASON_MESSAGE_CONFLICT."""
     @_builtins.property
     def violations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """violations name each fault as "field: what is wrong". They never quote content."""
+        """violations has one "field: description" for each invalid field. It never contains content."""
 
     def __init__(
         self,
         *,
         index: _builtins.int = ...,
         message_id: _builtins.str = ...,
-        reason: _builtins.str = ...,
+        reason: _error_reason_pb2.ErrorReason.ValueType = ...,
         violations: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -254,7 +405,9 @@ Global___Rejection: _TypeAlias = Rejection  # noqa: Y015
 
 @_typing.final
 class DeleteMessagesRequest(_message.Message):
-    """DeleteMessagesRequest names what to delete: by ids or by a filter, exactly one of the two."""
+    """DeleteMessagesRequest selects the messages to delete, either by `message_ids` or by `filter`. Setting both or neither is
+    INVALID_ARGUMENT.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -262,15 +415,15 @@ class DeleteMessagesRequest(_message.Message):
     MESSAGE_IDS_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id is whose messages are deleted. Required. At most 128 characters."""
+    """user_id is the user whose messages are deleted. Required. At most 128 characters."""
     @_builtins.property
     def message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """message_ids are 1 to 1,000 ids. Those that do not exist are reported, not refused."""
+        """message_ids has 1 to 1,000 ids. Unknown ids are reported in `missing_message_ids`."""
 
     @_builtins.property
     def filter(self) -> _message_pb2.Filter:
-        """filter deletes whatever it admits at that moment, all or nothing. It must set something: to delete everything of a
-        user is EraseUser's.
+        """filter deletes the messages that match, atomically. It must have at least one field; use EraseUser to delete all
+        messages of a user.
         """
 
     def __init__(
@@ -290,7 +443,7 @@ Global___DeleteMessagesRequest: _TypeAlias = DeleteMessagesRequest  # noqa: Y015
 
 @_typing.final
 class DeleteMessagesResponse(_message.Message):
-    """DeleteMessagesResponse says what was deleted."""
+    """DeleteMessagesResponse reports a deletion."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -298,12 +451,12 @@ class DeleteMessagesResponse(_message.Message):
     MISSING_MESSAGE_IDS_FIELD_NUMBER: _builtins.int
     WRITE_TOKEN_FIELD_NUMBER: _builtins.int
     deleted: _builtins.int
-    """deleted is how many messages were deleted."""
+    """deleted is the number of deleted messages."""
     write_token: _builtins.str
-    """write_token is for `at_least`."""
+    """write_token makes reads wait for this deletion: pass it as `at_least`."""
     @_builtins.property
     def missing_message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """missing_message_ids are the ids that this user does not have."""
+        """missing_message_ids has the requested ids that do not exist."""
 
     def __init__(
         self,
@@ -322,13 +475,13 @@ Global___DeleteMessagesResponse: _TypeAlias = DeleteMessagesResponse  # noqa: Y0
 
 @_typing.final
 class EraseUserRequest(_message.Message):
-    """EraseUserRequest names whom to erase."""
+    """EraseUserRequest names the user to erase."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     USER_ID_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id is whose messages, vectors and index entries are erased. Required. At most 128 characters."""
+    """user_id is the user whose messages, vectors and index entries are erased. Required. At most 128 characters."""
     def __init__(
         self,
         *,
@@ -344,7 +497,7 @@ Global___EraseUserRequest: _TypeAlias = EraseUserRequest  # noqa: Y015
 
 @_typing.final
 class EraseUserResponse(_message.Message):
-    """EraseUserResponse is the receipt of an erasure. It names no content."""
+    """EraseUserResponse is the receipt of an erasure. It contains no content."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -354,18 +507,18 @@ class EraseUserResponse(_message.Message):
     ERASE_TS_FIELD_NUMBER: _builtins.int
     RESIDUES_FIELD_NUMBER: _builtins.int
     deleted: _builtins.int
-    """deleted is how many messages were deleted."""
+    """deleted is the number of deleted messages."""
     sequence: _builtins.int
-    """sequence is the number of the change in the log. 0 for a caller in a namespace: others move this counter, too."""
+    """sequence is the sequence of the change in the log. 0 for a caller in a namespace."""
     write_token: _builtins.str
-    """write_token is for `at_least`."""
+    """write_token makes reads wait for this erasure: pass it as `at_least`."""
     @_builtins.property
     def erase_ts(self) -> _timestamp_pb2.Timestamp:
-        """erase_ts is when the deletion was committed."""
+        """erase_ts is the time of the commit."""
 
     @_builtins.property
     def residues(self) -> _containers.RepeatedCompositeFieldContainer[Global___ErasureResidue]:
-        """residues are the places that still hold bytes of the user, none of which a read can reach. Empty: there are none."""
+        """residues are the remaining bytes of the user, by storage location. Reads cannot return them. Empty: none remain."""
 
     def __init__(
         self,
@@ -386,35 +539,35 @@ Global___EraseUserResponse: _TypeAlias = EraseUserResponse  # noqa: Y015
 
 @_typing.final
 class ErasureResidue(_message.Message):
-    """ErasureResidue is a place that still holds bytes of an erased user: texts, vectors, or ids."""
+    """ErasureResidue describes remaining bytes of an erased user: texts, vectors or ids."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    PLACE_FIELD_NUMBER: _builtins.int
-    UNTIL_FIELD_NUMBER: _builtins.int
-    EXPIRE_TS_FIELD_NUMBER: _builtins.int
-    place: _builtins.str
-    """place is `log`, `lexical`, `vector` or `backlog`."""
-    until: _builtins.str
-    """until says in words what removes them."""
+    LOCATION_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    PURGE_TS_FIELD_NUMBER: _builtins.int
+    location: Global___StorageLocation.ValueType
+    """location is where the bytes remain."""
+    detail: _builtins.str
+    """detail describes in English which bytes remain and what removes them."""
     @_builtins.property
-    def expire_ts(self) -> _timestamp_pb2.Timestamp:
-        """expire_ts is by when they are gone: `erase_ts` and the server's NOMEMORY_ERASE_WITHIN_S, a day by default. That holds
-        while the indexes follow the log; a server that is down, or an index that cannot work, goes on with it afterwards.
-        Unset: no time can be promised; `until` says what it depends on. So it is for `vector` and `log` while the
-        fault ERASURE_WAITS stands.
+    def purge_ts(self) -> _timestamp_pb2.Timestamp:
+        """purge_ts is the time by which the bytes are removed: `erase_ts` plus NOMEMORY_ERASE_WITHIN_S, a day by default, provided
+        that the server runs and its indexes follow the log. Unset: no time can be promised; `detail` gives the reason. It is
+        unset for STORAGE_LOCATION_VECTOR_INDEX and STORAGE_LOCATION_MESSAGE_LOG while the fault FAULT_KIND_ERASURE_BLOCKED is
+        active.
         """
 
     def __init__(
         self,
         *,
-        place: _builtins.str = ...,
-        until: _builtins.str = ...,
-        expire_ts: _timestamp_pb2.Timestamp | None = ...,
+        location: Global___StorageLocation.ValueType = ...,
+        detail: _builtins.str = ...,
+        purge_ts: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["expire_ts", b"expire_ts"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["purge_ts", b"purge_ts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expire_ts", b"expire_ts", "place", b"place", "until", b"until"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "location", b"location", "purge_ts", b"purge_ts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -428,8 +581,8 @@ class GetIndexStatusRequest(_message.Message):
 
     USER_ID_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id narrows `log`, `lexical` and `vector` to one user's messages. Empty (the default): all users, for a caller in a
-    namespace those of the namespace.
+    """user_id restricts `log`, `lexical` and `vector` to the messages of one user. Default: empty, all users; for a caller in
+    a namespace, the users of the namespace.
     """
     def __init__(
         self,
@@ -446,7 +599,7 @@ Global___GetIndexStatusRequest: _TypeAlias = GetIndexStatusRequest  # noqa: Y015
 
 @_typing.final
 class GetIndexStatusResponse(_message.Message):
-    """GetIndexStatusResponse says how far the log and each index are."""
+    """GetIndexStatusResponse is the state of the log, the indexes and the embedder."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -455,39 +608,39 @@ class GetIndexStatusResponse(_message.Message):
     VECTOR_FIELD_NUMBER: _builtins.int
     EMBEDDER_FIELD_NUMBER: _builtins.int
     FAULTS_FIELD_NUMBER: _builtins.int
-    COMING_VECTOR_FIELD_NUMBER: _builtins.int
-    COMING_EMBEDDER_FIELD_NUMBER: _builtins.int
+    NEXT_VECTOR_FIELD_NUMBER: _builtins.int
+    NEXT_EMBEDDER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def log(self) -> Global___LogStatus:
-        """log is the system of record."""
+        """log is the state of the message log."""
 
     @_builtins.property
     def lexical(self) -> Global___IndexStatus:
-        """lexical is the index of words."""
+        """lexical is the state of the lexical index."""
 
     @_builtins.property
     def vector(self) -> Global___IndexStatus:
-        """vector is the index of meaning that answers reads."""
+        """vector is the state of the vector index that serves reads."""
 
     @_builtins.property
     def embedder(self) -> Global___EmbedderStatus:
-        """embedder is what feeds the vector index."""
+        """embedder is the state of the embedder of `vector`."""
 
     @_builtins.property
     def faults(self) -> _containers.RepeatedCompositeFieldContainer[Global___ServerFault]:
-        """faults are what is wrong with the parts of the server right now, oldest first; empty: nothing. They are of the whole
-        server, also with `user_id` set. Reads go on as far as they can meanwhile, and say what they lack.
+        """faults are the active faults of the whole server, oldest first. Empty: none. Reads continue during a fault and report
+        what they lack.
         """
 
     @_builtins.property
-    def coming_vector(self) -> Global___IndexStatus:
-        """coming_vector is the index of another model, which is being filled after a change of the settings. `vector` and
-        `embedder` answer reads until it has everything; then it takes their place. Unset: the model does not change.
+    def next_vector(self) -> Global___IndexStatus:
+        """next_vector is the state of the vector index of another model, which is being built after a configuration change. It
+        replaces `vector` when it is complete. Unset: the model does not change.
         """
 
     @_builtins.property
-    def coming_embedder(self) -> Global___EmbedderStatus:
-        """coming_embedder is what feeds `coming_vector`. Unset with it."""
+    def next_embedder(self) -> Global___EmbedderStatus:
+        """next_embedder is the state of the embedder of `next_vector`. Unset: the model does not change."""
 
     def __init__(
         self,
@@ -497,12 +650,12 @@ class GetIndexStatusResponse(_message.Message):
         vector: Global___IndexStatus | None = ...,
         embedder: Global___EmbedderStatus | None = ...,
         faults: _abc.Iterable[Global___ServerFault] | None = ...,
-        coming_vector: Global___IndexStatus | None = ...,
-        coming_embedder: Global___EmbedderStatus | None = ...,
+        next_vector: Global___IndexStatus | None = ...,
+        next_embedder: Global___EmbedderStatus | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["coming_embedder", b"coming_embedder", "coming_vector", b"coming_vector", "embedder", b"embedder", "lexical", b"lexical", "log", b"log", "vector", b"vector"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["embedder", b"embedder", "lexical", b"lexical", "log", b"log", "next_embedder", b"next_embedder", "next_vector", b"next_vector", "vector", b"vector"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["coming_embedder", b"coming_embedder", "coming_vector", b"coming_vector", "embedder", b"embedder", "faults", b"faults", "lexical", b"lexical", "log", b"log", "vector", b"vector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedder", b"embedder", "faults", b"faults", "lexical", b"lexical", "log", b"log", "next_embedder", b"next_embedder", "next_vector", b"next_vector", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -510,43 +663,39 @@ Global___GetIndexStatusResponse: _TypeAlias = GetIndexStatusResponse  # noqa: Y0
 
 @_typing.final
 class ServerFault(_message.Message):
-    """ServerFault is something that is wrong with a part of the server. It is gone from the status when it is over."""
+    """ServerFault is an active fault of a component. It disappears from the status when it is over."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    PART_FIELD_NUMBER: _builtins.int
+    COMPONENT_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
-    SINCE_FIELD_NUMBER: _builtins.int
+    START_TS_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
-    part: _builtins.str
-    """part is `reader-N` (a process that answers calls), `lexical-indexer`, `vector-engine`, `vector-index`, `qdrant`,
-    `query-embedder`, `document-embedder` or `erasure`; `former-…` are those of a model that another one is about to
-    replace. There may be others in later versions.
-    """
-    kind: _builtins.str
-    """kind is `NOT_ANSWERING` (a process answers no heartbeat; it is killed and replaced), `MEMORY_EXCEEDED` (a process took
-    more than it may, and is replaced), `UNREACHABLE` (a server that this one depends on does not answer),
-    `INDEX_DAMAGED` (an index lacked what the log has, or had what is gone; it is being mended) or `ERASURE_WAITS` (vectors
-    that were removed cannot be erased now; `detail` says what is missing, and it is tried again). There may be others in
-    later versions.
-    """
+    PREVIOUS_MODEL_FIELD_NUMBER: _builtins.int
+    component: Global___Component.ValueType
+    """component is the component that has the fault."""
+    kind: Global___FaultKind.ValueType
+    """kind is the kind of the fault."""
     detail: _builtins.str
-    """detail says it in English, for people. It has no content, ids of users or secrets."""
+    """detail describes the fault in English. It contains no content, user ids or secrets."""
+    previous_model: _builtins.bool
+    """previous_model is true if the component belongs to the model that `next_vector` replaces."""
     @_builtins.property
-    def since(self) -> _timestamp_pb2.Timestamp:
-        """since is when it began, as far as the server knows."""
+    def start_ts(self) -> _timestamp_pb2.Timestamp:
+        """start_ts is the time when the fault was first detected."""
 
     def __init__(
         self,
         *,
-        part: _builtins.str = ...,
-        kind: _builtins.str = ...,
-        since: _timestamp_pb2.Timestamp | None = ...,
+        component: Global___Component.ValueType = ...,
+        kind: Global___FaultKind.ValueType = ...,
+        start_ts: _timestamp_pb2.Timestamp | None = ...,
         detail: _builtins.str = ...,
+        previous_model: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["start_ts", b"start_ts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "kind", b"kind", "part", b"part", "since", b"since"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["component", b"component", "detail", b"detail", "kind", b"kind", "previous_model", b"previous_model", "start_ts", b"start_ts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -563,29 +712,29 @@ class LogStatus(_message.Message):
     USERS_FIELD_NUMBER: _builtins.int
     DAMAGED_FIELD_NUMBER: _builtins.int
     DAMAGED_SEQUENCES_FIELD_NUMBER: _builtins.int
-    FAULT_FIELD_NUMBER: _builtins.int
-    CHECKED_TS_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    CHECK_TS_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """sequence is the number of the latest change; with `user_id` set, of the latest change to this user's messages. 0 for a
-    caller in a namespace: others move this counter, too.
+    """sequence is the sequence of the latest change; with `user_id`, of the latest change of this user. 0 for a caller in a
+    namespace.
     """
     messages: _builtins.int
-    """messages is how many messages are stored."""
+    """messages is the number of stored messages."""
     users: _builtins.int
-    """users is how many users have messages. With `user_id` set it is 0 or 1."""
+    """users is the number of users with messages. With `user_id`, 0 or 1."""
     damaged: _builtins.int
-    """damaged is how many messages are known to be damaged: their checksums do not hold. Calls that would return one of them
-    end with ERROR_REASON_STORAGE_UNAVAILABLE. 0: none is known.
+    """damaged is the number of messages with wrong checksums. Calls that would return one of them fail with
+    ERROR_REASON_STORAGE_UNAVAILABLE.
     """
-    fault: _builtins.str
-    """fault says in words what is wrong with the log's file. Empty if nothing is known to be, and for a caller in a namespace."""
+    error: _builtins.str
+    """error describes damage of the log's file in English. Empty if none is known, and for a caller in a namespace."""
     @_builtins.property
     def damaged_sequences(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """damaged_sequences are the sequences of the first 100 of them. Empty for a caller in a namespace."""
+        """damaged_sequences has the sequences of the first 100 damaged messages. Empty for a caller in a namespace."""
 
     @_builtins.property
-    def checked_ts(self) -> _timestamp_pb2.Timestamp:
-        """checked_ts is when the whole log was last checked for damage. Unset: not since the server started."""
+    def check_ts(self) -> _timestamp_pb2.Timestamp:
+        """check_ts is the time of the latest complete check for damage. Unset: none since the server started."""
 
     def __init__(
         self,
@@ -595,12 +744,12 @@ class LogStatus(_message.Message):
         users: _builtins.int = ...,
         damaged: _builtins.int = ...,
         damaged_sequences: _abc.Iterable[_builtins.int] | None = ...,
-        fault: _builtins.str = ...,
-        checked_ts: _timestamp_pb2.Timestamp | None = ...,
+        error: _builtins.str = ...,
+        check_ts: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["checked_ts", b"checked_ts"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["check_ts", b"check_ts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked_ts", b"checked_ts", "damaged", b"damaged", "damaged_sequences", b"damaged_sequences", "fault", b"fault", "messages", b"messages", "sequence", b"sequence", "users", b"users"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["check_ts", b"check_ts", "damaged", b"damaged", "damaged_sequences", b"damaged_sequences", "error", b"error", "messages", b"messages", "sequence", b"sequence", "users", b"users"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -608,43 +757,43 @@ Global___LogStatus: _TypeAlias = LogStatus  # noqa: Y015
 
 @_typing.final
 class IndexStatus(_message.Message):
-    """IndexStatus is the state of one index."""
+    """IndexStatus is the state of an index."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     PENDING_FIELD_NUMBER: _builtins.int
-    PARKED_FIELD_NUMBER: _builtins.int
-    PARKED_MESSAGE_IDS_FIELD_NUMBER: _builtins.int
-    FAULT_FIELD_NUMBER: _builtins.int
+    DEAD_LETTERS_FIELD_NUMBER: _builtins.int
+    DEAD_LETTER_MESSAGE_IDS_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    ERROR_TS_FIELD_NUMBER: _builtins.int
     NOTICE_FIELD_NUMBER: _builtins.int
-    FAULT_SINCE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name tells which index it is; for vectors the collection, which is named after its model and dimension."""
+    """name is `lexical`, or the name of the vector collection, which contains its model and dimension."""
     checkpoint: _builtins.int
-    """checkpoint is the sequence up to which everything has been applied; never more than the log's `sequence` here. 0 for a
-    caller in a namespace, who goes by `pending`.
+    """checkpoint is the sequence up to which the index has applied all changes. It does not exceed LogStatus.sequence. 0 for a
+    caller in a namespace.
     """
     pending: _builtins.int
-    """pending is how many messages are stored but not yet found by this index."""
-    parked: _builtins.int
-    """parked is how many messages this index can never take (for instance a text that its model refuses)."""
-    fault: _builtins.str
-    """fault is empty if the index and its background work are healthy; else it names the kind of error that is being
-    retried, or the kind of the ServerFault of one of its parts.
+    """pending is the number of stored messages that the index does not have yet."""
+    dead_letters: _builtins.int
+    """dead_letters is the number of messages that cannot be indexed, for instance because the model rejects their text."""
+    error: _builtins.str
+    """error is the error type that is being retried, or the FaultKind of a component of the index without its prefix. Empty:
+    the index is healthy.
     """
     notice: _builtins.str
-    """notice says in words what happened to the index when the server started, or when the model changed: for instance that
-    it belonged to another log and is built anew. Empty if nothing did.
+    """notice describes in English an event at the server's start or after a model change, for instance that the index is
+    being rebuilt. Default: empty.
     """
     @_builtins.property
-    def parked_message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """parked_message_ids are the first 100 of them, if `user_id` was set."""
+    def dead_letter_message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """dead_letter_message_ids has the ids of the first 100 dead letters, if the request has a `user_id`."""
 
     @_builtins.property
-    def fault_since(self) -> _timestamp_pb2.Timestamp:
-        """fault_since is when the fault began. Not set if there is none."""
+    def error_ts(self) -> _timestamp_pb2.Timestamp:
+        """error_ts is the time when `error` first occurred. Unset: there is none."""
 
     def __init__(
         self,
@@ -652,15 +801,15 @@ class IndexStatus(_message.Message):
         name: _builtins.str = ...,
         checkpoint: _builtins.int = ...,
         pending: _builtins.int = ...,
-        parked: _builtins.int = ...,
-        parked_message_ids: _abc.Iterable[_builtins.str] | None = ...,
-        fault: _builtins.str = ...,
+        dead_letters: _builtins.int = ...,
+        dead_letter_message_ids: _abc.Iterable[_builtins.str] | None = ...,
+        error: _builtins.str = ...,
+        error_ts: _timestamp_pb2.Timestamp | None = ...,
         notice: _builtins.str = ...,
-        fault_since: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["fault_since", b"fault_since"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error_ts", b"error_ts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "fault", b"fault", "fault_since", b"fault_since", "name", b"name", "notice", b"notice", "parked", b"parked", "parked_message_ids", b"parked_message_ids", "pending", b"pending"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "dead_letter_message_ids", b"dead_letter_message_ids", "dead_letters", b"dead_letters", "error", b"error", "error_ts", b"error_ts", "name", b"name", "notice", b"notice", "pending", b"pending"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -668,7 +817,7 @@ Global___IndexStatus: _TypeAlias = IndexStatus  # noqa: Y015
 
 @_typing.final
 class EmbedderStatus(_message.Message):
-    """EmbedderStatus is the state of the embedder."""
+    """EmbedderStatus is the state of an embedder."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -676,18 +825,18 @@ class EmbedderStatus(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     DIMENSION_FIELD_NUMBER: _builtins.int
     TEXTS_EMBEDDED_FIELD_NUMBER: _builtins.int
-    kind: _builtins.str
-    """kind is `local`, `openai` or `none`."""
+    kind: Global___EmbedderKind.ValueType
+    """kind is the kind of the embedder."""
     model: _builtins.str
-    """model names the model."""
+    """model is the name of the model."""
     dimension: _builtins.int
-    """dimension is how many numbers a vector has."""
+    """dimension is the length of its vectors."""
     texts_embedded: _builtins.int
-    """texts_embedded counts the texts embedded since the server started. 0 for a caller in a namespace."""
+    """texts_embedded is the number of texts that were embedded since the server started. 0 for a caller in a namespace."""
     def __init__(
         self,
         *,
-        kind: _builtins.str = ...,
+        kind: Global___EmbedderKind.ValueType = ...,
         model: _builtins.str = ...,
         dimension: _builtins.int = ...,
         texts_embedded: _builtins.int = ...,

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class IngestServiceStub(object):
-    """IngestService writes messages once and deletes them. A write is acknowledged when the log has committed it
-    durably; the indexes follow in the background. Errors are as described at QueryService.
+    """IngestService writes and deletes messages. A write is acknowledged after a durable commit to the message log; the
+    indexes follow asynchronously. Errors are as described at QueryService.
     """
 
     def __init__(self, channel):
@@ -64,49 +64,48 @@ class IngestServiceStub(object):
 
 
 class IngestServiceServicer(object):
-    """IngestService writes messages once and deletes them. A write is acknowledged when the log has committed it
-    durably; the indexes follow in the background. Errors are as described at QueryService.
+    """IngestService writes and deletes messages. A write is acknowledged after a durable commit to the message log; the
+    indexes follow asynchronously. Errors are as described at QueryService.
     """
 
     def WriteMessages(self, request, context):
-        """WriteMessages stores a batch, of one user or of many, all or nothing.
+        """WriteMessages stores a batch of messages of one or more users atomically.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ImportMessages(self, request_iterator, context):
-        """ImportMessages stores a stream of batches, for back-fills. A message that is refused is reported and skipped;
-        the others are stored. Sending the same stream again changes nothing.
+        """ImportMessages stores a stream of batches, for backfills. Rejected messages are reported and skipped. Sending the same
+        stream again changes nothing.
 
-        A batch counts once it is stored. An error (a batch that is empty or too long, a disk that refuses, a deadline)
-        ends the stream, and the batches before it stay. The ErrorInfo of an error of the batch or of the log tells how far
-        it came: its metadata has `batch`, the place of the batch that failed, counted from 0, and `created`, `unchanged`,
-        `replaced` and `rejected`, the counts of those before it. Where too much is queued, an import waits for room within
-        its deadline; it is refused with ERROR_REASON_OVERLOADED only if there is none by then.
+        Each batch is committed separately. An error, such as an empty or oversized batch, a full disk or a deadline, ends the
+        stream; earlier batches remain stored. The ErrorInfo metadata of such an error has `batch`, the zero-based index of the
+        failed batch, and the totals `created`, `unchanged`, `replaced` and `rejected` of the batches before it. If the write
+        queue is full, an import waits until its deadline before it fails with ERROR_REASON_OVERLOADED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteMessages(self, request, context):
-        """DeleteMessages deletes messages of one user. No read returns them from the moment it is acknowledged. Their bytes leave
-        the server's files within the time that EraseUser's receipt names, as do those of messages that are replaced or expire.
+        """DeleteMessages deletes messages of one user. Reads do not return them once the call is acknowledged. Their bytes leave
+        the server's files by the time that EraseUserResponse names, like those of replaced and expired messages.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EraseUser(self, request, context):
-        """EraseUser deletes everything of a user and says what still holds bytes of it, and until when. No read returns anything
-        from the moment it is acknowledged. Erasing a user who has nothing is no error.
+        """EraseUser deletes all data of a user, and reports where and until when bytes of it remain. Reads return nothing of the
+        user once the call is acknowledged. Erasing a user without data is not an error.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetIndexStatus(self, request, context):
-        """GetIndexStatus says how far the log and each index are.
+        """GetIndexStatus returns the state of the message log, the indexes and the embedder.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -149,8 +148,8 @@ def add_IngestServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class IngestService(object):
-    """IngestService writes messages once and deletes them. A write is acknowledged when the log has committed it
-    durably; the indexes follow in the background. Errors are as described at QueryService.
+    """IngestService writes and deletes messages. A write is acknowledged after a durable commit to the message log; the
+    indexes follow asynchronously. Errors are as described at QueryService.
     """
 
     @staticmethod

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class IngestServiceStub:
-    """IngestService writes messages once and deletes them. A write is acknowledged when the log has committed it
-    durably; the indexes follow in the background. Errors are as described at QueryService.
+    """IngestService writes and deletes messages. A write is acknowledged after a durable commit to the message log; the
+    indexes follow asynchronously. Errors are as described at QueryService.
     """
 
     @_typing.overload
@@ -36,61 +36,59 @@ class IngestServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> IngestServiceAsyncStub: ...
     WriteMessages: _grpc.UnaryUnaryMultiCallable[_ingest_service_pb2.WriteMessagesRequest, _ingest_service_pb2.WriteMessagesResponse]
-    """WriteMessages stores a batch, of one user or of many, all or nothing."""
+    """WriteMessages stores a batch of messages of one or more users atomically."""
     ImportMessages: _grpc.StreamUnaryMultiCallable[_ingest_service_pb2.ImportMessagesRequest, _ingest_service_pb2.ImportMessagesResponse]
-    """ImportMessages stores a stream of batches, for back-fills. A message that is refused is reported and skipped;
-    the others are stored. Sending the same stream again changes nothing.
+    """ImportMessages stores a stream of batches, for backfills. Rejected messages are reported and skipped. Sending the same
+    stream again changes nothing.
 
-    A batch counts once it is stored. An error (a batch that is empty or too long, a disk that refuses, a deadline)
-    ends the stream, and the batches before it stay. The ErrorInfo of an error of the batch or of the log tells how far
-    it came: its metadata has `batch`, the place of the batch that failed, counted from 0, and `created`, `unchanged`,
-    `replaced` and `rejected`, the counts of those before it. Where too much is queued, an import waits for room within
-    its deadline; it is refused with ERROR_REASON_OVERLOADED only if there is none by then.
+    Each batch is committed separately. An error, such as an empty or oversized batch, a full disk or a deadline, ends the
+    stream; earlier batches remain stored. The ErrorInfo metadata of such an error has `batch`, the zero-based index of the
+    failed batch, and the totals `created`, `unchanged`, `replaced` and `rejected` of the batches before it. If the write
+    queue is full, an import waits until its deadline before it fails with ERROR_REASON_OVERLOADED.
     """
     DeleteMessages: _grpc.UnaryUnaryMultiCallable[_ingest_service_pb2.DeleteMessagesRequest, _ingest_service_pb2.DeleteMessagesResponse]
-    """DeleteMessages deletes messages of one user. No read returns them from the moment it is acknowledged. Their bytes leave
-    the server's files within the time that EraseUser's receipt names, as do those of messages that are replaced or expire.
+    """DeleteMessages deletes messages of one user. Reads do not return them once the call is acknowledged. Their bytes leave
+    the server's files by the time that EraseUserResponse names, like those of replaced and expired messages.
     """
     EraseUser: _grpc.UnaryUnaryMultiCallable[_ingest_service_pb2.EraseUserRequest, _ingest_service_pb2.EraseUserResponse]
-    """EraseUser deletes everything of a user and says what still holds bytes of it, and until when. No read returns anything
-    from the moment it is acknowledged. Erasing a user who has nothing is no error.
+    """EraseUser deletes all data of a user, and reports where and until when bytes of it remain. Reads return nothing of the
+    user once the call is acknowledged. Erasing a user without data is not an error.
     """
     GetIndexStatus: _grpc.UnaryUnaryMultiCallable[_ingest_service_pb2.GetIndexStatusRequest, _ingest_service_pb2.GetIndexStatusResponse]
-    """GetIndexStatus says how far the log and each index are."""
+    """GetIndexStatus returns the state of the message log, the indexes and the embedder."""
 
 @_typing.type_check_only
 class IngestServiceAsyncStub(IngestServiceStub):
-    """IngestService writes messages once and deletes them. A write is acknowledged when the log has committed it
-    durably; the indexes follow in the background. Errors are as described at QueryService.
+    """IngestService writes and deletes messages. A write is acknowledged after a durable commit to the message log; the
+    indexes follow asynchronously. Errors are as described at QueryService.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     WriteMessages: _aio.UnaryUnaryMultiCallable[_ingest_service_pb2.WriteMessagesRequest, _ingest_service_pb2.WriteMessagesResponse]  # type: ignore[assignment]
-    """WriteMessages stores a batch, of one user or of many, all or nothing."""
+    """WriteMessages stores a batch of messages of one or more users atomically."""
     ImportMessages: _aio.StreamUnaryMultiCallable[_ingest_service_pb2.ImportMessagesRequest, _ingest_service_pb2.ImportMessagesResponse]  # type: ignore[assignment]
-    """ImportMessages stores a stream of batches, for back-fills. A message that is refused is reported and skipped;
-    the others are stored. Sending the same stream again changes nothing.
+    """ImportMessages stores a stream of batches, for backfills. Rejected messages are reported and skipped. Sending the same
+    stream again changes nothing.
 
-    A batch counts once it is stored. An error (a batch that is empty or too long, a disk that refuses, a deadline)
-    ends the stream, and the batches before it stay. The ErrorInfo of an error of the batch or of the log tells how far
-    it came: its metadata has `batch`, the place of the batch that failed, counted from 0, and `created`, `unchanged`,
-    `replaced` and `rejected`, the counts of those before it. Where too much is queued, an import waits for room within
-    its deadline; it is refused with ERROR_REASON_OVERLOADED only if there is none by then.
+    Each batch is committed separately. An error, such as an empty or oversized batch, a full disk or a deadline, ends the
+    stream; earlier batches remain stored. The ErrorInfo metadata of such an error has `batch`, the zero-based index of the
+    failed batch, and the totals `created`, `unchanged`, `replaced` and `rejected` of the batches before it. If the write
+    queue is full, an import waits until its deadline before it fails with ERROR_REASON_OVERLOADED.
     """
     DeleteMessages: _aio.UnaryUnaryMultiCallable[_ingest_service_pb2.DeleteMessagesRequest, _ingest_service_pb2.DeleteMessagesResponse]  # type: ignore[assignment]
-    """DeleteMessages deletes messages of one user. No read returns them from the moment it is acknowledged. Their bytes leave
-    the server's files within the time that EraseUser's receipt names, as do those of messages that are replaced or expire.
+    """DeleteMessages deletes messages of one user. Reads do not return them once the call is acknowledged. Their bytes leave
+    the server's files by the time that EraseUserResponse names, like those of replaced and expired messages.
     """
     EraseUser: _aio.UnaryUnaryMultiCallable[_ingest_service_pb2.EraseUserRequest, _ingest_service_pb2.EraseUserResponse]  # type: ignore[assignment]
-    """EraseUser deletes everything of a user and says what still holds bytes of it, and until when. No read returns anything
-    from the moment it is acknowledged. Erasing a user who has nothing is no error.
+    """EraseUser deletes all data of a user, and reports where and until when bytes of it remain. Reads return nothing of the
+    user once the call is acknowledged. Erasing a user without data is not an error.
     """
     GetIndexStatus: _aio.UnaryUnaryMultiCallable[_ingest_service_pb2.GetIndexStatusRequest, _ingest_service_pb2.GetIndexStatusResponse]  # type: ignore[assignment]
-    """GetIndexStatus says how far the log and each index are."""
+    """GetIndexStatus returns the state of the message log, the indexes and the embedder."""
 
 class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
-    """IngestService writes messages once and deletes them. A write is acknowledged when the log has committed it
-    durably; the indexes follow in the background. Errors are as described at QueryService.
+    """IngestService writes and deletes messages. A write is acknowledged after a durable commit to the message log; the
+    indexes follow asynchronously. Errors are as described at QueryService.
     """
 
     @_abc_1.abstractmethod
@@ -99,7 +97,7 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_service_pb2.WriteMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_service_pb2.WriteMessagesResponse, _abc.Awaitable[_ingest_service_pb2.WriteMessagesResponse]]:
-        """WriteMessages stores a batch, of one user or of many, all or nothing."""
+        """WriteMessages stores a batch of messages of one or more users atomically."""
 
     @_abc_1.abstractmethod
     def ImportMessages(
@@ -107,14 +105,13 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_ingest_service_pb2.ImportMessagesRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_service_pb2.ImportMessagesResponse, _abc.Awaitable[_ingest_service_pb2.ImportMessagesResponse]]:
-        """ImportMessages stores a stream of batches, for back-fills. A message that is refused is reported and skipped;
-        the others are stored. Sending the same stream again changes nothing.
+        """ImportMessages stores a stream of batches, for backfills. Rejected messages are reported and skipped. Sending the same
+        stream again changes nothing.
 
-        A batch counts once it is stored. An error (a batch that is empty or too long, a disk that refuses, a deadline)
-        ends the stream, and the batches before it stay. The ErrorInfo of an error of the batch or of the log tells how far
-        it came: its metadata has `batch`, the place of the batch that failed, counted from 0, and `created`, `unchanged`,
-        `replaced` and `rejected`, the counts of those before it. Where too much is queued, an import waits for room within
-        its deadline; it is refused with ERROR_REASON_OVERLOADED only if there is none by then.
+        Each batch is committed separately. An error, such as an empty or oversized batch, a full disk or a deadline, ends the
+        stream; earlier batches remain stored. The ErrorInfo metadata of such an error has `batch`, the zero-based index of the
+        failed batch, and the totals `created`, `unchanged`, `replaced` and `rejected` of the batches before it. If the write
+        queue is full, an import waits until its deadline before it fails with ERROR_REASON_OVERLOADED.
         """
 
     @_abc_1.abstractmethod
@@ -123,8 +120,8 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_service_pb2.DeleteMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_service_pb2.DeleteMessagesResponse, _abc.Awaitable[_ingest_service_pb2.DeleteMessagesResponse]]:
-        """DeleteMessages deletes messages of one user. No read returns them from the moment it is acknowledged. Their bytes leave
-        the server's files within the time that EraseUser's receipt names, as do those of messages that are replaced or expire.
+        """DeleteMessages deletes messages of one user. Reads do not return them once the call is acknowledged. Their bytes leave
+        the server's files by the time that EraseUserResponse names, like those of replaced and expired messages.
         """
 
     @_abc_1.abstractmethod
@@ -133,8 +130,8 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_service_pb2.EraseUserRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_service_pb2.EraseUserResponse, _abc.Awaitable[_ingest_service_pb2.EraseUserResponse]]:
-        """EraseUser deletes everything of a user and says what still holds bytes of it, and until when. No read returns anything
-        from the moment it is acknowledged. Erasing a user who has nothing is no error.
+        """EraseUser deletes all data of a user, and reports where and until when bytes of it remain. Reads return nothing of the
+        user once the call is acknowledged. Erasing a user without data is not an error.
         """
 
     @_abc_1.abstractmethod
@@ -143,6 +140,6 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_service_pb2.GetIndexStatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_service_pb2.GetIndexStatusResponse, _abc.Awaitable[_ingest_service_pb2.GetIndexStatusResponse]]:
-        """GetIndexStatus says how far the log and each index are."""
+        """GetIndexStatus returns the state of the message log, the indexes and the embedder."""
 
 def add_IngestServiceServicer_to_server(servicer: IngestServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

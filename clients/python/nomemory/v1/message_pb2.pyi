@@ -27,39 +27,39 @@ class _Role:
 class _RoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Role.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     ROLE_UNSPECIFIED: _Role.ValueType  # 0
-    """ROLE_UNSPECIFIED means "any role" in a filter. In a message that is written it is refused with
-    INVALID_ARGUMENT (ERROR_REASON_INVALID_FIELD).
+    """ROLE_UNSPECIFIED matches any role in a filter. A message that is written with it is rejected with INVALID_ARGUMENT
+    (ERROR_REASON_INVALID_FIELD).
     """
     ROLE_USER: _Role.ValueType  # 1
-    """ROLE_USER is the person whose memory this is (or, in a chat between people, any of them)."""
+    """ROLE_USER is the person whose memory this is. In a chat between several people, it is any of them."""
     ROLE_ASSISTANT: _Role.ValueType  # 2
     """ROLE_ASSISTANT is the chat assistant."""
     ROLE_SYSTEM: _Role.ValueType  # 3
-    """ROLE_SYSTEM is the product's own instruction. Imported `developer` messages are kept under it."""
+    """ROLE_SYSTEM is an instruction of the application. Imported `developer` messages get this role."""
     ROLE_TOOL: _Role.ValueType  # 4
-    """ROLE_TOOL is what a tool said: a search result, a file, an API's answer."""
+    """ROLE_TOOL is the output of a tool: a search result, a file, the response of an API."""
 
 class Role(_Role, metaclass=_RoleEnumTypeWrapper):
-    """Role says on whose side of the conversation a message stands."""
+    """Role is the author type of a message."""
 
 ROLE_UNSPECIFIED: Role.ValueType  # 0
-"""ROLE_UNSPECIFIED means "any role" in a filter. In a message that is written it is refused with
-INVALID_ARGUMENT (ERROR_REASON_INVALID_FIELD).
+"""ROLE_UNSPECIFIED matches any role in a filter. A message that is written with it is rejected with INVALID_ARGUMENT
+(ERROR_REASON_INVALID_FIELD).
 """
 ROLE_USER: Role.ValueType  # 1
-"""ROLE_USER is the person whose memory this is (or, in a chat between people, any of them)."""
+"""ROLE_USER is the person whose memory this is. In a chat between several people, it is any of them."""
 ROLE_ASSISTANT: Role.ValueType  # 2
 """ROLE_ASSISTANT is the chat assistant."""
 ROLE_SYSTEM: Role.ValueType  # 3
-"""ROLE_SYSTEM is the product's own instruction. Imported `developer` messages are kept under it."""
+"""ROLE_SYSTEM is an instruction of the application. Imported `developer` messages get this role."""
 ROLE_TOOL: Role.ValueType  # 4
-"""ROLE_TOOL is what a tool said: a search result, a file, an API's answer."""
+"""ROLE_TOOL is the output of a tool: a search result, a file, the response of an API."""
 Global___Role: _TypeAlias = Role  # noqa: Y015
 
 @_typing.final
 class ChatMessage(_message.Message):
-    """ChatMessage is one thing that was said, verbatim. Within a user, messages are totally ordered by
-    (`ts`, `message_id`); ids compare by their UTF-8 bytes.
+    """ChatMessage is a chat message, stored verbatim. The messages of a user are totally ordered by (`ts`, `message_id`); ids
+    are compared by their UTF-8 bytes.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -97,54 +97,59 @@ class ChatMessage(_message.Message):
     RETRACTS_FIELD_NUMBER: _builtins.int
     RETRACTED_BY_FIELD_NUMBER: _builtins.int
     message_id: _builtins.str
-    """message_id is unique within its user, not across users. At most 128 characters, no control characters.
-    Empty in a write: the server generates one (`m_` and 26 characters of a ULID). Generated ids of one user grow, within
-    a batch and from batch to batch, so messages of one `ts` stand in the order in which they were given.
+    """message_id identifies the message within its user. At most 128 characters, no control characters. If it is empty in a
+    write, the server generates an id: `m_` and the 26 characters of a ULID. Generated ids of a user increase in the order
+    of the messages within a batch and from batch to batch.
     """
     user_id: _builtins.str
-    """user_id is whose memory the message belongs to. Required. At most 128 characters, no control characters."""
+    """user_id identifies the user whose memory the message belongs to. Required. At most 128 characters, no control
+    characters.
+    """
     role: Global___Role.ValueType
-    """role is required in a write; ROLE_UNSPECIFIED or an unknown number is INVALID_ARGUMENT."""
+    """role is the author type. Required in a write: ROLE_UNSPECIFIED and unknown numbers are INVALID_ARGUMENT."""
     content: _builtins.str
-    """content is what was said. Required, not blank, no NUL, at most 262,144 bytes of UTF-8 (a setting)."""
+    """content is the text of the message. Required, not blank, without NUL. At most 262,144 bytes of UTF-8
+    (NOMEMORY_MAX_CONTENT_BYTES).
+    """
     name: _builtins.str
-    """name is who spoke, where a chat has more than one person. Optional. At most 128 characters."""
+    """name is the name of the author, for chats with more than one person. Optional. At most 128 characters."""
     conversation_id: _builtins.str
     """conversation_id groups messages. Optional. At most 128 characters, no control characters."""
     retracted_by: _builtins.str
-    """retracted_by is the id of the message that took this one back; of several the latest. Empty: none did. It is a fact of
-    now, whatever a read is narrowed to, and stands as long as that message exists, even if it was taken back itself.
-    Output only: ignored in a write.
+    """retracted_by is the id of the latest message that retracts this one. Empty: the message is not retracted. It does not
+    depend on the filter of a read, and it remains if the retracting message is itself retracted. Output only: ignored in
+    a write.
     """
     @_builtins.property
     def ts(self) -> _timestamp_pb2.Timestamp:
-        """ts is when it was said. Kept in microseconds; finer parts are cut off. Unset in a write: when it came to the server, by
-        the server's clock, in the order of the batch; or the `ts` of the message that has this `message_id` already, so that
-        sending it again changes nothing. What was said before must say when: never write old messages without it.
+        """ts is the time of the message, truncated to microseconds. If it is unset in a write, the server uses its own clock, in
+        the order of the batch; if a message with this `message_id` exists, the server uses its `ts`, so a retry changes
+        nothing. Always set it when you import old messages.
         """
 
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """metadata is free. At most 32 entries, keys of 1 to 64 characters, values of at most 1,024 characters."""
+        """metadata has additional key-value pairs. At most 32 entries. Keys have 1 to 64 characters, values at most 1,024."""
 
     @_builtins.property
     def embedding(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """embedding is the caller's own vector for `content`, used instead of the server's embedder. Input only: it is
-        never returned. Empty (the default) or exactly as many finite numbers as the server's vectors have dimensions,
-        not all zero; anything else is INVALID_ARGUMENT.
+        """embedding is a vector of `content` that replaces the one of the server's embedder. Input only: reads never return it.
+        Default: empty. Its length must be the dimension of the server's vectors, and its values must be finite and not all
+        zero; otherwise the error is INVALID_ARGUMENT.
         """
 
     @_builtins.property
     def expire_ts(self) -> _timestamp_pb2.Timestamp:
-        """expire_ts is when the message ceases to be. From that moment no read returns it, and it is deleted soon after. Unset
-        (the default): it stays, or until the server's greatest age (a setting) is reached. Not after `ts`: INVALID_ARGUMENT.
+        """expire_ts is the time from which reads do not return the message; it is deleted soon afterwards. Default: unset, the
+        message stays until NOMEMORY_RETENTION_DAYS have passed. It must be after `ts`; otherwise the error is
+        INVALID_ARGUMENT.
         """
 
     @_builtins.property
     def retracts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """retracts has the ids of messages of the same user that this one takes back, because they are wrong or hold no more.
-        They stay as they are, and every read marks them with `retracted_by`. At most 32, each as `message_id`, no id twice,
-        not its own. An id that does not exist is accepted: the mark appears when both messages are there.
+        """retracts has the ids of messages of the same user that this message retracts or corrects. They are not changed; reads
+        return them with `retracted_by`. At most 32 ids, without duplicates and without the message's own id. An id that does
+        not exist yet is accepted.
         """
 
     def __init__(
@@ -173,7 +178,7 @@ Global___ChatMessage: _TypeAlias = ChatMessage  # noqa: Y015
 
 @_typing.final
 class TimeRange(_message.Message):
-    """TimeRange is half open: a message belongs to it if since <= ts < until."""
+    """TimeRange is the half-open time range since <= ts < until."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -181,11 +186,13 @@ class TimeRange(_message.Message):
     UNTIL_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
-        """since is inclusive. Unset: from the beginning."""
+        """since is the inclusive start. Default: unset, no lower bound."""
 
     @_builtins.property
     def until(self) -> _timestamp_pb2.Timestamp:
-        """until is exclusive. Unset: to the end. Before `since`: INVALID_ARGUMENT; equal to it: an empty range."""
+        """until is the exclusive end. Default: unset, no upper bound. A value before `since` is INVALID_ARGUMENT; a value equal
+        to `since` is an empty range.
+        """
 
     def __init__(
         self,
@@ -203,7 +210,7 @@ Global___TimeRange: _TypeAlias = TimeRange  # noqa: Y015
 
 @_typing.final
 class Filter(_message.Message):
-    """Filter narrows a read to the messages for which everything that is set holds."""
+    """Filter selects messages that match all of its fields."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -232,17 +239,17 @@ class Filter(_message.Message):
     CONVERSATION_ID_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     role: Global___Role.ValueType
-    """role is who said it. ROLE_UNSPECIFIED (the default): anybody. An unknown number is INVALID_ARGUMENT."""
+    """role is the author type. Default: ROLE_UNSPECIFIED, any role. An unknown number is INVALID_ARGUMENT."""
     conversation_id: _builtins.str
-    """conversation_id is the conversation it belongs to. Empty (the default): any. At most 128 characters."""
+    """conversation_id is the conversation. Default: empty, any conversation. At most 128 characters."""
     @_builtins.property
     def time_range(self) -> Global___TimeRange:
-        """time_range is when it was said. Unset: any time."""
+        """time_range is the time range. Default: unset, any time."""
 
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """metadata has entries that a message must have, key and value alike. Empty (the default): any. At most 4 entries, with
-        the limits of ChatMessage.metadata; more is INVALID_ARGUMENT.
+        """metadata has entries that a message must contain, with equal key and value. Default: empty, any metadata. At most 4
+        entries, with the limits of ChatMessage.metadata; otherwise the error is INVALID_ARGUMENT.
         """
 
     def __init__(
@@ -272,7 +279,7 @@ class Span(_message.Message):
     start: _builtins.int
     """start is the first code point of the range."""
     end: _builtins.int
-    """end is the first code point after it."""
+    """end is the first code point after the range."""
     def __init__(
         self,
         *,

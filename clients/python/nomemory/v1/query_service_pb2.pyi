@@ -29,17 +29,17 @@ class _ListOrder:
 class _ListOrderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ListOrder.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     LIST_ORDER_UNSPECIFIED: _ListOrder.ValueType  # 0
-    """LIST_ORDER_UNSPECIFIED means newest first."""
+    """LIST_ORDER_UNSPECIFIED: newest first."""
     LIST_ORDER_NEWEST_FIRST: _ListOrder.ValueType  # 1
     """LIST_ORDER_NEWEST_FIRST: `ts` descending, then `message_id` descending."""
     LIST_ORDER_OLDEST_FIRST: _ListOrder.ValueType  # 2
     """LIST_ORDER_OLDEST_FIRST: `ts` ascending, then `message_id` ascending."""
 
 class ListOrder(_ListOrder, metaclass=_ListOrderEnumTypeWrapper):
-    """ListOrder is the direction of a listing by time."""
+    """ListOrder is the order of a listing by time."""
 
 LIST_ORDER_UNSPECIFIED: ListOrder.ValueType  # 0
-"""LIST_ORDER_UNSPECIFIED means newest first."""
+"""LIST_ORDER_UNSPECIFIED: newest first."""
 LIST_ORDER_NEWEST_FIRST: ListOrder.ValueType  # 1
 """LIST_ORDER_NEWEST_FIRST: `ts` descending, then `message_id` descending."""
 LIST_ORDER_OLDEST_FIRST: ListOrder.ValueType  # 2
@@ -48,7 +48,7 @@ Global___ListOrder: _TypeAlias = ListOrder  # noqa: Y015
 
 @_typing.final
 class ListMessagesRequest(_message.Message):
-    """ListMessagesRequest asks for one page of a user's messages."""
+    """ListMessagesRequest asks for a page of messages."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -60,27 +60,28 @@ class ListMessagesRequest(_message.Message):
     AT_LEAST_FIELD_NUMBER: _builtins.int
     ORDER_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id is whose messages are read. Required. At most 128 characters."""
+    """user_id is the user whose messages are listed. Required. At most 128 characters."""
     page_size: _builtins.int
-    """page_size is how many messages to return at most. 0 (the default): 50. More than 500, or negative:
-    INVALID_ARGUMENT. A page ends early at 3 MB; only an empty `next_cursor` says that there is no more.
+    """page_size is the maximum number of messages. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
+    negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page is the one with an
+    empty `next_cursor`.
     """
     cursor: _builtins.str
-    """cursor is the `next_cursor` of the page before, unchanged. Empty: the first page. A bad one is
-    INVALID_ARGUMENT with one of the ERROR_REASON_CURSOR_… reasons.
+    """cursor is the `next_cursor` of the previous page. Default: empty, the first page. An invalid cursor is INVALID_ARGUMENT
+    with one of the ERROR_REASON_CURSOR_… reasons.
     """
     at_least: _builtins.str
-    """at_least is a write token: the answer contains what was acknowledged with it. Empty: no waiting."""
+    """at_least is a write token. The result contains that write. Default: empty."""
     order: Global___ListOrder.ValueType
-    """order is the direction of the listing. LIST_ORDER_UNSPECIFIED (the default): newest first."""
+    """order is the order of the listing. Default: LIST_ORDER_UNSPECIFIED, newest first."""
     @_builtins.property
     def filter(self) -> _message_pb2.Filter:
-        """filter narrows the listing. Unset: everything."""
+        """filter restricts the listing. Default: unset, all messages."""
 
     @_builtins.property
     def return_fields(self) -> _field_mask_pb2.FieldMask:
-        """return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there. An unknown
-        path is INVALID_ARGUMENT.
+        """return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+        An unknown field is INVALID_ARGUMENT.
         """
 
     def __init__(
@@ -104,17 +105,17 @@ Global___ListMessagesRequest: _TypeAlias = ListMessagesRequest  # noqa: Y015
 
 @_typing.final
 class ListMessagesResponse(_message.Message):
-    """ListMessagesResponse is one page, in the order that was asked for."""
+    """ListMessagesResponse is a page of messages."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ITEMS_FIELD_NUMBER: _builtins.int
     NEXT_CURSOR_FIELD_NUMBER: _builtins.int
     next_cursor: _builtins.str
-    """next_cursor continues the listing. Empty: this was the last page."""
+    """next_cursor continues the listing. Empty: this is the last page."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.ChatMessage]:
-        """items are the messages of the page."""
+        """items are the messages, in the requested order."""
 
     def __init__(
         self,
@@ -132,14 +133,14 @@ Global___ListMessagesResponse: _TypeAlias = ListMessagesResponse  # noqa: Y015
 
 @_typing.final
 class HighlightOptions(_message.Message):
-    """HighlightOptions asks for highlights, which are computed on request only."""
+    """HighlightOptions configures highlights."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SNIPPET_CHARS_FIELD_NUMBER: _builtins.int
     snippet_chars: _builtins.int
-    """snippet_chars is how many characters of the message a snippet has at most. 0 (the default): 120. More than
-    1,000, or negative: INVALID_ARGUMENT.
+    """snippet_chars is the maximum length of a snippet in characters. Default: 0, which means 120. Values over 1,000 and
+    negative values are INVALID_ARGUMENT.
     """
     def __init__(
         self,
@@ -156,7 +157,7 @@ Global___HighlightOptions: _TypeAlias = HighlightOptions  # noqa: Y015
 
 @_typing.final
 class LexicalSearchRequest(_message.Message):
-    """LexicalSearchRequest asks for one page of a ranked listing."""
+    """LexicalSearchRequest asks for a page of search results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -169,36 +170,40 @@ class LexicalSearchRequest(_message.Message):
     AT_LEAST_FIELD_NUMBER: _builtins.int
     HIGHLIGHT_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id is whose messages are searched. Required. At most 128 characters."""
+    """user_id is the user whose messages are searched. Required. At most 128 characters."""
     query_text: _builtins.str
-    """query_text is a query in the grammar of docs/query-grammar.md: words, "phrases", AND, OR, NOT, -, ( ).
-    Whatever cannot be read as an operator is text. Empty or blank: the listing is by time. At most 2,000
-    characters, 128 terms and 16 levels of parentheses (settings); more is INVALID_ARGUMENT.
+    """query_text is a query in the grammar of docs/query-grammar.md: words, "phrases", AND, OR, NOT, -, ( ). Text that is not a
+    valid operator is searched literally. Empty or blank: the messages are listed by time. At most 2,000 characters
+    (NOMEMORY_MAX_QUERY_CHARS), 128 terms and 16 levels of parentheses; otherwise the error is INVALID_ARGUMENT
+    (ERROR_REASON_QUERY_TOO_COMPLEX).
     """
     page_size: _builtins.int
-    """page_size is how many messages to return at most. 0 (the default): 50. More than 500, or negative:
-    INVALID_ARGUMENT. A page ends early at 3 MB, the room for highlights included; only an empty `next_cursor` says
-    that there is no more.
+    """page_size is the maximum number of messages. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
+    negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page is the one with an
+    empty `next_cursor`.
     """
     cursor: _builtins.str
-    """cursor is the `next_cursor` of the page before, unchanged. Empty: the first page. UNAVAILABLE
-    (ERROR_REASON_INDEX_UNAVAILABLE) while an index that is built anew has not come as far as the first page's.
+    """cursor is the `next_cursor` of the previous page. Default: empty, the first page. An invalid cursor is INVALID_ARGUMENT
+    with one of the ERROR_REASON_CURSOR_… reasons. While a rebuilt index has not reached the state of the first page, the
+    error is UNAVAILABLE (ERROR_REASON_INDEX_UNAVAILABLE).
     """
     at_least: _builtins.str
-    """at_least is a write token: the search waits, within its deadline, until the lexical index has applied this
-    user's part of that write. Empty: no waiting.
+    """at_least is a write token. The search waits until the lexical index has applied that write; if its deadline passes before, the error is
+    DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
     """
     @_builtins.property
     def filter(self) -> _message_pb2.Filter:
-        """filter narrows the search. Unset: everything."""
+        """filter restricts the search. Default: unset, all messages."""
 
     @_builtins.property
     def return_fields(self) -> _field_mask_pb2.FieldMask:
-        """return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there."""
+        """return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+        An unknown field is INVALID_ARGUMENT.
+        """
 
     @_builtins.property
     def highlight(self) -> Global___HighlightOptions:
-        """highlight asks for `highlights`. Unset: none are computed."""
+        """highlight requests `highlights`. Default: unset, none are computed."""
 
     def __init__(
         self,
@@ -222,8 +227,8 @@ Global___LexicalSearchRequest: _TypeAlias = LexicalSearchRequest  # noqa: Y015
 
 @_typing.final
 class LexicalSearchResponse(_message.Message):
-    """LexicalSearchResponse is one page. `scores` (and `highlights`, if asked for) have one entry for each item, in the order
-    of `items`, and each names its message.
+    """LexicalSearchResponse is a page of search results. `scores` and `highlights` have one entry for each item, in the order of
+    `items`.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -232,29 +237,29 @@ class LexicalSearchResponse(_message.Message):
     NEXT_CURSOR_FIELD_NUMBER: _builtins.int
     SCORES_FIELD_NUMBER: _builtins.int
     HIGHLIGHTS_FIELD_NUMBER: _builtins.int
-    INDEX_BEHIND_FIELD_NUMBER: _builtins.int
+    INDEX_LAGGING_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
     next_cursor: _builtins.str
-    """next_cursor continues the listing. Empty: this was the last page."""
-    index_behind: _builtins.bool
-    """index_behind is true if messages of this user were acknowledged but not yet searchable by words."""
+    """next_cursor continues the listing. Empty: this is the last page."""
+    index_lagging: _builtins.bool
+    """index_lagging is true if stored messages of this user were not in the lexical index yet."""
     truncated: _builtins.bool
-    """truncated is true if more messages match than a search ranks, about 10,000. The listing then has the matches with the
-    terms that weigh most, and those among the newest 5,000 messages. A listing by time is never truncated.
+    """truncated is true if more messages match than are ranked, about 10,000. The listing then has the matches with the terms
+    of the highest weight, and the matches among the newest 5,000 messages. A listing by time is never truncated.
     """
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.ChatMessage]:
-        """items are the messages of the page, best first."""
+        """items are the messages, best first."""
 
     @_builtins.property
     def scores(self) -> _containers.RepeatedCompositeFieldContainer[Global___MessageScore]:
-        """scores has one score for each item. A score depends on the bound user's messages and the query alone, never on
-        other users. Listings by time score 0.
+        """scores has the score of each item. A score depends only on the user's messages and the query. In a listing by time it
+        is 0.
         """
 
     @_builtins.property
     def highlights(self) -> _containers.RepeatedCompositeFieldContainer[Global___Highlight]:
-        """highlights has one entry for each item, if the request asked for them; else it is empty."""
+        """highlights has the highlights of each item. Empty unless `highlight` was set."""
 
     def __init__(
         self,
@@ -263,12 +268,12 @@ class LexicalSearchResponse(_message.Message):
         next_cursor: _builtins.str = ...,
         scores: _abc.Iterable[Global___MessageScore] | None = ...,
         highlights: _abc.Iterable[Global___Highlight] | None = ...,
-        index_behind: _builtins.bool = ...,
+        index_lagging: _builtins.bool = ...,
         truncated: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["highlights", b"highlights", "index_behind", b"index_behind", "items", b"items", "next_cursor", b"next_cursor", "scores", b"scores", "truncated", b"truncated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["highlights", b"highlights", "index_lagging", b"index_lagging", "items", b"items", "next_cursor", b"next_cursor", "scores", b"scores", "truncated", b"truncated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -276,16 +281,16 @@ Global___LexicalSearchResponse: _TypeAlias = LexicalSearchResponse  # noqa: Y015
 
 @_typing.final
 class MessageScore(_message.Message):
-    """MessageScore is the score of one item."""
+    """MessageScore is the score of an item."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MESSAGE_ID_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
     message_id: _builtins.str
-    """message_id is the item."""
+    """message_id is the id of the item."""
     score: _builtins.float
-    """score compares within one answer only."""
+    """score is the BM25 score. Compare scores of the same response only."""
     def __init__(
         self,
         *,
@@ -302,7 +307,7 @@ Global___MessageScore: _TypeAlias = MessageScore  # noqa: Y015
 
 @_typing.final
 class Highlight(_message.Message):
-    """Highlight shows where in a message's `content` the query matched. Offsets count Unicode code points."""
+    """Highlight has the matches in the `content` of an item. Offsets are Unicode code points."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -312,18 +317,18 @@ class Highlight(_message.Message):
     TRUNCATED_FIELD_NUMBER: _builtins.int
     MESSAGE_ID_FIELD_NUMBER: _builtins.int
     snippet_text: _builtins.str
-    """snippet_text is the content within `snippet`, verbatim."""
+    """snippet_text is the text of `snippet`, verbatim."""
     truncated: _builtins.bool
-    """truncated is true if there may be more matches than `spans` has."""
+    """truncated is true if there can be more matches than `spans` has."""
     message_id: _builtins.str
-    """message_id is the item that is shown."""
+    """message_id is the id of the item."""
     @_builtins.property
     def spans(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.Span]:
-        """spans are the matches, in order, not overlapping: those in the first 20,000 characters, at most 200 (settings)."""
+        """spans are the matches in order, without overlaps: at most 200, in the first 20,000 characters of the content."""
 
     @_builtins.property
     def snippet(self) -> _message_pb2.Span:
-        """snippet is the part of the content that holds the most of them. Without spans it is the beginning."""
+        """snippet is the part of the content with the most matches. Without matches, it is the beginning."""
 
     def __init__(
         self,
@@ -344,7 +349,7 @@ Global___Highlight: _TypeAlias = Highlight  # noqa: Y015
 
 @_typing.final
 class SemanticSearchRequest(_message.Message):
-    """SemanticSearchRequest asks for the messages that are nearest in meaning."""
+    """SemanticSearchRequest asks for the messages with the most similar vectors."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -357,31 +362,35 @@ class SemanticSearchRequest(_message.Message):
     RETURN_FIELDS_FIELD_NUMBER: _builtins.int
     AT_LEAST_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id is whose messages are searched. Required. At most 128 characters."""
+    """user_id is the user whose messages are searched. Required. At most 128 characters."""
     query_text: _builtins.str
-    """query_text is embedded by the server, without the names of people who speak in the log: greetings hold names, and
-    what people say of themselves does not. Not blank, at most 2,000 characters. FAILED_PRECONDITION
-    (ERROR_REASON_EMBEDDER_DISABLED) if the server has no embedder.
+    """query_text is the query as a text, which the server embeds without the names of the authors in the log. Not blank. At
+    most 2,000 characters (NOMEMORY_MAX_QUERY_CHARS). Without an embedder, the error is FAILED_PRECONDITION
+    (ERROR_REASON_EMBEDDER_DISABLED).
     """
     top_k: _builtins.int
-    """top_k is how many messages to return at most. 0 (the default): 20. More than 200, or negative: INVALID_ARGUMENT."""
+    """top_k is the maximum number of messages. Default: 0, which means 20. Values over 200 (NOMEMORY_MAX_TOP_K) and negative
+    values are INVALID_ARGUMENT.
+    """
     min_score: _builtins.float
-    """min_score drops messages whose cosine is below it. Unset: none is dropped. Outside -1 to 1: INVALID_ARGUMENT."""
+    """min_score is the minimum cosine similarity. Default: unset, no minimum. Values outside -1 to 1 are INVALID_ARGUMENT."""
     at_least: _builtins.str
-    """at_least is a write token: the search waits, within its deadline, until the vector index has applied this
-    user's part of that write. Empty: no waiting.
+    """at_least is a write token. The search waits until the vector index has applied that write; if its deadline passes before, the error is
+    DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
     """
     @_builtins.property
     def query_embedding(self) -> Global___Embedding:
-        """query_embedding is the caller's own vector, of the server's dimension, finite, not zero."""
+        """query_embedding is the query as a vector. It must have the server's dimension and be finite and not zero."""
 
     @_builtins.property
     def filter(self) -> _message_pb2.Filter:
-        """filter narrows the search. Unset: everything."""
+        """filter restricts the search. Default: unset, all messages."""
 
     @_builtins.property
     def return_fields(self) -> _field_mask_pb2.FieldMask:
-        """return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there."""
+        """return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+        An unknown field is INVALID_ARGUMENT.
+        """
 
     def __init__(
         self,
@@ -412,14 +421,14 @@ Global___SemanticSearchRequest: _TypeAlias = SemanticSearchRequest  # noqa: Y015
 
 @_typing.final
 class Embedding(_message.Message):
-    """Embedding is a vector of the caller's own."""
+    """Embedding is a vector that the caller supplies."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     VALUES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """values are as many finite numbers as the server's vectors have dimensions, not all zero."""
+        """values are the numbers of the vector: as many as the server's dimension, finite and not all zero."""
 
     def __init__(
         self,
@@ -436,20 +445,20 @@ Global___Embedding: _TypeAlias = Embedding  # noqa: Y015
 
 @_typing.final
 class SemanticSearchResponse(_message.Message):
-    """SemanticSearchResponse has the nearest messages."""
+    """SemanticSearchResponse has the most similar messages."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ITEMS_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
-    INDEX_BEHIND_FIELD_NUMBER: _builtins.int
+    INDEX_LAGGING_FIELD_NUMBER: _builtins.int
     EMBEDDING_MODEL_FIELD_NUMBER: _builtins.int
     truncated: _builtins.bool
-    """truncated is true if the reply ended at 3 MB before `top_k` was reached."""
-    index_behind: _builtins.bool
-    """index_behind is true if messages of this user were acknowledged but not yet searchable by meaning."""
+    """truncated is true if the response reached 3 MB before `top_k` messages."""
+    index_lagging: _builtins.bool
+    """index_lagging is true if stored messages of this user were not in the vector index yet."""
     embedding_model: _builtins.str
-    """embedding_model names the model whose vectors were compared. Cosines of different models do not compare."""
+    """embedding_model is the model of the compared vectors. Scores of different models are not comparable."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___SemanticItem]:
         """items are the messages with their scores, best first."""
@@ -459,12 +468,12 @@ class SemanticSearchResponse(_message.Message):
         *,
         items: _abc.Iterable[Global___SemanticItem] | None = ...,
         truncated: _builtins.bool = ...,
-        index_behind: _builtins.bool = ...,
+        index_lagging: _builtins.bool = ...,
         embedding_model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedding_model", b"embedding_model", "index_behind", b"index_behind", "items", b"items", "truncated", b"truncated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedding_model", b"embedding_model", "index_lagging", b"index_lagging", "items", b"items", "truncated", b"truncated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -472,17 +481,17 @@ Global___SemanticSearchResponse: _TypeAlias = SemanticSearchResponse  # noqa: Y0
 
 @_typing.final
 class SemanticItem(_message.Message):
-    """SemanticItem is a message and how near it is."""
+    """SemanticItem is a message with its score."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MESSAGE_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
     score: _builtins.float
-    """score is the raw cosine, -1 to 1. A long message scores as its best part."""
+    """score is the cosine similarity, from -1 to 1. The score of a long message is that of its best chunk."""
     @_builtins.property
     def message(self) -> _message_pb2.ChatMessage:
-        """message is what was said."""
+        """message is the message."""
 
     def __init__(
         self,
@@ -500,7 +509,7 @@ Global___SemanticItem: _TypeAlias = SemanticItem  # noqa: Y015
 
 @_typing.final
 class HybridSearchRequest(_message.Message):
-    """HybridSearchRequest asks for the messages that answer a question best."""
+    """HybridSearchRequest asks for the messages that best answer a question."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -512,36 +521,42 @@ class HybridSearchRequest(_message.Message):
     EXPLAIN_FIELD_NUMBER: _builtins.int
     RETURN_FIELDS_FIELD_NUMBER: _builtins.int
     AT_LEAST_FIELD_NUMBER: _builtins.int
-    RELATE_FIELD_NUMBER: _builtins.int
+    INCLUDE_RELATIONS_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id is whose messages are searched. Required. At most 128 characters."""
+    """user_id is the user whose messages are searched. Required. At most 128 characters."""
     query_text: _builtins.str
-    """query_text is a question, or words: everyday text in Chinese or English, no grammar. Required, not blank, at most
-    2,000 characters.
+    """query_text is a question or keywords in Chinese or English, without a grammar. Required, not blank. At most 2,000
+    characters (NOMEMORY_MAX_QUERY_CHARS).
     """
     top_k: _builtins.int
-    """top_k is how many messages to return at most. 0 (the default): 20. More than 200, or negative: INVALID_ARGUMENT."""
-    explain: _builtins.bool
-    """explain asks for `explanation` in each item. Default: false."""
-    at_least: _builtins.str
-    """at_least is a write token: the search waits, within its deadline, until both indexes have applied this user's part
-    of that write. Empty: no waiting.
+    """top_k is the maximum number of messages. Default: 0, which means 20. Values over 200 (NOMEMORY_MAX_TOP_K) and negative
+    values are INVALID_ARGUMENT.
     """
-    relate: _builtins.bool
-    """relate asks for `relations`. Default: false."""
+    explain: _builtins.bool
+    """explain returns the `explanation` of each item. Default: false."""
+    at_least: _builtins.str
+    """at_least is a write token. The search waits until both indexes have applied that write; if its deadline passes before, the error is
+    DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
+    """
+    include_relations: _builtins.bool
+    """include_relations returns `relations`. Default: false."""
     @_builtins.property
     def query_embedding(self) -> Global___Embedding:
-        """query_embedding is the caller's own vector of `query_text`, of the server's dimension, finite, not zero. Unset: the
-        server embeds; without an embedder the words decide alone, and the answer says so.
+        """query_embedding is the vector of `query_text`. Default: unset, the server embeds it; without an embedder, the ranking is
+        lexical only (see `semantic_unavailable`). It must have the server's dimension and be finite and not zero.
         """
 
     @_builtins.property
     def filter(self) -> _message_pb2.Filter:
-        """filter narrows what is returned. Unset: everything. Messages outside it may still rank others, as their neighbours."""
+        """filter restricts the results. Messages outside it can still affect the scores of their neighbors. Default: unset, all
+        messages.
+        """
 
     @_builtins.property
     def return_fields(self) -> _field_mask_pb2.FieldMask:
-        """return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there."""
+        """return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+        An unknown field is INVALID_ARGUMENT.
+        """
 
     def __init__(
         self,
@@ -554,11 +569,11 @@ class HybridSearchRequest(_message.Message):
         explain: _builtins.bool = ...,
         return_fields: _field_mask_pb2.FieldMask | None = ...,
         at_least: _builtins.str = ...,
-        relate: _builtins.bool = ...,
+        include_relations: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "query_embedding", b"query_embedding", "return_fields", b"return_fields"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least", b"at_least", "explain", b"explain", "filter", b"filter", "query_embedding", b"query_embedding", "query_text", b"query_text", "relate", b"relate", "return_fields", b"return_fields", "top_k", b"top_k", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least", b"at_least", "explain", b"explain", "filter", b"filter", "include_relations", b"include_relations", "query_embedding", b"query_embedding", "query_text", b"query_text", "return_fields", b"return_fields", "top_k", b"top_k", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -572,32 +587,32 @@ class HybridSearchResponse(_message.Message):
 
     ITEMS_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
-    INDEX_BEHIND_FIELD_NUMBER: _builtins.int
-    WORDS_ONLY_FIELD_NUMBER: _builtins.int
+    INDEX_LAGGING_FIELD_NUMBER: _builtins.int
+    SEMANTIC_UNAVAILABLE_FIELD_NUMBER: _builtins.int
     EMBEDDING_MODEL_FIELD_NUMBER: _builtins.int
     SUFFICIENCY_FIELD_NUMBER: _builtins.int
-    TOLD_APART_FIELD_NUMBER: _builtins.int
+    SPEAKER_MATCHED_FIELD_NUMBER: _builtins.int
     RELATIONS_FIELD_NUMBER: _builtins.int
-    SUFFICIENCY_BY_WORDS_FIELD_NUMBER: _builtins.int
+    SUFFICIENCY_LEXICAL_ONLY_FIELD_NUMBER: _builtins.int
     truncated: _builtins.bool
-    """truncated is true if the reply ended at 3 MB before `top_k` was reached."""
-    index_behind: _builtins.bool
-    """index_behind is true if messages of this user were acknowledged but not yet searchable by words or by meaning."""
-    words_only: _builtins.bool
-    """words_only is true if meaning had no part in the ranking: the server has no embedder, or it does not answer."""
+    """truncated is true if the response reached 3 MB before `top_k` messages."""
+    index_lagging: _builtins.bool
+    """index_lagging is true if stored messages of this user were not in both indexes yet."""
+    semantic_unavailable: _builtins.bool
+    """semantic_unavailable is true if the ranking is lexical only, because the server has no embedder or it does not respond."""
     embedding_model: _builtins.str
-    """embedding_model names the model whose vectors were compared. Empty if `words_only`."""
+    """embedding_model is the model of the compared vectors. Empty if `semantic_unavailable`."""
     sufficiency: _builtins.float
-    """sufficiency is how likely it is that these messages answer the question at all, 0 to 1: see docs/quality.md for how
-    far it can be trusted. What was taken back has no part in it.
+    """sufficiency is the estimated probability from 0 to 1 that the messages answer the question. Retracted messages do not
+    count. docs/quality.md describes its accuracy.
     """
-    told_apart: _builtins.bool
-    """told_apart is true if the question names one of several speakers: then `sufficiency` knows of whom things were said,
-    and can be trusted most.
+    speaker_matched: _builtins.bool
+    """speaker_matched is true if the question names one of several authors. Then `sufficiency` considers only the messages of
+    and about that author, and is most accurate.
     """
-    sufficiency_by_words: _builtins.bool
-    """sufficiency_by_words is true if nearness in meaning has no part in `sufficiency`: `words_only`, or an embedder whose
-    figures it does not know (any but the local one). Compare it with a higher least value then.
+    sufficiency_lexical_only: _builtins.bool
+    """sufficiency_lexical_only is true if `sufficiency` ignores semantic similarity: `semantic_unavailable` is true, or the
+    embedder is not the local one, for which the estimate is calibrated. Use a higher threshold then.
     """
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___HybridItem]:
@@ -605,24 +620,24 @@ class HybridSearchResponse(_message.Message):
 
     @_builtins.property
     def relations(self) -> _containers.RepeatedCompositeFieldContainer[Global___MessageRelation]:
-        """relations are pairs among `items` that speak of the same thing, if the request asked for them."""
+        """relations are pairs of related `items`, if `include_relations` was set."""
 
     def __init__(
         self,
         *,
         items: _abc.Iterable[Global___HybridItem] | None = ...,
         truncated: _builtins.bool = ...,
-        index_behind: _builtins.bool = ...,
-        words_only: _builtins.bool = ...,
+        index_lagging: _builtins.bool = ...,
+        semantic_unavailable: _builtins.bool = ...,
         embedding_model: _builtins.str = ...,
         sufficiency: _builtins.float = ...,
-        told_apart: _builtins.bool = ...,
+        speaker_matched: _builtins.bool = ...,
         relations: _abc.Iterable[Global___MessageRelation] | None = ...,
-        sufficiency_by_words: _builtins.bool = ...,
+        sufficiency_lexical_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedding_model", b"embedding_model", "index_behind", b"index_behind", "items", b"items", "relations", b"relations", "sufficiency", b"sufficiency", "sufficiency_by_words", b"sufficiency_by_words", "told_apart", b"told_apart", "truncated", b"truncated", "words_only", b"words_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedding_model", b"embedding_model", "index_lagging", b"index_lagging", "items", b"items", "relations", b"relations", "semantic_unavailable", b"semantic_unavailable", "speaker_matched", b"speaker_matched", "sufficiency", b"sufficiency", "sufficiency_lexical_only", b"sufficiency_lexical_only", "truncated", b"truncated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -630,35 +645,35 @@ Global___HybridSearchResponse: _TypeAlias = HybridSearchResponse  # noqa: Y015
 
 @_typing.final
 class MessageRelation(_message.Message):
-    """MessageRelation is two messages of one speaker that are near each other in meaning."""
+    """MessageRelation is a pair of semantically similar messages of the same author."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     EARLIER_MESSAGE_ID_FIELD_NUMBER: _builtins.int
     LATER_MESSAGE_ID_FIELD_NUMBER: _builtins.int
-    NEARNESS_FIELD_NUMBER: _builtins.int
-    SHARED_WORDS_FIELD_NUMBER: _builtins.int
+    SEMANTIC_Z_SCORE_FIELD_NUMBER: _builtins.int
+    SHARED_TERMS_FIELD_NUMBER: _builtins.int
     earlier_message_id: _builtins.str
-    """earlier_message_id is what was said first."""
+    """earlier_message_id is the id of the older message."""
     later_message_id: _builtins.str
-    """later_message_id is what was said last."""
-    nearness: _builtins.float
-    """nearness is how much nearer the two are than what was found usually is to the earlier one, in standard deviations.
-    Pairs below 1 are left out.
+    """later_message_id is the id of the newer message."""
+    semantic_z_score: _builtins.float
+    """semantic_z_score is the similarity of the pair, in standard deviations above the mean similarity of the candidates to
+    the older message. Pairs below 1 are omitted.
     """
-    shared_words: _builtins.float
-    """shared_words is the share of the words that they have in common, 0 to 1, a rare word counting more."""
+    shared_terms: _builtins.float
+    """shared_terms is the IDF-weighted share of common terms, from 0 to 1."""
     def __init__(
         self,
         *,
         earlier_message_id: _builtins.str = ...,
         later_message_id: _builtins.str = ...,
-        nearness: _builtins.float = ...,
-        shared_words: _builtins.float = ...,
+        semantic_z_score: _builtins.float = ...,
+        shared_terms: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["earlier_message_id", b"earlier_message_id", "later_message_id", b"later_message_id", "nearness", b"nearness", "shared_words", b"shared_words"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["earlier_message_id", b"earlier_message_id", "later_message_id", b"later_message_id", "semantic_z_score", b"semantic_z_score", "shared_terms", b"shared_terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -666,7 +681,7 @@ Global___MessageRelation: _TypeAlias = MessageRelation  # noqa: Y015
 
 @_typing.final
 class HybridItem(_message.Message):
-    """HybridItem is a message and how well it answers."""
+    """HybridItem is a message with its score."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -674,14 +689,14 @@ class HybridItem(_message.Message):
     SCORE_FIELD_NUMBER: _builtins.int
     EXPLANATION_FIELD_NUMBER: _builtins.int
     score: _builtins.float
-    """score compares within one answer only. It depends on the bound user's messages and the query alone."""
+    """score is the relevance. It depends only on the user's messages and the query. Compare scores of the same response only."""
     @_builtins.property
     def message(self) -> _message_pb2.ChatMessage:
-        """message is what was said."""
+        """message is the message."""
 
     @_builtins.property
     def explanation(self) -> Global___ScoreExplanation:
-        """explanation says what the score is made of, if the request asked for it."""
+        """explanation has the components of the score, if `explain` was set."""
 
     def __init__(
         self,
@@ -700,7 +715,7 @@ Global___HybridItem: _TypeAlias = HybridItem  # noqa: Y015
 
 @_typing.final
 class ScoreExplanation(_message.Message):
-    """ScoreExplanation says what a score is made of. Every part depends on the bound user's messages alone."""
+    """ScoreExplanation has the components of a score."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -708,20 +723,20 @@ class ScoreExplanation(_message.Message):
     LEXICAL_SCORE_FIELD_NUMBER: _builtins.int
     COMPONENTS_FIELD_NUMBER: _builtins.int
     COVERAGE_FIELD_NUMBER: _builtins.int
-    SEMANTIC_DEVIATIONS_FIELD_NUMBER: _builtins.int
+    SEMANTIC_Z_SCORE_FIELD_NUMBER: _builtins.int
     semantic_score: _builtins.float
-    """semantic_score is the raw cosine, -1 to 1; 0 where meaning found nothing."""
+    """semantic_score is the cosine similarity, from -1 to 1. 0: semantic search did not find the message."""
     lexical_score: _builtins.float
-    """lexical_score is what the words that are found are worth, before anything is made comparable."""
+    """lexical_score is the BM25 score, before normalization."""
     coverage: _builtins.float
-    """coverage is how much of the question's words stands in the message itself, 0 to 1, a rare word counting more."""
-    semantic_deviations: _builtins.float
-    """semantic_deviations is how much nearer the message is than the user's messages usually are, in standard deviations of
-    their cosines; 0 where meaning found nothing.
+    """coverage is the IDF-weighted share of the query terms in the message, from 0 to 1."""
+    semantic_z_score: _builtins.float
+    """semantic_z_score is the similarity in standard deviations above the mean similarity of the user's messages. 0: semantic
+    search did not find the message.
     """
     @_builtins.property
     def components(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScoreComponent]:
-        """components are the parts that add up to the score, by name; docs/quality.md says what each is."""
+        """components are the summands of the score. docs/quality.md describes each of them."""
 
     def __init__(
         self,
@@ -730,11 +745,11 @@ class ScoreExplanation(_message.Message):
         lexical_score: _builtins.float = ...,
         components: _abc.Iterable[Global___ScoreComponent] | None = ...,
         coverage: _builtins.float = ...,
-        semantic_deviations: _builtins.float = ...,
+        semantic_z_score: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["components", b"components", "coverage", b"coverage", "lexical_score", b"lexical_score", "semantic_deviations", b"semantic_deviations", "semantic_score", b"semantic_score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["components", b"components", "coverage", b"coverage", "lexical_score", b"lexical_score", "semantic_score", b"semantic_score", "semantic_z_score", b"semantic_z_score"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -742,18 +757,18 @@ Global___ScoreExplanation: _TypeAlias = ScoreExplanation  # noqa: Y015
 
 @_typing.final
 class ScoreComponent(_message.Message):
-    """ScoreComponent is one part of a score."""
+    """ScoreComponent is a summand of a score."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name is `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`, `asks`, `around`, `conversation`,
-    `shared`, `retracts` or `retracted`.
+    """name is the name of the component: `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`,
+    `asks`, `around`, `conversation`, `shared`, `retracts` or `retracted`.
     """
     value: _builtins.float
-    """value is what it adds; it may be negative."""
+    """value is the contribution to the score. It can be negative."""
     def __init__(
         self,
         *,
@@ -780,16 +795,22 @@ class GetNeighborsRequest(_message.Message):
     AFTER_FIELD_NUMBER: _builtins.int
     RETURN_FIELDS_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id is whose messages are read. Required. At most 128 characters."""
+    """user_id is the user whose messages are read. Required. At most 128 characters."""
     message_id: _builtins.str
-    """message_id is the anchor. Required. Unknown for this user: NOT_FOUND (ERROR_REASON_MESSAGE_NOT_FOUND)."""
+    """message_id is the id of the anchor. Required. An unknown id is NOT_FOUND (ERROR_REASON_MESSAGE_NOT_FOUND)."""
     before: _builtins.int
-    """before is how many messages before the anchor to return. Unset: 20. More than 200, or negative: INVALID_ARGUMENT."""
+    """before is the maximum number of messages before the anchor. Default: unset, 20. Values over 200 and negative values are
+    INVALID_ARGUMENT.
+    """
     after: _builtins.int
-    """after is how many messages after the anchor to return. Unset: 0. More than 200, or negative: INVALID_ARGUMENT."""
+    """after is the maximum number of messages after the anchor. Default: unset, 0. Values over 200 and negative values are
+    INVALID_ARGUMENT.
+    """
     @_builtins.property
     def return_fields(self) -> _field_mask_pb2.FieldMask:
-        """return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there."""
+        """return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+        An unknown field is INVALID_ARGUMENT.
+        """
 
     def __init__(
         self,
@@ -817,7 +838,7 @@ Global___GetNeighborsRequest: _TypeAlias = GetNeighborsRequest  # noqa: Y015
 
 @_typing.final
 class GetNeighborsResponse(_message.Message):
-    """GetNeighborsResponse has the anchor and what stands around it, oldest first."""
+    """GetNeighborsResponse has the anchor and its neighbors."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -826,14 +847,14 @@ class GetNeighborsResponse(_message.Message):
     TRUNCATED_BEFORE_FIELD_NUMBER: _builtins.int
     TRUNCATED_AFTER_FIELD_NUMBER: _builtins.int
     anchor_index: _builtins.int
-    """anchor_index is where in `items` the anchor stands."""
+    """anchor_index is the index of the anchor in `items`."""
     truncated_before: _builtins.bool
-    """truncated_before is true if messages before the first item were left out to keep the reply under 3 MB."""
+    """truncated_before is true if messages before the first item were omitted because the response reached 3 MB."""
     truncated_after: _builtins.bool
-    """truncated_after is true if messages after the last item were left out to keep the reply under 3 MB."""
+    """truncated_after is true if messages after the last item were omitted because the response reached 3 MB."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.ChatMessage]:
-        """items are the messages, the anchor among them."""
+        """items are the messages, including the anchor, oldest first."""
 
     def __init__(
         self,
@@ -861,14 +882,16 @@ class BatchGetMessagesRequest(_message.Message):
     MESSAGE_IDS_FIELD_NUMBER: _builtins.int
     RETURN_FIELDS_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id is whose messages are read. Required. At most 128 characters."""
+    """user_id is the user whose messages are read. Required. At most 128 characters."""
     @_builtins.property
     def message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """message_ids are the ids to resolve, 1 to 500 of them; a repeated id is answered each time."""
+        """message_ids has 1 to 500 ids. A repeated id is returned each time."""
 
     @_builtins.property
     def return_fields(self) -> _field_mask_pb2.FieldMask:
-        """return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there."""
+        """return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+        An unknown field is INVALID_ARGUMENT.
+        """
 
     def __init__(
         self,
@@ -887,7 +910,7 @@ Global___BatchGetMessagesRequest: _TypeAlias = BatchGetMessagesRequest  # noqa: 
 
 @_typing.final
 class BatchGetMessagesResponse(_message.Message):
-    """BatchGetMessagesResponse has the messages that exist, in the order in which they were asked."""
+    """BatchGetMessagesResponse has the messages that exist."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -896,15 +919,15 @@ class BatchGetMessagesResponse(_message.Message):
     OMITTED_MESSAGE_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.ChatMessage]:
-        """items are the messages, without gaps for those that do not exist."""
+        """items are the messages that exist, in the order of the request."""
 
     @_builtins.property
     def missing_message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """missing_message_ids are the asked ids that this user does not have."""
+        """missing_message_ids has the requested ids that do not exist."""
 
     @_builtins.property
     def omitted_message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """omitted_message_ids are the asked ids that exist but would have taken the reply over 3 MB: ask for them again."""
+        """omitted_message_ids has the ids of messages that were omitted because the response reached 3 MB. Request them again."""
 
     def __init__(
         self,
@@ -923,7 +946,7 @@ Global___BatchGetMessagesResponse: _TypeAlias = BatchGetMessagesResponse  # noqa
 
 @_typing.final
 class CountMessagesRequest(_message.Message):
-    """CountMessagesRequest asks how many messages there are."""
+    """CountMessagesRequest asks for the number of messages."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -931,12 +954,12 @@ class CountMessagesRequest(_message.Message):
     FILTER_FIELD_NUMBER: _builtins.int
     AT_LEAST_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id is whose messages are counted. Required. At most 128 characters."""
+    """user_id is the user whose messages are counted. Required. At most 128 characters."""
     at_least: _builtins.str
-    """at_least is a write token: the answer counts what was acknowledged with it. Empty: no waiting."""
+    """at_least is a write token. The result contains that write. Default: empty."""
     @_builtins.property
     def filter(self) -> _message_pb2.Filter:
-        """filter narrows what is counted. Unset: everything."""
+        """filter restricts the count. Default: unset, all messages."""
 
     def __init__(
         self,
@@ -955,13 +978,13 @@ Global___CountMessagesRequest: _TypeAlias = CountMessagesRequest  # noqa: Y015
 
 @_typing.final
 class CountMessagesResponse(_message.Message):
-    """CountMessagesResponse says how many there are."""
+    """CountMessagesResponse has the number of messages."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     COUNT_FIELD_NUMBER: _builtins.int
     count: _builtins.int
-    """count is exact at the moment of the answer."""
+    """count is the exact number of matching messages."""
     def __init__(
         self,
         *,
@@ -977,7 +1000,7 @@ Global___CountMessagesResponse: _TypeAlias = CountMessagesResponse  # noqa: Y015
 
 @_typing.final
 class ListConversationsRequest(_message.Message):
-    """ListConversationsRequest asks for one page of a user's conversations."""
+    """ListConversationsRequest asks for a page of conversations."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -986,15 +1009,17 @@ class ListConversationsRequest(_message.Message):
     CURSOR_FIELD_NUMBER: _builtins.int
     AT_LEAST_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id is whose conversations are read. Required. At most 128 characters."""
+    """user_id is the user whose conversations are listed. Required. At most 128 characters."""
     page_size: _builtins.int
-    """page_size is how many conversations to return at most. 0 (the default): 50. More than 500, or negative:
-    INVALID_ARGUMENT.
+    """page_size is the maximum number of conversations. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
+    negative values are INVALID_ARGUMENT.
     """
     cursor: _builtins.str
-    """cursor is the `next_cursor` of the page before, unchanged. Empty: the first page."""
+    """cursor is the `next_cursor` of the previous page. Default: empty, the first page. An invalid cursor is INVALID_ARGUMENT
+    with one of the ERROR_REASON_CURSOR_… reasons.
+    """
     at_least: _builtins.str
-    """at_least is a write token: the answer contains what was acknowledged with it. Empty: no waiting."""
+    """at_least is a write token. The result contains that write. Default: empty."""
     def __init__(
         self,
         *,
@@ -1013,17 +1038,17 @@ Global___ListConversationsRequest: _TypeAlias = ListConversationsRequest  # noqa
 
 @_typing.final
 class ListConversationsResponse(_message.Message):
-    """ListConversationsResponse is one page."""
+    """ListConversationsResponse is a page of conversations."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CONVERSATIONS_FIELD_NUMBER: _builtins.int
     NEXT_CURSOR_FIELD_NUMBER: _builtins.int
     next_cursor: _builtins.str
-    """next_cursor continues the listing. Empty: this was the last page."""
+    """next_cursor continues the listing. Empty: this is the last page."""
     @_builtins.property
     def conversations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Conversation]:
-        """conversations are those of the page, as they were when the listing began, less what was deleted since."""
+        """conversations are the conversations as they were at the first page, without messages that were deleted since."""
 
     def __init__(
         self,
@@ -1041,7 +1066,7 @@ Global___ListConversationsResponse: _TypeAlias = ListConversationsResponse  # no
 
 @_typing.final
 class Conversation(_message.Message):
-    """Conversation sums up the messages that share a conversation_id."""
+    """Conversation summarizes the messages with a common conversation_id."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1050,16 +1075,16 @@ class Conversation(_message.Message):
     LAST_TS_FIELD_NUMBER: _builtins.int
     MESSAGE_COUNT_FIELD_NUMBER: _builtins.int
     conversation_id: _builtins.str
-    """conversation_id is what they share."""
+    """conversation_id is the id of the conversation."""
     message_count: _builtins.int
-    """message_count is how many there are."""
+    """message_count is the number of messages."""
     @_builtins.property
     def first_ts(self) -> _timestamp_pb2.Timestamp:
-        """first_ts is when the first of them was said."""
+        """first_ts is the time of the oldest message."""
 
     @_builtins.property
     def last_ts(self) -> _timestamp_pb2.Timestamp:
-        """last_ts is when the last of them was said."""
+        """last_ts is the time of the newest message."""
 
     def __init__(
         self,
@@ -1079,16 +1104,20 @@ Global___Conversation: _TypeAlias = Conversation  # noqa: Y015
 
 @_typing.final
 class ListUsersRequest(_message.Message):
-    """ListUsersRequest asks for one page of the users who have messages."""
+    """ListUsersRequest asks for a page of users."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     CURSOR_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """page_size is how many users to return at most. 0 (the default): 50. More than 500, or negative: INVALID_ARGUMENT."""
+    """page_size is the maximum number of users. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
+    negative values are INVALID_ARGUMENT.
+    """
     cursor: _builtins.str
-    """cursor is the `next_cursor` of the page before, unchanged. Empty: the first page."""
+    """cursor is the `next_cursor` of the previous page. Default: empty, the first page. An invalid cursor is INVALID_ARGUMENT
+    with one of the ERROR_REASON_CURSOR_… reasons.
+    """
     def __init__(
         self,
         *,
@@ -1105,17 +1134,19 @@ Global___ListUsersRequest: _TypeAlias = ListUsersRequest  # noqa: Y015
 
 @_typing.final
 class ListUsersResponse(_message.Message):
-    """ListUsersResponse is one page."""
+    """ListUsersResponse is a page of users."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     USERS_FIELD_NUMBER: _builtins.int
     NEXT_CURSOR_FIELD_NUMBER: _builtins.int
     next_cursor: _builtins.str
-    """next_cursor continues the listing. Empty: this was the last page."""
+    """next_cursor continues the listing. Empty: this is the last page."""
     @_builtins.property
     def users(self) -> _containers.RepeatedCompositeFieldContainer[Global___UserSummary]:
-        """users are those of the page. A user who gets a first message meanwhile is in the listing if their id is still to come."""
+        """users are the users of the page. A user whose first message is written during the listing is included if their id comes
+        after the current page.
+        """
 
     def __init__(
         self,
@@ -1133,16 +1164,16 @@ Global___ListUsersResponse: _TypeAlias = ListUsersResponse  # noqa: Y015
 
 @_typing.final
 class UserSummary(_message.Message):
-    """UserSummary is one user who has messages."""
+    """UserSummary is a user who has messages."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     USER_ID_FIELD_NUMBER: _builtins.int
     MESSAGE_COUNT_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id is the user."""
+    """user_id is the id of the user."""
     message_count: _builtins.int
-    """message_count is how many messages they have."""
+    """message_count is the number of messages."""
     def __init__(
         self,
         *,
@@ -1167,12 +1198,12 @@ class ExportMessagesRequest(_message.Message):
     FILTER_FIELD_NUMBER: _builtins.int
     CURSOR_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id is whose messages are exported. Required. At most 128 characters."""
+    """user_id is the user whose messages are exported. Required. At most 128 characters."""
     cursor: _builtins.str
-    """cursor is the `next_cursor` of the latest batch that arrived. Empty: from the beginning."""
+    """cursor is the `next_cursor` of the latest batch that was received. Default: empty, the beginning."""
     @_builtins.property
     def filter(self) -> _message_pb2.Filter:
-        """filter narrows the export. Unset: everything."""
+        """filter restricts the export. Default: unset, all messages."""
 
     def __init__(
         self,
@@ -1191,19 +1222,17 @@ Global___ExportMessagesRequest: _TypeAlias = ExportMessagesRequest  # noqa: Y015
 
 @_typing.final
 class ExportMessagesResponse(_message.Message):
-    """ExportMessagesResponse is one batch of an export."""
+    """ExportMessagesResponse is a batch of an export."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MESSAGES_FIELD_NUMBER: _builtins.int
     NEXT_CURSOR_FIELD_NUMBER: _builtins.int
     next_cursor: _builtins.str
-    """next_cursor resumes the export after this batch. Empty: this was the last batch."""
+    """next_cursor resumes the export after this batch. Empty: this is the last batch."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.ChatMessage]:
-        """messages are the next ones: as many as ImportMessages takes in a batch, or fewer; none if nothing is left. Callers'
-        own embeddings are not among their fields.
-        """
+        """messages are the messages of the batch, at most as many as ImportMessages accepts in one. They have no `embedding`."""
 
     def __init__(
         self,

@@ -26,15 +26,15 @@ if _version_not_supported:
 
 
 class QueryServiceStub(object):
-    """QueryService reads one user's messages: by time, by words, by meaning and by neighbourhood. It writes nothing.
+    """QueryService reads the messages of a user: by time, lexically, semantically, and around a message. It is read-only.
 
-    Every error carries a google.rpc.ErrorInfo whose `reason` is a name of ErrorReason and whose `domain` is
-    "nomemory"; bad input also carries a google.rpc.BadRequest that names every violation.
+    Every error has a google.rpc.ErrorInfo with the `domain` "nomemory". Its `reason` is the name of an ErrorReason without
+    the prefix ERROR_REASON_. Invalid input also has a google.rpc.BadRequest with all violations.
 
-    Times are ranges that include their start and exclude their end. A cursor is opaque, bound to the method, the
-    user, the query and the filter (not to `page_size`), and never authorises anything. Following cursors to the end
-    yields every message that matched at the first page exactly once, in order, while other writes land: messages
-    written or replaced later are not part of the listing, deleted ones vanish from it.
+    Time ranges include their start and exclude their end. A cursor is opaque and bound to the method, the user, the query
+    and the filter, but not to `page_size`. It grants no access. Following cursors to the last page returns each message that
+    matched at the first page exactly once and in order, even during writes: later messages are not included, and deleted
+    messages disappear.
     """
 
     def __init__(self, channel):
@@ -96,19 +96,19 @@ class QueryServiceStub(object):
 
 
 class QueryServiceServicer(object):
-    """QueryService reads one user's messages: by time, by words, by meaning and by neighbourhood. It writes nothing.
+    """QueryService reads the messages of a user: by time, lexically, semantically, and around a message. It is read-only.
 
-    Every error carries a google.rpc.ErrorInfo whose `reason` is a name of ErrorReason and whose `domain` is
-    "nomemory"; bad input also carries a google.rpc.BadRequest that names every violation.
+    Every error has a google.rpc.ErrorInfo with the `domain` "nomemory". Its `reason` is the name of an ErrorReason without
+    the prefix ERROR_REASON_. Invalid input also has a google.rpc.BadRequest with all violations.
 
-    Times are ranges that include their start and exclude their end. A cursor is opaque, bound to the method, the
-    user, the query and the filter (not to `page_size`), and never authorises anything. Following cursors to the end
-    yields every message that matched at the first page exactly once, in order, while other writes land: messages
-    written or replaced later are not part of the listing, deleted ones vanish from it.
+    Time ranges include their start and exclude their end. A cursor is opaque and bound to the method, the user, the query
+    and the filter, but not to `page_size`. It grants no access. Following cursors to the last page returns each message that
+    matched at the first page exactly once and in order, even during writes: later messages are not included, and deleted
+    messages disappear.
     """
 
     def ListMessages(self, request, context):
-        """ListMessages reads by time, newest first (`ts` descending, then `message_id` descending) unless `order` says otherwise.
+        """ListMessages returns messages by time, newest first by default (`ts` descending, then `message_id` descending).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -116,67 +116,68 @@ class QueryServiceServicer(object):
 
     def LexicalSearch(self, request, context):
         """LexicalSearch finds words and exact phrases. Order: score descending, `ts` descending, `message_id` descending.
-        The grammar is in docs/query-grammar.md.
+        docs/query-grammar.md describes the query grammar.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SemanticSearch(self, request, context):
-        """SemanticSearch finds what means the same. Order: score descending, `ts` descending, `message_id` descending.
+        """SemanticSearch finds messages by vector similarity. Order: score descending, `ts` descending, `message_id` descending.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def HybridSearch(self, request, context):
-        """HybridSearch finds what answers a question: words, meaning, who spoke and what stands around, in one ranking. Order:
-        score descending, `ts` descending, `message_id` descending. There is no paging.
+        """HybridSearch ranks messages by how well they answer a question: it combines lexical and semantic scores with the
+        author and the neighbors of a message. Order: score descending, `ts` descending, `message_id` descending. It has no
+        paging.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetNeighbors(self, request, context):
-        """GetNeighbors reads the messages around one of them, oldest first (`ts` ascending, then `message_id` ascending).
+        """GetNeighbors returns the messages around an anchor, oldest first (`ts` ascending, then `message_id` ascending).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BatchGetMessages(self, request, context):
-        """BatchGetMessages resolves message ids, for instance citations, in the order in which they were asked.
+        """BatchGetMessages returns messages by their ids, in the order of the request.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CountMessages(self, request, context):
-        """CountMessages counts a user's messages.
+        """CountMessages returns the number of a user's messages.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListConversations(self, request, context):
-        """ListConversations reads a user's conversations, the one with the latest message first (`last_ts` descending, then
-        `conversation_id` descending). Messages without a conversation_id are in none.
+        """ListConversations returns a user's conversations, most recent first (`last_ts` descending, then `conversation_id`
+        descending). Messages without a conversation_id are not included.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListUsers(self, request, context):
-        """ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a namespace
-        sees the namespace's users only.
+        """ListUsers returns the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a
+        namespace gets the users of the namespace.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExportMessages(self, request, context):
-        """ExportMessages streams all messages of a user in the order of the log, oldest first (`ts` ascending, then `message_id`
-        ascending), in a form that ImportMessages takes. A stream that breaks is resumed with the latest cursor.
+        """ExportMessages streams all messages of a user, oldest first (`ts` ascending, then `message_id` ascending), in batches
+        for ImportMessages. Resume an interrupted stream with the latest cursor.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -244,15 +245,15 @@ def add_QueryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class QueryService(object):
-    """QueryService reads one user's messages: by time, by words, by meaning and by neighbourhood. It writes nothing.
+    """QueryService reads the messages of a user: by time, lexically, semantically, and around a message. It is read-only.
 
-    Every error carries a google.rpc.ErrorInfo whose `reason` is a name of ErrorReason and whose `domain` is
-    "nomemory"; bad input also carries a google.rpc.BadRequest that names every violation.
+    Every error has a google.rpc.ErrorInfo with the `domain` "nomemory". Its `reason` is the name of an ErrorReason without
+    the prefix ERROR_REASON_. Invalid input also has a google.rpc.BadRequest with all violations.
 
-    Times are ranges that include their start and exclude their end. A cursor is opaque, bound to the method, the
-    user, the query and the filter (not to `page_size`), and never authorises anything. Following cursors to the end
-    yields every message that matched at the first page exactly once, in order, while other writes land: messages
-    written or replaced later are not part of the listing, deleted ones vanish from it.
+    Time ranges include their start and exclude their end. A cursor is opaque and bound to the method, the user, the query
+    and the filter, but not to `page_size`. It grants no access. Following cursors to the last page returns each message that
+    matched at the first page exactly once and in order, even during writes: later messages are not included, and deleted
+    messages disappear.
     """
 
     @staticmethod

@@ -27,15 +27,15 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class QueryServiceStub:
-    """QueryService reads one user's messages: by time, by words, by meaning and by neighbourhood. It writes nothing.
+    """QueryService reads the messages of a user: by time, lexically, semantically, and around a message. It is read-only.
 
-    Every error carries a google.rpc.ErrorInfo whose `reason` is a name of ErrorReason and whose `domain` is
-    "nomemory"; bad input also carries a google.rpc.BadRequest that names every violation.
+    Every error has a google.rpc.ErrorInfo with the `domain` "nomemory". Its `reason` is the name of an ErrorReason without
+    the prefix ERROR_REASON_. Invalid input also has a google.rpc.BadRequest with all violations.
 
-    Times are ranges that include their start and exclude their end. A cursor is opaque, bound to the method, the
-    user, the query and the filter (not to `page_size`), and never authorises anything. Following cursors to the end
-    yields every message that matched at the first page exactly once, in order, while other writes land: messages
-    written or replaced later are not part of the listing, deleted ones vanish from it.
+    Time ranges include their start and exclude their end. A cursor is opaque and bound to the method, the user, the query
+    and the filter, but not to `page_size`. It grants no access. Following cursors to the last page returns each message that
+    matched at the first page exactly once and in order, even during writes: later messages are not included, and deleted
+    messages disappear.
     """
 
     @_typing.overload
@@ -43,91 +43,93 @@ class QueryServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> QueryServiceAsyncStub: ...
     ListMessages: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.ListMessagesRequest, _query_service_pb2.ListMessagesResponse]
-    """ListMessages reads by time, newest first (`ts` descending, then `message_id` descending) unless `order` says otherwise."""
+    """ListMessages returns messages by time, newest first by default (`ts` descending, then `message_id` descending)."""
     LexicalSearch: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.LexicalSearchRequest, _query_service_pb2.LexicalSearchResponse]
     """LexicalSearch finds words and exact phrases. Order: score descending, `ts` descending, `message_id` descending.
-    The grammar is in docs/query-grammar.md.
+    docs/query-grammar.md describes the query grammar.
     """
     SemanticSearch: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.SemanticSearchRequest, _query_service_pb2.SemanticSearchResponse]
-    """SemanticSearch finds what means the same. Order: score descending, `ts` descending, `message_id` descending."""
+    """SemanticSearch finds messages by vector similarity. Order: score descending, `ts` descending, `message_id` descending."""
     HybridSearch: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.HybridSearchRequest, _query_service_pb2.HybridSearchResponse]
-    """HybridSearch finds what answers a question: words, meaning, who spoke and what stands around, in one ranking. Order:
-    score descending, `ts` descending, `message_id` descending. There is no paging.
+    """HybridSearch ranks messages by how well they answer a question: it combines lexical and semantic scores with the
+    author and the neighbors of a message. Order: score descending, `ts` descending, `message_id` descending. It has no
+    paging.
     """
     GetNeighbors: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.GetNeighborsRequest, _query_service_pb2.GetNeighborsResponse]
-    """GetNeighbors reads the messages around one of them, oldest first (`ts` ascending, then `message_id` ascending)."""
+    """GetNeighbors returns the messages around an anchor, oldest first (`ts` ascending, then `message_id` ascending)."""
     BatchGetMessages: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.BatchGetMessagesRequest, _query_service_pb2.BatchGetMessagesResponse]
-    """BatchGetMessages resolves message ids, for instance citations, in the order in which they were asked."""
+    """BatchGetMessages returns messages by their ids, in the order of the request."""
     CountMessages: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.CountMessagesRequest, _query_service_pb2.CountMessagesResponse]
-    """CountMessages counts a user's messages."""
+    """CountMessages returns the number of a user's messages."""
     ListConversations: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.ListConversationsRequest, _query_service_pb2.ListConversationsResponse]
-    """ListConversations reads a user's conversations, the one with the latest message first (`last_ts` descending, then
-    `conversation_id` descending). Messages without a conversation_id are in none.
+    """ListConversations returns a user's conversations, most recent first (`last_ts` descending, then `conversation_id`
+    descending). Messages without a conversation_id are not included.
     """
     ListUsers: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.ListUsersRequest, _query_service_pb2.ListUsersResponse]
-    """ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a namespace
-    sees the namespace's users only.
+    """ListUsers returns the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a
+    namespace gets the users of the namespace.
     """
     ExportMessages: _grpc.UnaryStreamMultiCallable[_query_service_pb2.ExportMessagesRequest, _query_service_pb2.ExportMessagesResponse]
-    """ExportMessages streams all messages of a user in the order of the log, oldest first (`ts` ascending, then `message_id`
-    ascending), in a form that ImportMessages takes. A stream that breaks is resumed with the latest cursor.
+    """ExportMessages streams all messages of a user, oldest first (`ts` ascending, then `message_id` ascending), in batches
+    for ImportMessages. Resume an interrupted stream with the latest cursor.
     """
 
 @_typing.type_check_only
 class QueryServiceAsyncStub(QueryServiceStub):
-    """QueryService reads one user's messages: by time, by words, by meaning and by neighbourhood. It writes nothing.
+    """QueryService reads the messages of a user: by time, lexically, semantically, and around a message. It is read-only.
 
-    Every error carries a google.rpc.ErrorInfo whose `reason` is a name of ErrorReason and whose `domain` is
-    "nomemory"; bad input also carries a google.rpc.BadRequest that names every violation.
+    Every error has a google.rpc.ErrorInfo with the `domain` "nomemory". Its `reason` is the name of an ErrorReason without
+    the prefix ERROR_REASON_. Invalid input also has a google.rpc.BadRequest with all violations.
 
-    Times are ranges that include their start and exclude their end. A cursor is opaque, bound to the method, the
-    user, the query and the filter (not to `page_size`), and never authorises anything. Following cursors to the end
-    yields every message that matched at the first page exactly once, in order, while other writes land: messages
-    written or replaced later are not part of the listing, deleted ones vanish from it.
+    Time ranges include their start and exclude their end. A cursor is opaque and bound to the method, the user, the query
+    and the filter, but not to `page_size`. It grants no access. Following cursors to the last page returns each message that
+    matched at the first page exactly once and in order, even during writes: later messages are not included, and deleted
+    messages disappear.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListMessages: _aio.UnaryUnaryMultiCallable[_query_service_pb2.ListMessagesRequest, _query_service_pb2.ListMessagesResponse]  # type: ignore[assignment]
-    """ListMessages reads by time, newest first (`ts` descending, then `message_id` descending) unless `order` says otherwise."""
+    """ListMessages returns messages by time, newest first by default (`ts` descending, then `message_id` descending)."""
     LexicalSearch: _aio.UnaryUnaryMultiCallable[_query_service_pb2.LexicalSearchRequest, _query_service_pb2.LexicalSearchResponse]  # type: ignore[assignment]
     """LexicalSearch finds words and exact phrases. Order: score descending, `ts` descending, `message_id` descending.
-    The grammar is in docs/query-grammar.md.
+    docs/query-grammar.md describes the query grammar.
     """
     SemanticSearch: _aio.UnaryUnaryMultiCallable[_query_service_pb2.SemanticSearchRequest, _query_service_pb2.SemanticSearchResponse]  # type: ignore[assignment]
-    """SemanticSearch finds what means the same. Order: score descending, `ts` descending, `message_id` descending."""
+    """SemanticSearch finds messages by vector similarity. Order: score descending, `ts` descending, `message_id` descending."""
     HybridSearch: _aio.UnaryUnaryMultiCallable[_query_service_pb2.HybridSearchRequest, _query_service_pb2.HybridSearchResponse]  # type: ignore[assignment]
-    """HybridSearch finds what answers a question: words, meaning, who spoke and what stands around, in one ranking. Order:
-    score descending, `ts` descending, `message_id` descending. There is no paging.
+    """HybridSearch ranks messages by how well they answer a question: it combines lexical and semantic scores with the
+    author and the neighbors of a message. Order: score descending, `ts` descending, `message_id` descending. It has no
+    paging.
     """
     GetNeighbors: _aio.UnaryUnaryMultiCallable[_query_service_pb2.GetNeighborsRequest, _query_service_pb2.GetNeighborsResponse]  # type: ignore[assignment]
-    """GetNeighbors reads the messages around one of them, oldest first (`ts` ascending, then `message_id` ascending)."""
+    """GetNeighbors returns the messages around an anchor, oldest first (`ts` ascending, then `message_id` ascending)."""
     BatchGetMessages: _aio.UnaryUnaryMultiCallable[_query_service_pb2.BatchGetMessagesRequest, _query_service_pb2.BatchGetMessagesResponse]  # type: ignore[assignment]
-    """BatchGetMessages resolves message ids, for instance citations, in the order in which they were asked."""
+    """BatchGetMessages returns messages by their ids, in the order of the request."""
     CountMessages: _aio.UnaryUnaryMultiCallable[_query_service_pb2.CountMessagesRequest, _query_service_pb2.CountMessagesResponse]  # type: ignore[assignment]
-    """CountMessages counts a user's messages."""
+    """CountMessages returns the number of a user's messages."""
     ListConversations: _aio.UnaryUnaryMultiCallable[_query_service_pb2.ListConversationsRequest, _query_service_pb2.ListConversationsResponse]  # type: ignore[assignment]
-    """ListConversations reads a user's conversations, the one with the latest message first (`last_ts` descending, then
-    `conversation_id` descending). Messages without a conversation_id are in none.
+    """ListConversations returns a user's conversations, most recent first (`last_ts` descending, then `conversation_id`
+    descending). Messages without a conversation_id are not included.
     """
     ListUsers: _aio.UnaryUnaryMultiCallable[_query_service_pb2.ListUsersRequest, _query_service_pb2.ListUsersResponse]  # type: ignore[assignment]
-    """ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a namespace
-    sees the namespace's users only.
+    """ListUsers returns the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a
+    namespace gets the users of the namespace.
     """
     ExportMessages: _aio.UnaryStreamMultiCallable[_query_service_pb2.ExportMessagesRequest, _query_service_pb2.ExportMessagesResponse]  # type: ignore[assignment]
-    """ExportMessages streams all messages of a user in the order of the log, oldest first (`ts` ascending, then `message_id`
-    ascending), in a form that ImportMessages takes. A stream that breaks is resumed with the latest cursor.
+    """ExportMessages streams all messages of a user, oldest first (`ts` ascending, then `message_id` ascending), in batches
+    for ImportMessages. Resume an interrupted stream with the latest cursor.
     """
 
 class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
-    """QueryService reads one user's messages: by time, by words, by meaning and by neighbourhood. It writes nothing.
+    """QueryService reads the messages of a user: by time, lexically, semantically, and around a message. It is read-only.
 
-    Every error carries a google.rpc.ErrorInfo whose `reason` is a name of ErrorReason and whose `domain` is
-    "nomemory"; bad input also carries a google.rpc.BadRequest that names every violation.
+    Every error has a google.rpc.ErrorInfo with the `domain` "nomemory". Its `reason` is the name of an ErrorReason without
+    the prefix ERROR_REASON_. Invalid input also has a google.rpc.BadRequest with all violations.
 
-    Times are ranges that include their start and exclude their end. A cursor is opaque, bound to the method, the
-    user, the query and the filter (not to `page_size`), and never authorises anything. Following cursors to the end
-    yields every message that matched at the first page exactly once, in order, while other writes land: messages
-    written or replaced later are not part of the listing, deleted ones vanish from it.
+    Time ranges include their start and exclude their end. A cursor is opaque and bound to the method, the user, the query
+    and the filter, but not to `page_size`. It grants no access. Following cursors to the last page returns each message that
+    matched at the first page exactly once and in order, even during writes: later messages are not included, and deleted
+    messages disappear.
     """
 
     @_abc_1.abstractmethod
@@ -136,7 +138,7 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _query_service_pb2.ListMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_query_service_pb2.ListMessagesResponse, _abc.Awaitable[_query_service_pb2.ListMessagesResponse]]:
-        """ListMessages reads by time, newest first (`ts` descending, then `message_id` descending) unless `order` says otherwise."""
+        """ListMessages returns messages by time, newest first by default (`ts` descending, then `message_id` descending)."""
 
     @_abc_1.abstractmethod
     def LexicalSearch(
@@ -145,7 +147,7 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_query_service_pb2.LexicalSearchResponse, _abc.Awaitable[_query_service_pb2.LexicalSearchResponse]]:
         """LexicalSearch finds words and exact phrases. Order: score descending, `ts` descending, `message_id` descending.
-        The grammar is in docs/query-grammar.md.
+        docs/query-grammar.md describes the query grammar.
         """
 
     @_abc_1.abstractmethod
@@ -154,7 +156,7 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _query_service_pb2.SemanticSearchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_query_service_pb2.SemanticSearchResponse, _abc.Awaitable[_query_service_pb2.SemanticSearchResponse]]:
-        """SemanticSearch finds what means the same. Order: score descending, `ts` descending, `message_id` descending."""
+        """SemanticSearch finds messages by vector similarity. Order: score descending, `ts` descending, `message_id` descending."""
 
     @_abc_1.abstractmethod
     def HybridSearch(
@@ -162,8 +164,9 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _query_service_pb2.HybridSearchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_query_service_pb2.HybridSearchResponse, _abc.Awaitable[_query_service_pb2.HybridSearchResponse]]:
-        """HybridSearch finds what answers a question: words, meaning, who spoke and what stands around, in one ranking. Order:
-        score descending, `ts` descending, `message_id` descending. There is no paging.
+        """HybridSearch ranks messages by how well they answer a question: it combines lexical and semantic scores with the
+        author and the neighbors of a message. Order: score descending, `ts` descending, `message_id` descending. It has no
+        paging.
         """
 
     @_abc_1.abstractmethod
@@ -172,7 +175,7 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _query_service_pb2.GetNeighborsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_query_service_pb2.GetNeighborsResponse, _abc.Awaitable[_query_service_pb2.GetNeighborsResponse]]:
-        """GetNeighbors reads the messages around one of them, oldest first (`ts` ascending, then `message_id` ascending)."""
+        """GetNeighbors returns the messages around an anchor, oldest first (`ts` ascending, then `message_id` ascending)."""
 
     @_abc_1.abstractmethod
     def BatchGetMessages(
@@ -180,7 +183,7 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _query_service_pb2.BatchGetMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_query_service_pb2.BatchGetMessagesResponse, _abc.Awaitable[_query_service_pb2.BatchGetMessagesResponse]]:
-        """BatchGetMessages resolves message ids, for instance citations, in the order in which they were asked."""
+        """BatchGetMessages returns messages by their ids, in the order of the request."""
 
     @_abc_1.abstractmethod
     def CountMessages(
@@ -188,7 +191,7 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _query_service_pb2.CountMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_query_service_pb2.CountMessagesResponse, _abc.Awaitable[_query_service_pb2.CountMessagesResponse]]:
-        """CountMessages counts a user's messages."""
+        """CountMessages returns the number of a user's messages."""
 
     @_abc_1.abstractmethod
     def ListConversations(
@@ -196,8 +199,8 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _query_service_pb2.ListConversationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_query_service_pb2.ListConversationsResponse, _abc.Awaitable[_query_service_pb2.ListConversationsResponse]]:
-        """ListConversations reads a user's conversations, the one with the latest message first (`last_ts` descending, then
-        `conversation_id` descending). Messages without a conversation_id are in none.
+        """ListConversations returns a user's conversations, most recent first (`last_ts` descending, then `conversation_id`
+        descending). Messages without a conversation_id are not included.
         """
 
     @_abc_1.abstractmethod
@@ -206,8 +209,8 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _query_service_pb2.ListUsersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_query_service_pb2.ListUsersResponse, _abc.Awaitable[_query_service_pb2.ListUsersResponse]]:
-        """ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a namespace
-        sees the namespace's users only.
+        """ListUsers returns the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a
+        namespace gets the users of the namespace.
         """
 
     @_abc_1.abstractmethod
@@ -216,8 +219,8 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _query_service_pb2.ExportMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_query_service_pb2.ExportMessagesResponse], _abc.AsyncIterator[_query_service_pb2.ExportMessagesResponse]]:
-        """ExportMessages streams all messages of a user in the order of the log, oldest first (`ts` ascending, then `message_id`
-        ascending), in a form that ImportMessages takes. A stream that breaks is resumed with the latest cursor.
+        """ExportMessages streams all messages of a user, oldest first (`ts` ascending, then `message_id` ascending), in batches
+        for ImportMessages. Resume an interrupted stream with the latest cursor.
         """
 
 def add_QueryServiceServicer_to_server(servicer: QueryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -30,7 +30,7 @@ from nomemory.v1 import message_pb2 as nomemory_dot_v1_dot_message__pb2
 from nomemory.v1 import query_service_pb2 as nomemory_dot_v1_dot_query__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n nomemory/v1/recall_service.proto\x12\x0bnomemory.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19nomemory/v1/message.proto\x1a\x1fnomemory/v1/query_service.proto\"\xe5\x01\n\rRecallRequest\x12\x10\n\x08question\x18\x01 \x01(\t\x12+\n\x07\x63ontext\x18\x02 \x01(\x0b\x32\x1a.nomemory.v1.RecallContext\x12\r\n\x05skill\x18\x03 \x01(\t\x12)\n\x06\x62udget\x18\x04 \x01(\x0b\x32\x19.nomemory.v1.RecallBudget\x12\x15\n\rinclude_trace\x18\x05 \x01(\x08\x12\x32\n\x12question_embedding\x18\x06 \x01(\x0b\x32\x16.nomemory.v1.Embedding\x12\x10\n\x08\x61t_least\x18\x07 \x01(\t\"A\n\x13StreamRecallRequest\x12*\n\x06recall\x18\x01 \x01(\x0b\x32\x1a.nomemory.v1.RecallRequest\"w\n\x14StreamRecallResponse\x12\'\n\x04step\x18\x01 \x01(\x0b\x32\x17.nomemory.v1.RecallStepH\x00\x12-\n\x06result\x18\x02 \x01(\x0b\x32\x1b.nomemory.v1.RecallResponseH\x00\x42\x07\n\x05\x65vent\"\xd8\x01\n\rRecallContext\x12*\n\ntime_range\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.TimeRange\x12$\n\trole_pref\x18\x02 \x01(\x0e\x32\x11.nomemory.v1.Role\x12\'\n\x03now\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\ttime_zone\x18\x04 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x05 \x01(\t\x12 \n\x05turns\x18\x06 \x03(\x0b\x32\x11.nomemory.v1.Turn\"5\n\x04Turn\x12\x1f\n\x04role\x18\x01 \x01(\x0e\x32\x11.nomemory.v1.Role\x12\x0c\n\x04text\x18\x02 \x01(\t\"~\n\x0cRecallBudget\x12\x12\n\niterations\x18\x01 \x01(\x05\x12\x12\n\ntool_calls\x18\x02 \x01(\x05\x12\x19\n\x11\x65vidence_messages\x18\x03 \x01(\x05\x12+\n\x08\x64\x65\x61\x64line\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x92\x02\n\x0eRecallResponse\x12,\n\x0bmemory_view\x18\x01 \x01(\x0b\x32\x17.nomemory.v1.MemoryView\x12.\n\x08\x65vidence\x18\x02 \x03(\x0b\x32\x1c.nomemory.v1.EvidenceMessage\x12)\n\x06limits\x18\x03 \x01(\x0b\x32\x19.nomemory.v1.RecallLimits\x12%\n\x07verdict\x18\x04 \x01(\x0e\x32\x14.nomemory.v1.Verdict\x12(\n\tconflicts\x18\x05 \x03(\x0b\x32\x15.nomemory.v1.Conflict\x12&\n\x05trace\x18\x06 \x03(\x0b\x32\x17.nomemory.v1.RecallStep\"\x8f\x01\n\nMemoryView\x12+\n\x0bpreferences\x18\x01 \x03(\x0b\x32\x16.nomemory.v1.Statement\x12\'\n\x07profile\x18\x02 \x03(\x0b\x32\x16.nomemory.v1.Statement\x12+\n\x0b\x63onstraints\x18\x03 \x03(\x0b\x32\x16.nomemory.v1.Statement\"\x89\x01\n\tStatement\x12\x0c\n\x04text\x18\x01 \x01(\t\x12(\n\tcitations\x18\x02 \x03(\x0b\x32\x15.nomemory.v1.Citation\x12\x15\n\rsuperseded_by\x18\x03 \x01(\t\x12-\n\x0b\x61ttribution\x18\x04 \x01(\x0e\x32\x18.nomemory.v1.Attribution\"v\n\x08\x43itation\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\r\n\x05quote\x18\x02 \x01(\t\x12\x1f\n\x04span\x18\x03 \x01(\x0b\x32\x11.nomemory.v1.Span\x12&\n\x02ts\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"^\n\x0f\x45videnceMessage\x12)\n\x07message\x18\x01 \x01(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x11\n\ttruncated\x18\x02 \x01(\x08\x12\r\n\x05score\x18\x03 \x01(\x02\"l\n\x08\x43onflict\x12\'\n\x07\x65\x61rlier\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.Statement\x12%\n\x05later\x18\x02 \x01(\x0b\x32\x16.nomemory.v1.Statement\x12\x10\n\x08possible\x18\x03 \x01(\x08\"\xf5\x03\n\x0cRecallLimits\x12*\n\ntime_range\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.TimeRange\x12\x1f\n\x04role\x18\x02 \x01(\x0e\x32\x11.nomemory.v1.Role\x12\x1b\n\x13messages_considered\x18\x03 \x01(\x05\x12\x12\n\ntool_calls\x18\x04 \x01(\x05\x12\x12\n\niterations\x18\x05 \x01(\x05\x12\x0f\n\x07planner\x18\x06 \x01(\t\x12,\n\x0bstop_reason\x18\x07 \x01(\x0e\x32\x17.nomemory.v1.StopReason\x12\x11\n\ttruncated\x18\x08 \x01(\x08\x12\x14\n\x0cindex_behind\x18\t \x01(\x08\x12\x0f\n\x07widened\x18\n \x01(\x08\x12\r\n\x05skill\x18\x0b \x01(\t\x12\x19\n\x11\x64ropped_arguments\x18\x0c \x01(\x05\x12\r\n\x05notes\x18\r \x03(\t\x12\x18\n\x0bsufficiency\x18\x0e \x01(\x02H\x00\x88\x01\x01\x12\x13\n\x0bmodel_calls\x18\x0f \x01(\x05\x12\x15\n\rmessages_read\x18\x10 \x01(\x05\x12\x13\n\x06\x65nough\x18\x11 \x01(\x02H\x01\x88\x01\x01\x12+\n\x0b\x63oded_notes\x18\x12 \x03(\x0b\x32\x16.nomemory.v1.CodedNoteB\x0e\n\x0c_sufficiencyB\t\n\x07_enough\"?\n\tCodedNote\x12#\n\x04\x63ode\x18\x01 \x01(\x0e\x32\x15.nomemory.v1.NoteCode\x12\r\n\x05\x63ount\x18\x02 \x01(\x05\"\xce\x01\n\nRecallStep\x12\x11\n\titeration\x18\x01 \x01(\x05\x12\x0f\n\x07thought\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12*\n\targuments\x18\x04 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0c\n\x04hits\x18\x05 \x01(\x05\x12\x13\n\x0bmessage_ids\x18\x06 \x03(\t\x12\x13\n\x0bobservation\x18\x07 \x01(\t\x12*\n\x07\x65lapsed\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration*o\n\x0b\x41ttribution\x12\x1b\n\x17\x41TTRIBUTION_UNSPECIFIED\x10\x00\x12\x14\n\x10\x41TTRIBUTION_USER\x10\x01\x12\x15\n\x11\x41TTRIBUTION_OTHER\x10\x02\x12\x16\n\x12\x41TTRIBUTION_QUOTED\x10\x03*\xe2\x03\n\x08NoteCode\x12\x19\n\x15NOTE_CODE_UNSPECIFIED\x10\x00\x12\x1e\n\x1aNOTE_CODE_ONE_CONVERSATION\x10\x01\x12 \n\x1cNOTE_CODE_MEANING_INCOMPLETE\x10\x02\x12\x1c\n\x18NOTE_CODE_PLANNER_FAILED\x10\x03\x12\x1a\n\x16NOTE_CODE_MODEL_FAILED\x10\x04\x12\x13\n\x0fNOTE_CODE_SKILL\x10\x05\x12\x1b\n\x17NOTE_CODE_NOT_RETRIEVED\x10\x06\x12\x17\n\x13NOTE_CODE_NOT_THERE\x10\x07\x12\x15\n\x11NOTE_CODE_UNCITED\x10\x08\x12\x18\n\x14NOTE_CODE_OVER_LIMIT\x10\t\x12\x1c\n\x18NOTE_CODE_VERDICT_MISFIT\x10\n\x12\x1e\n\x1aNOTE_CODE_VERDICT_OF_MODEL\x10\x0b\x12\x1b\n\x17NOTE_CODE_NOTHING_CITED\x10\x0c\x12\x1b\n\x17NOTE_CODE_CONTRADICTORY\x10\r\x12\x1b\n\x17NOTE_CODE_NOT_ESTIMATED\x10\x0e\x12\x17\n\x13NOTE_CODE_ESTIMATED\x10\x0f\x12\x15\n\x11NOTE_CODE_PENDING\x10\x10*\x81\x01\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x15\n\x11VERDICT_SUPPORTED\x10\x01\x12\x17\n\x13VERDICT_CONFLICTING\x10\x02\x12\x18\n\x14VERDICT_INSUFFICIENT\x10\x03\x12\x13\n\x0fVERDICT_PENDING\x10\x04*\xb0\x01\n\nStopReason\x12\x1b\n\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x1a\n\x16STOP_REASON_SUFFICIENT\x10\x01\x12\x17\n\x13STOP_REASON_NO_GAIN\x10\x02\x12\x1a\n\x16STOP_REASON_ITERATIONS\x10\x03\x12\x1a\n\x16STOP_REASON_TOOL_CALLS\x10\x04\x12\x18\n\x14STOP_REASON_DEADLINE\x10\x05\x32\xde\x01\n\rRecallService\x12X\n\x06Recall\x12\x1a.nomemory.v1.RecallRequest\x1a\x1b.nomemory.v1.RecallResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\"\n/v1/recall:\x01*\x12s\n\x0cStreamRecall\x12 .nomemory.v1.StreamRecallRequest\x1a!.nomemory.v1.StreamRecallResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\"\x11/v1/recall:stream:\x01*0\x01\x42n\n\x0eio.nomemory.v1P\x01Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\xaa\x02\x0bNoMemory.V1\xea\x02\x0cNoMemory::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n nomemory/v1/recall_service.proto\x12\x0bnomemory.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19nomemory/v1/message.proto\x1a\x1fnomemory/v1/query_service.proto\"\xe5\x01\n\rRecallRequest\x12\x10\n\x08question\x18\x01 \x01(\t\x12+\n\x07\x63ontext\x18\x02 \x01(\x0b\x32\x1a.nomemory.v1.RecallContext\x12\r\n\x05skill\x18\x03 \x01(\t\x12)\n\x06\x62udget\x18\x04 \x01(\x0b\x32\x19.nomemory.v1.RecallBudget\x12\x15\n\rinclude_trace\x18\x05 \x01(\x08\x12\x32\n\x12question_embedding\x18\x06 \x01(\x0b\x32\x16.nomemory.v1.Embedding\x12\x10\n\x08\x61t_least\x18\x07 \x01(\t\"\xe9\x01\n\x13StreamRecallRequest\x12\x10\n\x08question\x18\x01 \x01(\t\x12+\n\x07\x63ontext\x18\x02 \x01(\x0b\x32\x1a.nomemory.v1.RecallContext\x12\r\n\x05skill\x18\x03 \x01(\t\x12)\n\x06\x62udget\x18\x04 \x01(\x0b\x32\x19.nomemory.v1.RecallBudget\x12\x32\n\x12question_embedding\x18\x06 \x01(\x0b\x32\x16.nomemory.v1.Embedding\x12\x10\n\x08\x61t_least\x18\x07 \x01(\tJ\x04\x08\x05\x10\x06R\rinclude_trace\"w\n\x14StreamRecallResponse\x12\'\n\x04step\x18\x01 \x01(\x0b\x32\x17.nomemory.v1.RecallStepH\x00\x12-\n\x06result\x18\x02 \x01(\x0b\x32\x1b.nomemory.v1.RecallResponseH\x00\x42\x07\n\x05\x65vent\"\xdd\x01\n\rRecallContext\x12*\n\ntime_range\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.TimeRange\x12)\n\x0epreferred_role\x18\x02 \x01(\x0e\x32\x11.nomemory.v1.Role\x12\'\n\x03now\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\ttime_zone\x18\x04 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x05 \x01(\t\x12 \n\x05turns\x18\x06 \x03(\x0b\x32\x11.nomemory.v1.Turn\"5\n\x04Turn\x12\x1f\n\x04role\x18\x01 \x01(\x0e\x32\x11.nomemory.v1.Role\x12\x0c\n\x04text\x18\x02 \x01(\t\"\x89\x01\n\x0cRecallBudget\x12\x16\n\x0emax_iterations\x18\x01 \x01(\x05\x12\x16\n\x0emax_tool_calls\x18\x02 \x01(\x05\x12\x1d\n\x15max_evidence_messages\x18\x03 \x01(\x05\x12*\n\x07timeout\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x92\x02\n\x0eRecallResponse\x12,\n\x0bmemory_view\x18\x01 \x01(\x0b\x32\x17.nomemory.v1.MemoryView\x12.\n\x08\x65vidence\x18\x02 \x03(\x0b\x32\x1c.nomemory.v1.EvidenceMessage\x12)\n\x06limits\x18\x03 \x01(\x0b\x32\x19.nomemory.v1.RecallLimits\x12%\n\x07verdict\x18\x04 \x01(\x0e\x32\x14.nomemory.v1.Verdict\x12(\n\tconflicts\x18\x05 \x03(\x0b\x32\x15.nomemory.v1.Conflict\x12&\n\x05trace\x18\x06 \x03(\x0b\x32\x17.nomemory.v1.RecallStep\"\x8f\x01\n\nMemoryView\x12+\n\x0bpreferences\x18\x01 \x03(\x0b\x32\x16.nomemory.v1.Statement\x12\'\n\x07profile\x18\x02 \x03(\x0b\x32\x16.nomemory.v1.Statement\x12+\n\x0b\x63onstraints\x18\x03 \x03(\x0b\x32\x16.nomemory.v1.Statement\"\x89\x01\n\tStatement\x12\x0c\n\x04text\x18\x01 \x01(\t\x12(\n\tcitations\x18\x02 \x03(\x0b\x32\x15.nomemory.v1.Citation\x12\x15\n\rsuperseded_by\x18\x03 \x01(\t\x12-\n\x0b\x61ttribution\x18\x04 \x01(\x0e\x32\x18.nomemory.v1.Attribution\"v\n\x08\x43itation\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\r\n\x05quote\x18\x02 \x01(\t\x12\x1f\n\x04span\x18\x03 \x01(\x0b\x32\x11.nomemory.v1.Span\x12&\n\x02ts\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"^\n\x0f\x45videnceMessage\x12)\n\x07message\x18\x01 \x01(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x11\n\ttruncated\x18\x02 \x01(\x08\x12\r\n\x05score\x18\x03 \x01(\x02\"l\n\x08\x43onflict\x12\'\n\x07\x65\x61rlier\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.Statement\x12%\n\x05later\x18\x02 \x01(\x0b\x32\x16.nomemory.v1.Statement\x12\x10\n\x08possible\x18\x03 \x01(\x08\"\x90\x04\n\x0cRecallLimits\x12*\n\ntime_range\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.TimeRange\x12\x1f\n\x04role\x18\x02 \x01(\x0e\x32\x11.nomemory.v1.Role\x12\x1b\n\x13messages_considered\x18\x03 \x01(\x05\x12\x12\n\ntool_calls\x18\x04 \x01(\x05\x12\x12\n\niterations\x18\x05 \x01(\x05\x12%\n\x07planner\x18\x06 \x01(\x0e\x32\x14.nomemory.v1.Planner\x12,\n\x0bstop_reason\x18\x07 \x01(\x0e\x32\x17.nomemory.v1.StopReason\x12\x11\n\ttruncated\x18\x08 \x01(\x08\x12\x15\n\rindex_lagging\x18\t \x01(\x08\x12\x0f\n\x07widened\x18\n \x01(\x08\x12\r\n\x05skill\x18\x0b \x01(\t\x12\x19\n\x11\x64ropped_arguments\x18\x0c \x01(\x05\x12 \n\x05notes\x18\r \x03(\x0b\x32\x11.nomemory.v1.Note\x12\x18\n\x0bsufficiency\x18\x0e \x01(\x02H\x00\x88\x01\x01\x12\"\n\x15sufficiency_threshold\x18\x0f \x01(\x02H\x01\x88\x01\x01\x12\x13\n\x0bmodel_calls\x18\x10 \x01(\x05\x12\x15\n\rmessages_read\x18\x11 \x01(\x05\x42\x0e\n\x0c_sufficiencyB\x18\n\x16_sufficiency_threshold\"H\n\x04Note\x12#\n\x04\x63ode\x18\x01 \x01(\x0e\x32\x15.nomemory.v1.NoteCode\x12\r\n\x05\x63ount\x18\x02 \x01(\x05\x12\x0c\n\x04text\x18\x03 \x01(\t\"\xce\x01\n\nRecallStep\x12\x11\n\titeration\x18\x01 \x01(\x05\x12\x0f\n\x07thought\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12*\n\targuments\x18\x04 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0c\n\x04hits\x18\x05 \x01(\x05\x12\x13\n\x0bmessage_ids\x18\x06 \x03(\t\x12\x13\n\x0bobservation\x18\x07 \x01(\t\x12*\n\x07\x65lapsed\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration*o\n\x0b\x41ttribution\x12\x1b\n\x17\x41TTRIBUTION_UNSPECIFIED\x10\x00\x12\x14\n\x10\x41TTRIBUTION_USER\x10\x01\x12\x15\n\x11\x41TTRIBUTION_OTHER\x10\x02\x12\x16\n\x12\x41TTRIBUTION_QUOTED\x10\x03*\x91\x01\n\x07Planner\x12\x17\n\x13PLANNER_UNSPECIFIED\x10\x00\x12\x11\n\rPLANNER_RULES\x10\x01\x12\x0f\n\x0bPLANNER_LLM\x10\x02\x12\x18\n\x14PLANNER_LLM_FALLBACK\x10\x03\x12\x12\n\x0ePLANNER_PLUGIN\x10\x04\x12\x1b\n\x17PLANNER_PLUGIN_FALLBACK\x10\x05*\xa6\x04\n\x08NoteCode\x12\x19\n\x15NOTE_CODE_UNSPECIFIED\x10\x00\x12!\n\x1dNOTE_CODE_SINGLE_CONVERSATION\x10\x01\x12!\n\x1dNOTE_CODE_SEMANTIC_INCOMPLETE\x10\x02\x12\x1c\n\x18NOTE_CODE_PLANNER_FAILED\x10\x03\x12\x1a\n\x16NOTE_CODE_MODEL_FAILED\x10\x04\x12\x1b\n\x17NOTE_CODE_SKILL_IGNORED\x10\x05\x12$\n NOTE_CODE_CITATION_NOT_RETRIEVED\x10\x06\x12\x1d\n\x19NOTE_CODE_QUOTE_NOT_FOUND\x10\x07\x12\x1f\n\x1bNOTE_CODE_STATEMENT_UNCITED\x10\x08\x12\x1d\n\x19NOTE_CODE_STATEMENT_LIMIT\x10\t\x12$\n NOTE_CODE_MODEL_VERDICT_REJECTED\x10\n\x12\x1b\n\x17NOTE_CODE_MODEL_VERDICT\x10\x0b\x12\x1a\n\x16NOTE_CODE_NO_STATEMENT\x10\x0c\x12\x16\n\x12NOTE_CODE_CONFLICT\x10\r\x12!\n\x1dNOTE_CODE_SUFFICIENCY_UNKNOWN\x10\x0e\x12#\n\x1fNOTE_CODE_SUFFICIENCY_ESTIMATED\x10\x0f\x12\x1e\n\x1aNOTE_CODE_INDEXING_PENDING\x10\x10*\x81\x01\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x15\n\x11VERDICT_SUPPORTED\x10\x01\x12\x17\n\x13VERDICT_CONFLICTING\x10\x02\x12\x18\n\x14VERDICT_INSUFFICIENT\x10\x03\x12\x13\n\x0fVERDICT_PENDING\x10\x04*\xb0\x01\n\nStopReason\x12\x1b\n\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x1a\n\x16STOP_REASON_SUFFICIENT\x10\x01\x12\x17\n\x13STOP_REASON_NO_GAIN\x10\x02\x12\x1a\n\x16STOP_REASON_ITERATIONS\x10\x03\x12\x1a\n\x16STOP_REASON_TOOL_CALLS\x10\x04\x12\x18\n\x14STOP_REASON_DEADLINE\x10\x05\x32\xde\x01\n\rRecallService\x12X\n\x06Recall\x12\x1a.nomemory.v1.RecallRequest\x1a\x1b.nomemory.v1.RecallResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\"\n/v1/recall:\x01*\x12s\n\x0cStreamRecall\x12 .nomemory.v1.StreamRecallRequest\x1a!.nomemory.v1.StreamRecallResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\"\x11/v1/recall:stream:\x01*0\x01\x42n\n\x0eio.nomemory.v1P\x01Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\xaa\x02\x0bNoMemory.V1\xea\x02\x0cNoMemory::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,44 +42,46 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RECALLSERVICE'].methods_by_name['Recall']._serialized_options = b'\202\323\344\223\002\017\"\n/v1/recall:\001*'
   _globals['_RECALLSERVICE'].methods_by_name['StreamRecall']._loaded_options = None
   _globals['_RECALLSERVICE'].methods_by_name['StreamRecall']._serialized_options = b'\202\323\344\223\002\026\"\021/v1/recall:stream:\001*'
-  _globals['_ATTRIBUTION']._serialized_start=2723
-  _globals['_ATTRIBUTION']._serialized_end=2834
-  _globals['_NOTECODE']._serialized_start=2837
-  _globals['_NOTECODE']._serialized_end=3319
-  _globals['_VERDICT']._serialized_start=3322
-  _globals['_VERDICT']._serialized_end=3451
-  _globals['_STOPREASON']._serialized_start=3454
-  _globals['_STOPREASON']._serialized_end=3630
+  _globals['_ATTRIBUTION']._serialized_start=2945
+  _globals['_ATTRIBUTION']._serialized_end=3056
+  _globals['_PLANNER']._serialized_start=3059
+  _globals['_PLANNER']._serialized_end=3204
+  _globals['_NOTECODE']._serialized_start=3207
+  _globals['_NOTECODE']._serialized_end=3757
+  _globals['_VERDICT']._serialized_start=3760
+  _globals['_VERDICT']._serialized_end=3889
+  _globals['_STOPREASON']._serialized_start=3892
+  _globals['_STOPREASON']._serialized_end=4068
   _globals['_RECALLREQUEST']._serialized_start=235
   _globals['_RECALLREQUEST']._serialized_end=464
-  _globals['_STREAMRECALLREQUEST']._serialized_start=466
-  _globals['_STREAMRECALLREQUEST']._serialized_end=531
-  _globals['_STREAMRECALLRESPONSE']._serialized_start=533
-  _globals['_STREAMRECALLRESPONSE']._serialized_end=652
-  _globals['_RECALLCONTEXT']._serialized_start=655
-  _globals['_RECALLCONTEXT']._serialized_end=871
-  _globals['_TURN']._serialized_start=873
-  _globals['_TURN']._serialized_end=926
-  _globals['_RECALLBUDGET']._serialized_start=928
-  _globals['_RECALLBUDGET']._serialized_end=1054
-  _globals['_RECALLRESPONSE']._serialized_start=1057
-  _globals['_RECALLRESPONSE']._serialized_end=1331
-  _globals['_MEMORYVIEW']._serialized_start=1334
-  _globals['_MEMORYVIEW']._serialized_end=1477
-  _globals['_STATEMENT']._serialized_start=1480
-  _globals['_STATEMENT']._serialized_end=1617
-  _globals['_CITATION']._serialized_start=1619
-  _globals['_CITATION']._serialized_end=1737
-  _globals['_EVIDENCEMESSAGE']._serialized_start=1739
-  _globals['_EVIDENCEMESSAGE']._serialized_end=1833
-  _globals['_CONFLICT']._serialized_start=1835
-  _globals['_CONFLICT']._serialized_end=1943
-  _globals['_RECALLLIMITS']._serialized_start=1946
-  _globals['_RECALLLIMITS']._serialized_end=2447
-  _globals['_CODEDNOTE']._serialized_start=2449
-  _globals['_CODEDNOTE']._serialized_end=2512
-  _globals['_RECALLSTEP']._serialized_start=2515
-  _globals['_RECALLSTEP']._serialized_end=2721
-  _globals['_RECALLSERVICE']._serialized_start=3633
-  _globals['_RECALLSERVICE']._serialized_end=3855
+  _globals['_STREAMRECALLREQUEST']._serialized_start=467
+  _globals['_STREAMRECALLREQUEST']._serialized_end=700
+  _globals['_STREAMRECALLRESPONSE']._serialized_start=702
+  _globals['_STREAMRECALLRESPONSE']._serialized_end=821
+  _globals['_RECALLCONTEXT']._serialized_start=824
+  _globals['_RECALLCONTEXT']._serialized_end=1045
+  _globals['_TURN']._serialized_start=1047
+  _globals['_TURN']._serialized_end=1100
+  _globals['_RECALLBUDGET']._serialized_start=1103
+  _globals['_RECALLBUDGET']._serialized_end=1240
+  _globals['_RECALLRESPONSE']._serialized_start=1243
+  _globals['_RECALLRESPONSE']._serialized_end=1517
+  _globals['_MEMORYVIEW']._serialized_start=1520
+  _globals['_MEMORYVIEW']._serialized_end=1663
+  _globals['_STATEMENT']._serialized_start=1666
+  _globals['_STATEMENT']._serialized_end=1803
+  _globals['_CITATION']._serialized_start=1805
+  _globals['_CITATION']._serialized_end=1923
+  _globals['_EVIDENCEMESSAGE']._serialized_start=1925
+  _globals['_EVIDENCEMESSAGE']._serialized_end=2019
+  _globals['_CONFLICT']._serialized_start=2021
+  _globals['_CONFLICT']._serialized_end=2129
+  _globals['_RECALLLIMITS']._serialized_start=2132
+  _globals['_RECALLLIMITS']._serialized_end=2660
+  _globals['_NOTE']._serialized_start=2662
+  _globals['_NOTE']._serialized_end=2734
+  _globals['_RECALLSTEP']._serialized_start=2737
+  _globals['_RECALLSTEP']._serialized_end=2943
+  _globals['_RECALLSERVICE']._serialized_start=4071
+  _globals['_RECALLSERVICE']._serialized_end=4293
 # @@protoc_insertion_point(module_scope)

@@ -31,26 +31,62 @@ class _Attribution:
 class _AttributionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Attribution.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     ATTRIBUTION_UNSPECIFIED: _Attribution.ValueType  # 0
-    """ATTRIBUTION_UNSPECIFIED: not known."""
+    """ATTRIBUTION_UNSPECIFIED: unknown."""
     ATTRIBUTION_USER: _Attribution.ValueType  # 1
-    """ATTRIBUTION_USER: the user said it."""
+    """ATTRIBUTION_USER: the user's own words."""
     ATTRIBUTION_OTHER: _Attribution.ValueType  # 2
-    """ATTRIBUTION_OTHER: somebody else said it: the assistant, a tool, another speaker."""
+    """ATTRIBUTION_OTHER: the words of the assistant, a tool or another participant."""
     ATTRIBUTION_QUOTED: _Attribution.ValueType  # 3
-    """ATTRIBUTION_QUOTED: the user passed it on: pasted, forwarded or quoted text, code."""
+    """ATTRIBUTION_QUOTED: text that the user pasted, forwarded or quoted, or code."""
 
 class Attribution(_Attribution, metaclass=_AttributionEnumTypeWrapper):
-    """Attribution is whose words a statement quotes."""
+    """Attribution is the origin of cited text."""
 
 ATTRIBUTION_UNSPECIFIED: Attribution.ValueType  # 0
-"""ATTRIBUTION_UNSPECIFIED: not known."""
+"""ATTRIBUTION_UNSPECIFIED: unknown."""
 ATTRIBUTION_USER: Attribution.ValueType  # 1
-"""ATTRIBUTION_USER: the user said it."""
+"""ATTRIBUTION_USER: the user's own words."""
 ATTRIBUTION_OTHER: Attribution.ValueType  # 2
-"""ATTRIBUTION_OTHER: somebody else said it: the assistant, a tool, another speaker."""
+"""ATTRIBUTION_OTHER: the words of the assistant, a tool or another participant."""
 ATTRIBUTION_QUOTED: Attribution.ValueType  # 3
-"""ATTRIBUTION_QUOTED: the user passed it on: pasted, forwarded or quoted text, code."""
+"""ATTRIBUTION_QUOTED: text that the user pasted, forwarded or quoted, or code."""
 Global___Attribution: _TypeAlias = Attribution  # noqa: Y015
+
+class _Planner:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PlannerEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Planner.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PLANNER_UNSPECIFIED: _Planner.ValueType  # 0
+    """PLANNER_UNSPECIFIED is never returned."""
+    PLANNER_RULES: _Planner.ValueType  # 1
+    """PLANNER_RULES: the built-in rules."""
+    PLANNER_LLM: _Planner.ValueType  # 2
+    """PLANNER_LLM: the chat model."""
+    PLANNER_LLM_FALLBACK: _Planner.ValueType  # 3
+    """PLANNER_LLM_FALLBACK: the chat model failed, and the built-in rules took over."""
+    PLANNER_PLUGIN: _Planner.ValueType  # 4
+    """PLANNER_PLUGIN: a planner of another package."""
+    PLANNER_PLUGIN_FALLBACK: _Planner.ValueType  # 5
+    """PLANNER_PLUGIN_FALLBACK: a planner of another package failed, and the built-in rules took over."""
+
+class Planner(_Planner, metaclass=_PlannerEnumTypeWrapper):
+    """Planner is the component that controls the search of a recall."""
+
+PLANNER_UNSPECIFIED: Planner.ValueType  # 0
+"""PLANNER_UNSPECIFIED is never returned."""
+PLANNER_RULES: Planner.ValueType  # 1
+"""PLANNER_RULES: the built-in rules."""
+PLANNER_LLM: Planner.ValueType  # 2
+"""PLANNER_LLM: the chat model."""
+PLANNER_LLM_FALLBACK: Planner.ValueType  # 3
+"""PLANNER_LLM_FALLBACK: the chat model failed, and the built-in rules took over."""
+PLANNER_PLUGIN: Planner.ValueType  # 4
+"""PLANNER_PLUGIN: a planner of another package."""
+PLANNER_PLUGIN_FALLBACK: Planner.ValueType  # 5
+"""PLANNER_PLUGIN_FALLBACK: a planner of another package failed, and the built-in rules took over."""
+Global___Planner: _TypeAlias = Planner  # noqa: Y015
 
 class _NoteCode:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -60,76 +96,80 @@ class _NoteCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NoteCode.Val
     DESCRIPTOR: _descriptor.EnumDescriptor
     NOTE_CODE_UNSPECIFIED: _NoteCode.ValueType  # 0
     """NOTE_CODE_UNSPECIFIED is never returned."""
-    NOTE_CODE_ONE_CONVERSATION: _NoteCode.ValueType  # 1
-    """NOTE_CODE_ONE_CONVERSATION: only the conversation that the request names was looked at."""
-    NOTE_CODE_MEANING_INCOMPLETE: _NoteCode.ValueType  # 2
-    """NOTE_CODE_MEANING_INCOMPLETE: not everything was searched by meaning."""
+    NOTE_CODE_SINGLE_CONVERSATION: _NoteCode.ValueType  # 1
+    """NOTE_CODE_SINGLE_CONVERSATION: the search was restricted to the conversation of the request."""
+    NOTE_CODE_SEMANTIC_INCOMPLETE: _NoteCode.ValueType  # 2
+    """NOTE_CODE_SEMANTIC_INCOMPLETE: semantic search was unavailable or incomplete."""
     NOTE_CODE_PLANNER_FAILED: _NoteCode.ValueType  # 3
-    """NOTE_CODE_PLANNER_FAILED: the planner gave no answer, and the rules went on."""
+    """NOTE_CODE_PLANNER_FAILED: the planner failed, and the built-in rules took over."""
     NOTE_CODE_MODEL_FAILED: _NoteCode.ValueType  # 4
-    """NOTE_CODE_MODEL_FAILED: the chat model gave nothing that holds, and the rules composed the view."""
-    NOTE_CODE_SKILL: _NoteCode.ValueType  # 5
-    """NOTE_CODE_SKILL: a part of the skill is ignored, or cannot be read; the note's words say which."""
-    NOTE_CODE_NOT_RETRIEVED: _NoteCode.ValueType  # 6
-    """NOTE_CODE_NOT_RETRIEVED: citations of messages that were not retrieved were struck."""
-    NOTE_CODE_NOT_THERE: _NoteCode.ValueType  # 7
-    """NOTE_CODE_NOT_THERE: citations whose words do not stand in the message were struck."""
-    NOTE_CODE_UNCITED: _NoteCode.ValueType  # 8
-    """NOTE_CODE_UNCITED: statements without evidence were dropped."""
-    NOTE_CODE_OVER_LIMIT: _NoteCode.ValueType  # 9
-    """NOTE_CODE_OVER_LIMIT: statements over the limit were left out."""
-    NOTE_CODE_VERDICT_MISFIT: _NoteCode.ValueType  # 10
-    """NOTE_CODE_VERDICT_MISFIT: the model's verdict did not fit, and the rules decided."""
-    NOTE_CODE_VERDICT_OF_MODEL: _NoteCode.ValueType  # 11
-    """NOTE_CODE_VERDICT_OF_MODEL: the verdict is the model's."""
-    NOTE_CODE_NOTHING_CITED: _NoteCode.ValueType  # 12
-    """NOTE_CODE_NOTHING_CITED: no statement could be cited."""
-    NOTE_CODE_CONTRADICTORY: _NoteCode.ValueType  # 13
-    """NOTE_CODE_CONTRADICTORY: what was said contradicts itself."""
-    NOTE_CODE_NOT_ESTIMATED: _NoteCode.ValueType  # 14
-    """NOTE_CODE_NOT_ESTIMATED: how likely it is that the quotes answer was not asked."""
-    NOTE_CODE_ESTIMATED: _NoteCode.ValueType  # 15
-    """NOTE_CODE_ESTIMATED: the verdict rests on `sufficiency` and `enough`."""
-    NOTE_CODE_PENDING: _NoteCode.ValueType  # 16
-    """NOTE_CODE_PENDING: messages were stored that are not searchable yet."""
+    """NOTE_CODE_MODEL_FAILED: the chat model returned no valid answer, and the built-in rules composed the view."""
+    NOTE_CODE_SKILL_IGNORED: _NoteCode.ValueType  # 5
+    """NOTE_CODE_SKILL_IGNORED: a part of the skill is invalid or ignored; `text` names it."""
+    NOTE_CODE_CITATION_NOT_RETRIEVED: _NoteCode.ValueType  # 6
+    """NOTE_CODE_CITATION_NOT_RETRIEVED: citations of messages that were not retrieved were removed."""
+    NOTE_CODE_QUOTE_NOT_FOUND: _NoteCode.ValueType  # 7
+    """NOTE_CODE_QUOTE_NOT_FOUND: citations whose quotes are not in the message were removed."""
+    NOTE_CODE_STATEMENT_UNCITED: _NoteCode.ValueType  # 8
+    """NOTE_CODE_STATEMENT_UNCITED: statements without citations were removed."""
+    NOTE_CODE_STATEMENT_LIMIT: _NoteCode.ValueType  # 9
+    """NOTE_CODE_STATEMENT_LIMIT: statements over the limit were omitted."""
+    NOTE_CODE_MODEL_VERDICT_REJECTED: _NoteCode.ValueType  # 10
+    """NOTE_CODE_MODEL_VERDICT_REJECTED: the verdict of the chat model contradicts its statements, and the built-in rules
+    decided.
+    """
+    NOTE_CODE_MODEL_VERDICT: _NoteCode.ValueType  # 11
+    """NOTE_CODE_MODEL_VERDICT: the chat model decided the verdict."""
+    NOTE_CODE_NO_STATEMENT: _NoteCode.ValueType  # 12
+    """NOTE_CODE_NO_STATEMENT: no statement has a citation."""
+    NOTE_CODE_CONFLICT: _NoteCode.ValueType  # 13
+    """NOTE_CODE_CONFLICT: the evidence contradicts itself."""
+    NOTE_CODE_SUFFICIENCY_UNKNOWN: _NoteCode.ValueType  # 14
+    """NOTE_CODE_SUFFICIENCY_UNKNOWN: the sufficiency was not estimated."""
+    NOTE_CODE_SUFFICIENCY_ESTIMATED: _NoteCode.ValueType  # 15
+    """NOTE_CODE_SUFFICIENCY_ESTIMATED: the verdict depends on `sufficiency` and `sufficiency_threshold`."""
+    NOTE_CODE_INDEXING_PENDING: _NoteCode.ValueType  # 16
+    """NOTE_CODE_INDEXING_PENDING: stored messages are not searchable yet."""
 
 class NoteCode(_NoteCode, metaclass=_NoteCodeEnumTypeWrapper):
-    """NoteCode is what a note is of. Unknown ones can be ignored."""
+    """NoteCode is the kind of a note. Ignore unknown values."""
 
 NOTE_CODE_UNSPECIFIED: NoteCode.ValueType  # 0
 """NOTE_CODE_UNSPECIFIED is never returned."""
-NOTE_CODE_ONE_CONVERSATION: NoteCode.ValueType  # 1
-"""NOTE_CODE_ONE_CONVERSATION: only the conversation that the request names was looked at."""
-NOTE_CODE_MEANING_INCOMPLETE: NoteCode.ValueType  # 2
-"""NOTE_CODE_MEANING_INCOMPLETE: not everything was searched by meaning."""
+NOTE_CODE_SINGLE_CONVERSATION: NoteCode.ValueType  # 1
+"""NOTE_CODE_SINGLE_CONVERSATION: the search was restricted to the conversation of the request."""
+NOTE_CODE_SEMANTIC_INCOMPLETE: NoteCode.ValueType  # 2
+"""NOTE_CODE_SEMANTIC_INCOMPLETE: semantic search was unavailable or incomplete."""
 NOTE_CODE_PLANNER_FAILED: NoteCode.ValueType  # 3
-"""NOTE_CODE_PLANNER_FAILED: the planner gave no answer, and the rules went on."""
+"""NOTE_CODE_PLANNER_FAILED: the planner failed, and the built-in rules took over."""
 NOTE_CODE_MODEL_FAILED: NoteCode.ValueType  # 4
-"""NOTE_CODE_MODEL_FAILED: the chat model gave nothing that holds, and the rules composed the view."""
-NOTE_CODE_SKILL: NoteCode.ValueType  # 5
-"""NOTE_CODE_SKILL: a part of the skill is ignored, or cannot be read; the note's words say which."""
-NOTE_CODE_NOT_RETRIEVED: NoteCode.ValueType  # 6
-"""NOTE_CODE_NOT_RETRIEVED: citations of messages that were not retrieved were struck."""
-NOTE_CODE_NOT_THERE: NoteCode.ValueType  # 7
-"""NOTE_CODE_NOT_THERE: citations whose words do not stand in the message were struck."""
-NOTE_CODE_UNCITED: NoteCode.ValueType  # 8
-"""NOTE_CODE_UNCITED: statements without evidence were dropped."""
-NOTE_CODE_OVER_LIMIT: NoteCode.ValueType  # 9
-"""NOTE_CODE_OVER_LIMIT: statements over the limit were left out."""
-NOTE_CODE_VERDICT_MISFIT: NoteCode.ValueType  # 10
-"""NOTE_CODE_VERDICT_MISFIT: the model's verdict did not fit, and the rules decided."""
-NOTE_CODE_VERDICT_OF_MODEL: NoteCode.ValueType  # 11
-"""NOTE_CODE_VERDICT_OF_MODEL: the verdict is the model's."""
-NOTE_CODE_NOTHING_CITED: NoteCode.ValueType  # 12
-"""NOTE_CODE_NOTHING_CITED: no statement could be cited."""
-NOTE_CODE_CONTRADICTORY: NoteCode.ValueType  # 13
-"""NOTE_CODE_CONTRADICTORY: what was said contradicts itself."""
-NOTE_CODE_NOT_ESTIMATED: NoteCode.ValueType  # 14
-"""NOTE_CODE_NOT_ESTIMATED: how likely it is that the quotes answer was not asked."""
-NOTE_CODE_ESTIMATED: NoteCode.ValueType  # 15
-"""NOTE_CODE_ESTIMATED: the verdict rests on `sufficiency` and `enough`."""
-NOTE_CODE_PENDING: NoteCode.ValueType  # 16
-"""NOTE_CODE_PENDING: messages were stored that are not searchable yet."""
+"""NOTE_CODE_MODEL_FAILED: the chat model returned no valid answer, and the built-in rules composed the view."""
+NOTE_CODE_SKILL_IGNORED: NoteCode.ValueType  # 5
+"""NOTE_CODE_SKILL_IGNORED: a part of the skill is invalid or ignored; `text` names it."""
+NOTE_CODE_CITATION_NOT_RETRIEVED: NoteCode.ValueType  # 6
+"""NOTE_CODE_CITATION_NOT_RETRIEVED: citations of messages that were not retrieved were removed."""
+NOTE_CODE_QUOTE_NOT_FOUND: NoteCode.ValueType  # 7
+"""NOTE_CODE_QUOTE_NOT_FOUND: citations whose quotes are not in the message were removed."""
+NOTE_CODE_STATEMENT_UNCITED: NoteCode.ValueType  # 8
+"""NOTE_CODE_STATEMENT_UNCITED: statements without citations were removed."""
+NOTE_CODE_STATEMENT_LIMIT: NoteCode.ValueType  # 9
+"""NOTE_CODE_STATEMENT_LIMIT: statements over the limit were omitted."""
+NOTE_CODE_MODEL_VERDICT_REJECTED: NoteCode.ValueType  # 10
+"""NOTE_CODE_MODEL_VERDICT_REJECTED: the verdict of the chat model contradicts its statements, and the built-in rules
+decided.
+"""
+NOTE_CODE_MODEL_VERDICT: NoteCode.ValueType  # 11
+"""NOTE_CODE_MODEL_VERDICT: the chat model decided the verdict."""
+NOTE_CODE_NO_STATEMENT: NoteCode.ValueType  # 12
+"""NOTE_CODE_NO_STATEMENT: no statement has a citation."""
+NOTE_CODE_CONFLICT: NoteCode.ValueType  # 13
+"""NOTE_CODE_CONFLICT: the evidence contradicts itself."""
+NOTE_CODE_SUFFICIENCY_UNKNOWN: NoteCode.ValueType  # 14
+"""NOTE_CODE_SUFFICIENCY_UNKNOWN: the sufficiency was not estimated."""
+NOTE_CODE_SUFFICIENCY_ESTIMATED: NoteCode.ValueType  # 15
+"""NOTE_CODE_SUFFICIENCY_ESTIMATED: the verdict depends on `sufficiency` and `sufficiency_threshold`."""
+NOTE_CODE_INDEXING_PENDING: NoteCode.ValueType  # 16
+"""NOTE_CODE_INDEXING_PENDING: stored messages are not searchable yet."""
 Global___NoteCode: _TypeAlias = NoteCode  # noqa: Y015
 
 class _Verdict:
@@ -141,34 +181,34 @@ class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Verdict.Value
     VERDICT_UNSPECIFIED: _Verdict.ValueType  # 0
     """VERDICT_UNSPECIFIED is never returned."""
     VERDICT_SUPPORTED: _Verdict.ValueType  # 1
-    """VERDICT_SUPPORTED: the statements probably answer the question. That they were said is proven by the evidence; that
-    they answer is a judgement: the model's, or, without one, that of rules, which weigh how likely the log is to answer.
+    """VERDICT_SUPPORTED: the statements probably answer the question. The citations prove that the quoted text exists; that
+    it answers the question is the judgement of the chat model or of the built-in rules.
     """
     VERDICT_CONFLICTING: _Verdict.ValueType  # 2
-    """VERDICT_CONFLICTING: the evidence says both; both sides are given."""
+    """VERDICT_CONFLICTING: the evidence contradicts itself; the view contains both sides."""
     VERDICT_INSUFFICIENT: _Verdict.ValueType  # 3
-    """VERDICT_INSUFFICIENT: nothing found answers the question; the nearest evidence is attached."""
+    """VERDICT_INSUFFICIENT: no evidence answers the question; `evidence` has the best matches."""
     VERDICT_PENDING: _Verdict.ValueType  # 4
-    """VERDICT_PENDING: nothing found answers the question, but messages of this user were stored that are not searchable
-    yet. Ask again, or ask with `at_least`.
+    """VERDICT_PENDING: no evidence answers the question, and stored messages of this user are not searchable yet. Retry, or
+    set `at_least`.
     """
 
 class Verdict(_Verdict, metaclass=_VerdictEnumTypeWrapper):
-    """Verdict says whether the evidence answers the question."""
+    """Verdict states whether the evidence answers the question."""
 
 VERDICT_UNSPECIFIED: Verdict.ValueType  # 0
 """VERDICT_UNSPECIFIED is never returned."""
 VERDICT_SUPPORTED: Verdict.ValueType  # 1
-"""VERDICT_SUPPORTED: the statements probably answer the question. That they were said is proven by the evidence; that
-they answer is a judgement: the model's, or, without one, that of rules, which weigh how likely the log is to answer.
+"""VERDICT_SUPPORTED: the statements probably answer the question. The citations prove that the quoted text exists; that
+it answers the question is the judgement of the chat model or of the built-in rules.
 """
 VERDICT_CONFLICTING: Verdict.ValueType  # 2
-"""VERDICT_CONFLICTING: the evidence says both; both sides are given."""
+"""VERDICT_CONFLICTING: the evidence contradicts itself; the view contains both sides."""
 VERDICT_INSUFFICIENT: Verdict.ValueType  # 3
-"""VERDICT_INSUFFICIENT: nothing found answers the question; the nearest evidence is attached."""
+"""VERDICT_INSUFFICIENT: no evidence answers the question; `evidence` has the best matches."""
 VERDICT_PENDING: Verdict.ValueType  # 4
-"""VERDICT_PENDING: nothing found answers the question, but messages of this user were stored that are not searchable
-yet. Ask again, or ask with `at_least`.
+"""VERDICT_PENDING: no evidence answers the question, and stored messages of this user are not searchable yet. Retry, or
+set `at_least`.
 """
 Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
 
@@ -183,29 +223,29 @@ class _StopReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StopReason
     STOP_REASON_SUFFICIENT: _StopReason.ValueType  # 1
     """STOP_REASON_SUFFICIENT: the evidence suffices."""
     STOP_REASON_NO_GAIN: _StopReason.ValueType  # 2
-    """STOP_REASON_NO_GAIN: another round brought nothing new."""
+    """STOP_REASON_NO_GAIN: the last iteration found nothing new."""
     STOP_REASON_ITERATIONS: _StopReason.ValueType  # 3
-    """STOP_REASON_ITERATIONS: the budget of rounds is spent."""
+    """STOP_REASON_ITERATIONS: the limit of iterations was reached."""
     STOP_REASON_TOOL_CALLS: _StopReason.ValueType  # 4
-    """STOP_REASON_TOOL_CALLS: the budget of calls is spent."""
+    """STOP_REASON_TOOL_CALLS: the limit of tool calls was reached."""
     STOP_REASON_DEADLINE: _StopReason.ValueType  # 5
-    """STOP_REASON_DEADLINE: the time is up."""
+    """STOP_REASON_DEADLINE: the timeout or the deadline was reached."""
 
 class StopReason(_StopReason, metaclass=_StopReasonEnumTypeWrapper):
-    """StopReason is why a recall stopped."""
+    """StopReason is the reason why a recall stopped searching."""
 
 STOP_REASON_UNSPECIFIED: StopReason.ValueType  # 0
 """STOP_REASON_UNSPECIFIED is never returned."""
 STOP_REASON_SUFFICIENT: StopReason.ValueType  # 1
 """STOP_REASON_SUFFICIENT: the evidence suffices."""
 STOP_REASON_NO_GAIN: StopReason.ValueType  # 2
-"""STOP_REASON_NO_GAIN: another round brought nothing new."""
+"""STOP_REASON_NO_GAIN: the last iteration found nothing new."""
 STOP_REASON_ITERATIONS: StopReason.ValueType  # 3
-"""STOP_REASON_ITERATIONS: the budget of rounds is spent."""
+"""STOP_REASON_ITERATIONS: the limit of iterations was reached."""
 STOP_REASON_TOOL_CALLS: StopReason.ValueType  # 4
-"""STOP_REASON_TOOL_CALLS: the budget of calls is spent."""
+"""STOP_REASON_TOOL_CALLS: the limit of tool calls was reached."""
 STOP_REASON_DEADLINE: StopReason.ValueType  # 5
-"""STOP_REASON_DEADLINE: the time is up."""
+"""STOP_REASON_DEADLINE: the timeout or the deadline was reached."""
 Global___StopReason: _TypeAlias = StopReason  # noqa: Y015
 
 @_typing.final
@@ -222,31 +262,35 @@ class RecallRequest(_message.Message):
     QUESTION_EMBEDDING_FIELD_NUMBER: _builtins.int
     AT_LEAST_FIELD_NUMBER: _builtins.int
     question: _builtins.str
-    """question is asked about the bound user, in Chinese or English. At most 2,000 characters. Required, unless
-    `context.turns` has something: then, left empty, it means "what should an assistant think of before it answers?".
+    """question is the question about the bound user, in Chinese or English. Required unless `context.turns` is set; empty
+    with turns: recall what is relevant to the conversation. At most 2,000 characters (NOMEMORY_MAX_QUERY_CHARS).
     """
     skill: _builtins.str
-    """skill names the recall skill that tunes the search. Empty: the server's default. Unknown: NOT_FOUND
-    (ERROR_REASON_SKILL_NOT_FOUND); one that does not load: FAILED_PRECONDITION (ERROR_REASON_SKILL_INVALID).
+    """skill is the name of the recall skill that tunes the search. Default: empty, the server's default skill. An unknown
+    skill is NOT_FOUND (ERROR_REASON_SKILL_NOT_FOUND); one that does not load is FAILED_PRECONDITION
+    (ERROR_REASON_SKILL_INVALID).
     """
     include_trace: _builtins.bool
-    """include_trace asks for `trace`. Default: false."""
+    """include_trace returns the steps in `trace`. Default: false."""
     at_least: _builtins.str
-    """at_least is a write token: the recall waits, within its deadline, until what was acknowledged with it is found by words
-    and by meaning. Empty: no waiting.
+    """at_least is a write token. The recall waits until both indexes have applied that write; if its deadline passes before,
+    the error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
     """
     @_builtins.property
     def context(self) -> Global___RecallContext:
-        """context is where the search starts. Unset: now, UTC, any time, any role."""
+        """context is the starting point of the search. Default: unset, the current time, UTC, any time, any role."""
 
     @_builtins.property
     def budget(self) -> Global___RecallBudget:
-        """budget may tighten the server's own, and may ask for more `evidence`; anything else that is higher has no effect."""
+        """budget lowers the limits of the server. Default: unset, the limits of the server. Only `max_evidence_messages` can
+        exceed the server's value; other higher values have no effect.
+        """
 
     @_builtins.property
     def question_embedding(self) -> _query_service_pb2.Embedding:
-        """question_embedding is the caller's own vector of `question`, of the server's dimension, finite, not zero. It saves
-        the server embedding the question, and lets a server without an embedder search by meaning. Unset: the server embeds.
+        """question_embedding is the vector of `question`. Default: unset, the server embeds the question. With it, a server
+        without an embedder can search semantically. It must have the server's dimension and be finite and not zero; otherwise
+        the error is INVALID_ARGUMENT.
         """
 
     def __init__(
@@ -270,23 +314,59 @@ Global___RecallRequest: _TypeAlias = RecallRequest  # noqa: Y015
 
 @_typing.final
 class StreamRecallRequest(_message.Message):
-    """StreamRecallRequest is a question whose steps are shown."""
+    """StreamRecallRequest is a question. It has the fields of RecallRequest except `include_trace`: the steps are streamed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    RECALL_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
+    CONTEXT_FIELD_NUMBER: _builtins.int
+    SKILL_FIELD_NUMBER: _builtins.int
+    BUDGET_FIELD_NUMBER: _builtins.int
+    QUESTION_EMBEDDING_FIELD_NUMBER: _builtins.int
+    AT_LEAST_FIELD_NUMBER: _builtins.int
+    question: _builtins.str
+    """question is the question about the bound user, in Chinese or English. Required unless `context.turns` is set; empty
+    with turns: recall what is relevant to the conversation. At most 2,000 characters (NOMEMORY_MAX_QUERY_CHARS).
+    """
+    skill: _builtins.str
+    """skill is the name of the recall skill that tunes the search. Default: empty, the server's default skill. An unknown
+    skill is NOT_FOUND (ERROR_REASON_SKILL_NOT_FOUND); one that does not load is FAILED_PRECONDITION
+    (ERROR_REASON_SKILL_INVALID).
+    """
+    at_least: _builtins.str
+    """at_least is a write token. The recall waits until both indexes have applied that write; if its deadline passes before,
+    the error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
+    """
     @_builtins.property
-    def recall(self) -> Global___RecallRequest:
-        """recall is the question. Required. `include_trace` has no effect: the steps are streamed."""
+    def context(self) -> Global___RecallContext:
+        """context is the starting point of the search. Default: unset, the current time, UTC, any time, any role."""
+
+    @_builtins.property
+    def budget(self) -> Global___RecallBudget:
+        """budget lowers the limits of the server. Default: unset, the limits of the server. Only `max_evidence_messages` can
+        exceed the server's value; other higher values have no effect.
+        """
+
+    @_builtins.property
+    def question_embedding(self) -> _query_service_pb2.Embedding:
+        """question_embedding is the vector of `question`. Default: unset, the server embeds the question. With it, a server
+        without an embedder can search semantically. It must have the server's dimension and be finite and not zero; otherwise
+        the error is INVALID_ARGUMENT.
+        """
 
     def __init__(
         self,
         *,
-        recall: Global___RecallRequest | None = ...,
+        question: _builtins.str = ...,
+        context: Global___RecallContext | None = ...,
+        skill: _builtins.str = ...,
+        budget: Global___RecallBudget | None = ...,
+        question_embedding: _query_service_pb2.Embedding | None = ...,
+        at_least: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["recall", b"recall"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "context", b"context", "question_embedding", b"question_embedding"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["recall", b"recall"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least", b"at_least", "budget", b"budget", "context", b"context", "question", b"question", "question_embedding", b"question_embedding", "skill", b"skill"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -294,7 +374,7 @@ Global___StreamRecallRequest: _TypeAlias = StreamRecallRequest  # noqa: Y015
 
 @_typing.final
 class StreamRecallResponse(_message.Message):
-    """StreamRecallResponse is a step, or, last, the result."""
+    """StreamRecallResponse is a step or the result."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -302,11 +382,11 @@ class StreamRecallResponse(_message.Message):
     RESULT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def step(self) -> Global___RecallStep:
-        """step is one call of a tool and what it brought."""
+        """step is a completed step."""
 
     @_builtins.property
     def result(self) -> Global___RecallResponse:
-        """result ends the stream."""
+        """result is the answer."""
 
     def __init__(
         self,
@@ -326,45 +406,48 @@ Global___StreamRecallResponse: _TypeAlias = StreamRecallResponse  # noqa: Y015
 
 @_typing.final
 class RecallContext(_message.Message):
-    """RecallContext is where a search starts. The agent may widen it, and `limits` says so."""
+    """RecallContext is the starting point of a search. The search can go beyond `time_range` and `preferred_role`;
+    RecallLimits reports it.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TIME_RANGE_FIELD_NUMBER: _builtins.int
-    ROLE_PREF_FIELD_NUMBER: _builtins.int
+    PREFERRED_ROLE_FIELD_NUMBER: _builtins.int
     NOW_FIELD_NUMBER: _builtins.int
     TIME_ZONE_FIELD_NUMBER: _builtins.int
     CONVERSATION_ID_FIELD_NUMBER: _builtins.int
     TURNS_FIELD_NUMBER: _builtins.int
-    role_pref: _message_pb2.Role.ValueType
-    """role_pref is whose messages matter most. ROLE_UNSPECIFIED (the default): taken from the question."""
+    preferred_role: _message_pb2.Role.ValueType
+    """preferred_role is the role to search first. Default: ROLE_UNSPECIFIED, the role that the question mentions, or any."""
     time_zone: _builtins.str
-    """time_zone is an IANA name such as `Asia/Shanghai`, for "yesterday" and the like. Empty: UTC. Unknown:
-    INVALID_ARGUMENT.
+    """time_zone is an IANA time zone such as `Asia/Shanghai`, for expressions such as "yesterday". Default: empty, UTC. An
+    unknown time zone is INVALID_ARGUMENT.
     """
     conversation_id: _builtins.str
-    """conversation_id confines the whole recall to one conversation. Empty (the default): all of the user's messages. At most
-    128 characters.
+    """conversation_id restricts the recall to one conversation. Default: empty, all messages of the user. At most 128
+    characters.
     """
     @_builtins.property
     def time_range(self) -> _message_pb2.TimeRange:
-        """time_range is the range to look at first. Unset: taken from the question, or any time."""
+        """time_range is the time range to search first. Default: unset, the range that the question mentions, or any time."""
 
     @_builtins.property
     def now(self) -> _timestamp_pb2.Timestamp:
-        """now is the time at which the question is asked; nothing said at or after it is looked at. Unset: the server's clock."""
+        """now is the time of the question. Messages at or after it are ignored. Default: unset, the server's clock."""
 
     @_builtins.property
     def turns(self) -> _containers.RepeatedCompositeFieldContainer[Global___Turn]:
-        """turns are the last turns of the conversation in progress, oldest first: at most 20 of at most 4,000 characters, 16,000
-        in all; more is INVALID_ARGUMENT. They help to find what is meant. They are never stored and never logged.
+        """turns are the latest turns of the current conversation, oldest first. They help to interpret the question, and are
+        neither stored nor logged. At most 20 turns of 4,000 characters each and 16,000 in total; otherwise the error is
+        INVALID_ARGUMENT.
         """
 
     def __init__(
         self,
         *,
         time_range: _message_pb2.TimeRange | None = ...,
-        role_pref: _message_pb2.Role.ValueType = ...,
+        preferred_role: _message_pb2.Role.ValueType = ...,
         now: _timestamp_pb2.Timestamp | None = ...,
         time_zone: _builtins.str = ...,
         conversation_id: _builtins.str = ...,
@@ -372,7 +455,7 @@ class RecallContext(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["now", b"now", "time_range", b"time_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "now", b"now", "role_pref", b"role_pref", "time_range", b"time_range", "time_zone", b"time_zone", "turns", b"turns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "now", b"now", "preferred_role", b"preferred_role", "time_range", b"time_range", "time_zone", b"time_zone", "turns", b"turns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -380,16 +463,16 @@ Global___RecallContext: _TypeAlias = RecallContext  # noqa: Y015
 
 @_typing.final
 class Turn(_message.Message):
-    """Turn is one turn of a conversation in progress."""
+    """Turn is a turn of the current conversation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ROLE_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     role: _message_pb2.Role.ValueType
-    """role is who speaks. Required; ROLE_UNSPECIFIED or an unknown number is INVALID_ARGUMENT."""
+    """role is the author type. Required: ROLE_UNSPECIFIED and unknown numbers are INVALID_ARGUMENT."""
     text: _builtins.str
-    """text is what they say. Required, not blank."""
+    """text is the text of the turn. Required, not blank."""
     def __init__(
         self,
         *,
@@ -406,35 +489,39 @@ Global___Turn: _TypeAlias = Turn  # noqa: Y015
 
 @_typing.final
 class RecallBudget(_message.Message):
-    """RecallBudget changes the server's own budget. 0 (the default) leaves the server's; negative: INVALID_ARGUMENT."""
+    """RecallBudget limits a recall. A value of 0 (the default) means the server's limit; negative values are
+    INVALID_ARGUMENT.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ITERATIONS_FIELD_NUMBER: _builtins.int
-    TOOL_CALLS_FIELD_NUMBER: _builtins.int
-    EVIDENCE_MESSAGES_FIELD_NUMBER: _builtins.int
-    DEADLINE_FIELD_NUMBER: _builtins.int
-    iterations: _builtins.int
-    """iterations is the most rounds of searching."""
-    tool_calls: _builtins.int
-    """tool_calls is the most calls of tools."""
-    evidence_messages: _builtins.int
-    """evidence_messages is the most messages in `evidence`. It may be more than the server's own; more than 50 counts as 50."""
+    MAX_ITERATIONS_FIELD_NUMBER: _builtins.int
+    MAX_TOOL_CALLS_FIELD_NUMBER: _builtins.int
+    MAX_EVIDENCE_MESSAGES_FIELD_NUMBER: _builtins.int
+    TIMEOUT_FIELD_NUMBER: _builtins.int
+    max_iterations: _builtins.int
+    """max_iterations is the maximum number of search iterations."""
+    max_tool_calls: _builtins.int
+    """max_tool_calls is the maximum number of tool calls."""
+    max_evidence_messages: _builtins.int
+    """max_evidence_messages is the maximum number of messages in `evidence`. It can exceed the server's value. Values over
+    50 count as 50.
+    """
     @_builtins.property
-    def deadline(self) -> _duration_pb2.Duration:
-        """deadline is the most time that searching may take. Unset: the server's."""
+    def timeout(self) -> _duration_pb2.Duration:
+        """timeout is the maximum duration of the search. Default: unset, the server's limit."""
 
     def __init__(
         self,
         *,
-        iterations: _builtins.int = ...,
-        tool_calls: _builtins.int = ...,
-        evidence_messages: _builtins.int = ...,
-        deadline: _duration_pb2.Duration | None = ...,
+        max_iterations: _builtins.int = ...,
+        max_tool_calls: _builtins.int = ...,
+        max_evidence_messages: _builtins.int = ...,
+        timeout: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["deadline", b"deadline"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline", b"deadline", "evidence_messages", b"evidence_messages", "iterations", b"iterations", "tool_calls", b"tool_calls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_evidence_messages", b"max_evidence_messages", "max_iterations", b"max_iterations", "max_tool_calls", b"max_tool_calls", "timeout", b"timeout"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -442,7 +529,7 @@ Global___RecallBudget: _TypeAlias = RecallBudget  # noqa: Y015
 
 @_typing.final
 class RecallResponse(_message.Message):
-    """RecallResponse is an answer made of evidence."""
+    """RecallResponse is an answer with its evidence."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -453,28 +540,28 @@ class RecallResponse(_message.Message):
     CONFLICTS_FIELD_NUMBER: _builtins.int
     TRACE_FIELD_NUMBER: _builtins.int
     verdict: Global___Verdict.ValueType
-    """verdict says whether the evidence answers the question."""
+    """verdict states whether the evidence answers the question."""
     @_builtins.property
     def memory_view(self) -> Global___MemoryView:
-        """memory_view has the statements."""
+        """memory_view has the statements of the answer."""
 
     @_builtins.property
     def evidence(self) -> _containers.RepeatedCompositeFieldContainer[Global___EvidenceMessage]:
-        """evidence has the messages that statements cite, and then the best of the others, as many as the budget holds; best
-        first.
+        """evidence has the cited messages, followed by the best of the other messages, up to `max_evidence_messages`. Each group
+        is ordered by score, descending.
         """
 
     @_builtins.property
     def limits(self) -> Global___RecallLimits:
-        """limits says what was looked at."""
+        """limits describes the scope of the search and the reason why it stopped."""
 
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Conflict]:
-        """conflicts are pairs of statements that contradict each other; both are in `memory_view`, too."""
+        """conflicts are pairs of statements in `memory_view` that contradict each other."""
 
     @_builtins.property
     def trace(self) -> _containers.RepeatedCompositeFieldContainer[Global___RecallStep]:
-        """trace has the steps, if the request asked for them."""
+        """trace has the steps, if `include_trace` was set."""
 
     def __init__(
         self,
@@ -496,7 +583,7 @@ Global___RecallResponse: _TypeAlias = RecallResponse  # noqa: Y015
 
 @_typing.final
 class MemoryView(_message.Message):
-    """MemoryView sorts the statements."""
+    """MemoryView groups the statements of an answer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -505,15 +592,15 @@ class MemoryView(_message.Message):
     CONSTRAINTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def preferences(self) -> _containers.RepeatedCompositeFieldContainer[Global___Statement]:
-        """preferences are what the user likes, dislikes, or wants things to be like."""
+        """preferences are likes, dislikes and wishes of the user."""
 
     @_builtins.property
     def profile(self) -> _containers.RepeatedCompositeFieldContainer[Global___Statement]:
-        """profile is everything else about the user: facts, plans, events, projects."""
+        """profile has all other statements about the user: facts, plans, events, projects."""
 
     @_builtins.property
     def constraints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Statement]:
-        """constraints are what must or must not be: allergies, deadlines, rules."""
+        """constraints are requirements and prohibitions: allergies, deadlines, rules."""
 
     def __init__(
         self,
@@ -532,7 +619,7 @@ Global___MemoryView: _TypeAlias = MemoryView  # noqa: Y015
 
 @_typing.final
 class Statement(_message.Message):
-    """Statement is one line of a memory view. It has at least one citation."""
+    """Statement is a statement with at least one citation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -541,17 +628,17 @@ class Statement(_message.Message):
     SUPERSEDED_BY_FIELD_NUMBER: _builtins.int
     ATTRIBUTION_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """text is the statement."""
+    """text is the text of the statement."""
     superseded_by: _builtins.str
-    """superseded_by is the message_id that a newer statement of this view cites, if that says anew what this one says. Empty:
-    nothing newer was found. Statements stand newest first, so what supersedes comes before what it supersedes. Where all
-    messages that the statement cites were taken back, it is the id of the message that did: see `retracted_by`.
+    """superseded_by is the id of a message that supersedes this statement: a message that a newer statement of the view
+    cites, or the message that retracts all cited messages. Default: empty, the statement is current. Statements are
+    ordered newest first.
     """
     attribution: Global___Attribution.ValueType
-    """attribution says whose words these are."""
+    """attribution is the origin of the cited text."""
     @_builtins.property
     def citations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Citation]:
-        """citations prove it."""
+        """citations are the quotes that support the statement."""
 
     def __init__(
         self,
@@ -571,7 +658,7 @@ Global___Statement: _TypeAlias = Statement  # noqa: Y015
 
 @_typing.final
 class Citation(_message.Message):
-    """Citation is an exact quote from a message that was retrieved in this recall."""
+    """Citation is a verbatim quote from a retrieved message."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -580,16 +667,16 @@ class Citation(_message.Message):
     SPAN_FIELD_NUMBER: _builtins.int
     TS_FIELD_NUMBER: _builtins.int
     message_id: _builtins.str
-    """message_id is the message."""
+    """message_id is the id of the message."""
     quote: _builtins.str
-    """quote is a part of its content, verbatim."""
+    """quote is a verbatim part of the content."""
     @_builtins.property
     def span(self) -> _message_pb2.Span:
-        """span is where in the content the quote stands."""
+        """span is the position of the quote in the content."""
 
     @_builtins.property
     def ts(self) -> _timestamp_pb2.Timestamp:
-        """ts is when it was said."""
+        """ts is the time of the message."""
 
     def __init__(
         self,
@@ -609,7 +696,7 @@ Global___Citation: _TypeAlias = Citation  # noqa: Y015
 
 @_typing.final
 class EvidenceMessage(_message.Message):
-    """EvidenceMessage is a message that was retrieved."""
+    """EvidenceMessage is a retrieved message."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -617,12 +704,12 @@ class EvidenceMessage(_message.Message):
     TRUNCATED_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
     truncated: _builtins.bool
-    """truncated is true if its content was cut to fit a budget; what is left is verbatim from its start."""
+    """truncated is true if the end of the content was cut to fit a limit."""
     score: _builtins.float
-    """score is how well it answers the question, comparable within this recall only."""
+    """score is the relevance to the question. Compare scores of the same recall only."""
     @_builtins.property
     def message(self) -> _message_pb2.ChatMessage:
-        """message is what was said, whole and verbatim, unless `truncated`."""
+        """message is the message, verbatim and complete unless `truncated`."""
 
     def __init__(
         self,
@@ -641,7 +728,7 @@ Global___EvidenceMessage: _TypeAlias = EvidenceMessage  # noqa: Y015
 
 @_typing.final
 class Conflict(_message.Message):
-    """Conflict is two statements that cannot both hold at the same time. The agent does not judge between them."""
+    """Conflict is a pair of statements that contradict each other. The server does not decide between them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -649,14 +736,14 @@ class Conflict(_message.Message):
     LATER_FIELD_NUMBER: _builtins.int
     POSSIBLE_FIELD_NUMBER: _builtins.int
     possible: _builtins.bool
-    """possible is true where it is a guess: the two differ in a way that need not be a contradiction."""
+    """possible is true if the difference may not be a contradiction."""
     @_builtins.property
     def earlier(self) -> Global___Statement:
-        """earlier is what was said first."""
+        """earlier is the older statement."""
 
     @_builtins.property
     def later(self) -> Global___Statement:
-        """later is what was said last."""
+        """later is the newer statement."""
 
     def __init__(
         self,
@@ -675,7 +762,7 @@ Global___Conflict: _TypeAlias = Conflict  # noqa: Y015
 
 @_typing.final
 class RecallLimits(_message.Message):
-    """RecallLimits says what a recall looked at, and why it stopped."""
+    """RecallLimits describes the scope of a recall and the reason why it stopped."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -687,59 +774,54 @@ class RecallLimits(_message.Message):
     PLANNER_FIELD_NUMBER: _builtins.int
     STOP_REASON_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
-    INDEX_BEHIND_FIELD_NUMBER: _builtins.int
+    INDEX_LAGGING_FIELD_NUMBER: _builtins.int
     WIDENED_FIELD_NUMBER: _builtins.int
     SKILL_FIELD_NUMBER: _builtins.int
     DROPPED_ARGUMENTS_FIELD_NUMBER: _builtins.int
     NOTES_FIELD_NUMBER: _builtins.int
     SUFFICIENCY_FIELD_NUMBER: _builtins.int
+    SUFFICIENCY_THRESHOLD_FIELD_NUMBER: _builtins.int
     MODEL_CALLS_FIELD_NUMBER: _builtins.int
     MESSAGES_READ_FIELD_NUMBER: _builtins.int
-    ENOUGH_FIELD_NUMBER: _builtins.int
-    CODED_NOTES_FIELD_NUMBER: _builtins.int
     role: _message_pb2.Role.ValueType
-    """role is whose messages were searched; ROLE_UNSPECIFIED: anybody's."""
+    """role is the role that was searched. ROLE_UNSPECIFIED: any role."""
     messages_considered: _builtins.int
-    """messages_considered is how many different messages the tools brought."""
+    """messages_considered is the number of distinct messages that the tools returned."""
     tool_calls: _builtins.int
-    """tool_calls is how many calls were made."""
+    """tool_calls is the number of tool calls."""
     iterations: _builtins.int
-    """iterations is how many rounds there were."""
-    planner: _builtins.str
-    """planner is `rules` or `llm`; `llm→rules` if the model failed and the rules went on."""
+    """iterations is the number of search iterations."""
+    planner: Global___Planner.ValueType
+    """planner is the planner that controlled the search."""
     stop_reason: Global___StopReason.ValueType
-    """stop_reason is why it stopped."""
+    """stop_reason is the reason why the search stopped."""
     truncated: _builtins.bool
-    """truncated is true if evidence was cut or left out to fit a budget."""
-    index_behind: _builtins.bool
-    """index_behind is true if messages of this user were stored but not searchable yet."""
+    """truncated is true if evidence was cut or omitted to fit a limit."""
+    index_lagging: _builtins.bool
+    """index_lagging is true if stored messages of this user were not searchable yet."""
     widened: _builtins.bool
-    """widened is true if the search went beyond the range or role that it started with."""
+    """widened is true if the search went beyond the initial time range or role."""
     skill: _builtins.str
-    """skill names the skill that was used."""
+    """skill is the name of the skill that was used."""
     dropped_arguments: _builtins.int
-    """dropped_arguments counts arguments that a planner was not allowed to give, such as a user id."""
+    """dropped_arguments is the number of forbidden tool arguments, such as user ids, that were removed."""
     sufficiency: _builtins.float
-    """sufficiency is how likely it is that the log answers the question at all, 0 to 1, as HybridSearch gives it. Unset: it
-    was not asked.
+    """sufficiency is the estimated probability from 0 to 1 that the log contains the answer, as in HybridSearch. Unset: it
+    was not estimated.
     """
+    sufficiency_threshold: _builtins.float
+    """sufficiency_threshold is the minimum `sufficiency` for VERDICT_SUPPORTED. Unset: the verdict does not depend on it."""
     model_calls: _builtins.int
-    """model_calls is how many questions the chat model was asked; 0: rules answered."""
+    """model_calls is the number of chat model calls. 0: no chat model was used."""
     messages_read: _builtins.int
-    """messages_read is how many different messages the chat model was shown, whole or in part."""
-    enough: _builtins.float
-    """enough is the sufficiency from which on the rules take the log to answer. Unset: the verdict does not rest on it."""
+    """messages_read is the number of distinct messages in the prompts of the chat model."""
     @_builtins.property
     def time_range(self) -> _message_pb2.TimeRange:
-        """time_range is the widest range that was searched. Unset bounds were open."""
+        """time_range is the widest time range that was searched. Unset bounds are open."""
 
     @_builtins.property
-    def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """notes say in words what a reader should know: a fallback, what a skill tried to set, why the verdict is what it is."""
-
-    @_builtins.property
-    def coded_notes(self) -> _containers.RepeatedCompositeFieldContainer[Global___CodedNote]:
-        """coded_notes say of each of `notes`, in their order, what it is, for readers of other languages."""
+    def notes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Note]:
+        """notes explain the result: fallbacks, ignored parts of a skill, the reason for the verdict."""
 
     def __init__(
         self,
@@ -749,64 +831,67 @@ class RecallLimits(_message.Message):
         messages_considered: _builtins.int = ...,
         tool_calls: _builtins.int = ...,
         iterations: _builtins.int = ...,
-        planner: _builtins.str = ...,
+        planner: Global___Planner.ValueType = ...,
         stop_reason: Global___StopReason.ValueType = ...,
         truncated: _builtins.bool = ...,
-        index_behind: _builtins.bool = ...,
+        index_lagging: _builtins.bool = ...,
         widened: _builtins.bool = ...,
         skill: _builtins.str = ...,
         dropped_arguments: _builtins.int = ...,
-        notes: _abc.Iterable[_builtins.str] | None = ...,
+        notes: _abc.Iterable[Global___Note] | None = ...,
         sufficiency: _builtins.float | None = ...,
+        sufficiency_threshold: _builtins.float | None = ...,
         model_calls: _builtins.int = ...,
         messages_read: _builtins.int = ...,
-        enough: _builtins.float | None = ...,
-        coded_notes: _abc.Iterable[Global___CodedNote] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_enough", b"_enough", "_sufficiency", b"_sufficiency", "enough", b"enough", "sufficiency", b"sufficiency", "time_range", b"time_range"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency", "_sufficiency_threshold", b"_sufficiency_threshold", "sufficiency", b"sufficiency", "sufficiency_threshold", b"sufficiency_threshold", "time_range", b"time_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enough", b"_enough", "_sufficiency", b"_sufficiency", "coded_notes", b"coded_notes", "dropped_arguments", b"dropped_arguments", "enough", b"enough", "index_behind", b"index_behind", "iterations", b"iterations", "messages_considered", b"messages_considered", "messages_read", b"messages_read", "model_calls", b"model_calls", "notes", b"notes", "planner", b"planner", "role", b"role", "skill", b"skill", "stop_reason", b"stop_reason", "sufficiency", b"sufficiency", "time_range", b"time_range", "tool_calls", b"tool_calls", "truncated", b"truncated", "widened", b"widened"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency", "_sufficiency_threshold", b"_sufficiency_threshold", "dropped_arguments", b"dropped_arguments", "index_lagging", b"index_lagging", "iterations", b"iterations", "messages_considered", b"messages_considered", "messages_read", b"messages_read", "model_calls", b"model_calls", "notes", b"notes", "planner", b"planner", "role", b"role", "skill", b"skill", "stop_reason", b"stop_reason", "sufficiency", b"sufficiency", "sufficiency_threshold", b"sufficiency_threshold", "time_range", b"time_range", "tool_calls", b"tool_calls", "truncated", b"truncated", "widened", b"widened"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__enough: _TypeAlias = _typing.Literal["enough"]  # noqa: Y015
-    _WhichOneofArgType__enough: _TypeAlias = _typing.Literal["_enough", b"_enough"]  # noqa: Y015
     _WhichOneofReturnType__sufficiency: _TypeAlias = _typing.Literal["sufficiency"]  # noqa: Y015
     _WhichOneofArgType__sufficiency: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__enough) -> _WhichOneofReturnType__enough | None: ...
+    _WhichOneofReturnType__sufficiency_threshold: _TypeAlias = _typing.Literal["sufficiency_threshold"]  # noqa: Y015
+    _WhichOneofArgType__sufficiency_threshold: _TypeAlias = _typing.Literal["_sufficiency_threshold", b"_sufficiency_threshold"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__sufficiency) -> _WhichOneofReturnType__sufficiency | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__sufficiency_threshold) -> _WhichOneofReturnType__sufficiency_threshold | None: ...
 
 Global___RecallLimits: _TypeAlias = RecallLimits  # noqa: Y015
 
 @_typing.final
-class CodedNote(_message.Message):
-    """CodedNote is a note without its words."""
+class Note(_message.Message):
+    """Note is an explanation of a recall's result."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CODE_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
     code: Global___NoteCode.ValueType
-    """code is what the note is of."""
+    """code is the machine-readable kind of the note."""
     count: _builtins.int
-    """count is how many citations or statements it is of. 0: it counts nothing."""
+    """count is the number of citations or statements that the note refers to. 0: the note has no count."""
+    text: _builtins.str
+    """text is the note in English."""
     def __init__(
         self,
         *,
         code: Global___NoteCode.ValueType = ...,
         count: _builtins.int = ...,
+        text: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "count", b"count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "count", b"count", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CodedNote: _TypeAlias = CodedNote  # noqa: Y015
+Global___Note: _TypeAlias = Note  # noqa: Y015
 
 @_typing.final
 class RecallStep(_message.Message):
-    """RecallStep is one call of a tool, or, with an empty `tool`, a decision: to stop, or what the chat model reads."""
+    """RecallStep is a tool call or a decision."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -819,28 +904,28 @@ class RecallStep(_message.Message):
     OBSERVATION_FIELD_NUMBER: _builtins.int
     ELAPSED_FIELD_NUMBER: _builtins.int
     iteration: _builtins.int
-    """iteration is the round, from 1."""
+    """iteration is the number of the search iteration, starting at 1."""
     thought: _builtins.str
-    """thought is why the call was made."""
+    """thought is the reason for the step."""
     tool: _builtins.str
-    """tool is `messages_list`, `lexical_search`, `semantic_search` or `neighbors`, or `hybrid_search`, the ranking that a
-    recall begins with; empty for a decision without a call.
+    """tool is `messages_list`, `lexical_search`, `semantic_search`, `neighbors` or `hybrid_search`, which starts every
+    recall. Empty: the step is a decision, such as to stop or which messages the chat model reads.
     """
     hits: _builtins.int
-    """hits is how many messages it brought, or how many the chat model reads."""
+    """hits is the number of messages that the tool returned or that the chat model reads."""
     observation: _builtins.str
-    """observation says what came of it, or why the call could not be made."""
+    """observation is the result of the step, or the reason why the tool could not be called."""
     @_builtins.property
     def arguments(self) -> _struct_pb2.Struct:
-        """arguments are what the tool was called with. Never a user id."""
+        """arguments are the arguments of the tool call. They never contain a user id."""
 
     @_builtins.property
     def message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """message_ids are the first of them."""
+        """message_ids are the ids of the first 20 of these messages."""
 
     @_builtins.property
     def elapsed(self) -> _duration_pb2.Duration:
-        """elapsed is how long it took."""
+        """elapsed is the duration of the step."""
 
     def __init__(
         self,

@@ -26,12 +26,12 @@ if _version_not_supported:
 
 
 class RecallServiceStub(object):
-    """RecallService answers a question about one user with evidence: an agent that is bound to that user searches their
-    messages and composes a memory view in which every statement quotes the messages that prove it.
+    """RecallService answers questions about a user from the stored messages. Every statement of an answer cites the messages
+    that support it.
 
-    There is no user_id in any request. The user comes from the authenticated caller: a user's own token, or a service
-    with the scope `act-as` that names the user in `x-user-id` metadata. Missing, empty or ambiguous: the call fails.
-    Errors are as described at QueryService.
+    Requests do not contain a user_id. The user is that of the caller's token; a service with the scope `act-as` names the
+    user in `x-user-id` metadata. A call without exactly one user is UNAUTHENTICATED (ERROR_REASON_USER_NOT_BOUND). Other
+    errors are as described at QueryService.
     """
 
     def __init__(self, channel):
@@ -53,23 +53,23 @@ class RecallServiceStub(object):
 
 
 class RecallServiceServicer(object):
-    """RecallService answers a question about one user with evidence: an agent that is bound to that user searches their
-    messages and composes a memory view in which every statement quotes the messages that prove it.
+    """RecallService answers questions about a user from the stored messages. Every statement of an answer cites the messages
+    that support it.
 
-    There is no user_id in any request. The user comes from the authenticated caller: a user's own token, or a service
-    with the scope `act-as` that names the user in `x-user-id` metadata. Missing, empty or ambiguous: the call fails.
-    Errors are as described at QueryService.
+    Requests do not contain a user_id. The user is that of the caller's token; a service with the scope `act-as` names the
+    user in `x-user-id` metadata. A call without exactly one user is UNAUTHENTICATED (ERROR_REASON_USER_NOT_BOUND). Other
+    errors are as described at QueryService.
     """
 
     def Recall(self, request, context):
-        """Recall searches and answers.
+        """Recall searches the messages and returns an answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StreamRecall(self, request, context):
-        """StreamRecall does the same and shows each step as it happens, then the result. Cancelling stops the work.
+        """StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -97,12 +97,12 @@ def add_RecallServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RecallService(object):
-    """RecallService answers a question about one user with evidence: an agent that is bound to that user searches their
-    messages and composes a memory view in which every statement quotes the messages that prove it.
+    """RecallService answers questions about a user from the stored messages. Every statement of an answer cites the messages
+    that support it.
 
-    There is no user_id in any request. The user comes from the authenticated caller: a user's own token, or a service
-    with the scope `act-as` that names the user in `x-user-id` metadata. Missing, empty or ambiguous: the call fails.
-    Errors are as described at QueryService.
+    Requests do not contain a user_id. The user is that of the caller's token; a service with the scope `act-as` names the
+    user in `x-user-id` metadata. A call without exactly one user is UNAUTHENTICATED (ERROR_REASON_USER_NOT_BOUND). Other
+    errors are as described at QueryService.
     """
 
     @staticmethod

@@ -27,12 +27,12 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RecallServiceStub:
-    """RecallService answers a question about one user with evidence: an agent that is bound to that user searches their
-    messages and composes a memory view in which every statement quotes the messages that prove it.
+    """RecallService answers questions about a user from the stored messages. Every statement of an answer cites the messages
+    that support it.
 
-    There is no user_id in any request. The user comes from the authenticated caller: a user's own token, or a service
-    with the scope `act-as` that names the user in `x-user-id` metadata. Missing, empty or ambiguous: the call fails.
-    Errors are as described at QueryService.
+    Requests do not contain a user_id. The user is that of the caller's token; a service with the scope `act-as` names the
+    user in `x-user-id` metadata. A call without exactly one user is UNAUTHENTICATED (ERROR_REASON_USER_NOT_BOUND). Other
+    errors are as described at QueryService.
     """
 
     @_typing.overload
@@ -40,33 +40,33 @@ class RecallServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RecallServiceAsyncStub: ...
     Recall: _grpc.UnaryUnaryMultiCallable[_recall_service_pb2.RecallRequest, _recall_service_pb2.RecallResponse]
-    """Recall searches and answers."""
+    """Recall searches the messages and returns an answer."""
     StreamRecall: _grpc.UnaryStreamMultiCallable[_recall_service_pb2.StreamRecallRequest, _recall_service_pb2.StreamRecallResponse]
-    """StreamRecall does the same and shows each step as it happens, then the result. Cancelling stops the work."""
+    """StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search."""
 
 @_typing.type_check_only
 class RecallServiceAsyncStub(RecallServiceStub):
-    """RecallService answers a question about one user with evidence: an agent that is bound to that user searches their
-    messages and composes a memory view in which every statement quotes the messages that prove it.
+    """RecallService answers questions about a user from the stored messages. Every statement of an answer cites the messages
+    that support it.
 
-    There is no user_id in any request. The user comes from the authenticated caller: a user's own token, or a service
-    with the scope `act-as` that names the user in `x-user-id` metadata. Missing, empty or ambiguous: the call fails.
-    Errors are as described at QueryService.
+    Requests do not contain a user_id. The user is that of the caller's token; a service with the scope `act-as` names the
+    user in `x-user-id` metadata. A call without exactly one user is UNAUTHENTICATED (ERROR_REASON_USER_NOT_BOUND). Other
+    errors are as described at QueryService.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Recall: _aio.UnaryUnaryMultiCallable[_recall_service_pb2.RecallRequest, _recall_service_pb2.RecallResponse]  # type: ignore[assignment]
-    """Recall searches and answers."""
+    """Recall searches the messages and returns an answer."""
     StreamRecall: _aio.UnaryStreamMultiCallable[_recall_service_pb2.StreamRecallRequest, _recall_service_pb2.StreamRecallResponse]  # type: ignore[assignment]
-    """StreamRecall does the same and shows each step as it happens, then the result. Cancelling stops the work."""
+    """StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search."""
 
 class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
-    """RecallService answers a question about one user with evidence: an agent that is bound to that user searches their
-    messages and composes a memory view in which every statement quotes the messages that prove it.
+    """RecallService answers questions about a user from the stored messages. Every statement of an answer cites the messages
+    that support it.
 
-    There is no user_id in any request. The user comes from the authenticated caller: a user's own token, or a service
-    with the scope `act-as` that names the user in `x-user-id` metadata. Missing, empty or ambiguous: the call fails.
-    Errors are as described at QueryService.
+    Requests do not contain a user_id. The user is that of the caller's token; a service with the scope `act-as` names the
+    user in `x-user-id` metadata. A call without exactly one user is UNAUTHENTICATED (ERROR_REASON_USER_NOT_BOUND). Other
+    errors are as described at QueryService.
     """
 
     @_abc_1.abstractmethod
@@ -75,7 +75,7 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _recall_service_pb2.RecallRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_recall_service_pb2.RecallResponse, _abc.Awaitable[_recall_service_pb2.RecallResponse]]:
-        """Recall searches and answers."""
+        """Recall searches the messages and returns an answer."""
 
     @_abc_1.abstractmethod
     def StreamRecall(
@@ -83,6 +83,6 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _recall_service_pb2.StreamRecallRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_recall_service_pb2.StreamRecallResponse], _abc.AsyncIterator[_recall_service_pb2.StreamRecallResponse]]:
-        """StreamRecall does the same and shows each step as it happens, then the result. Cancelling stops the work."""
+        """StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search."""
 
 def add_RecallServiceServicer_to_server(servicer: RecallServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n nomemory/v1/server_service.proto\x12\x0bnomemory.v1\x1a\x1cgoogle/api/annotations.proto\"\x16\n\x14GetServerInfoRequest\"\xfa\x01\n\x15GetServerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x17\n\x0f\x65mbedding_model\x18\x02 \x01(\t\x12\x1b\n\x13\x65mbedding_dimension\x18\x03 \x01(\x05\x12\x10\n\x08\x66\x65\x61tures\x18\x04 \x03(\t\x12)\n\x06limits\x18\x05 \x01(\x0b\x32\x19.nomemory.v1.ServerLimits\x12$\n\x05reads\x18\x06 \x01(\x0b\x32\x15.nomemory.v1.ReadLoad\x12\'\n\x06\x63\x61ller\x18\x07 \x01(\x0b\x32\x17.nomemory.v1.CallerInfo\x12\x0e\n\x06skills\x18\x08 \x03(\t\"-\n\nCallerInfo\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x0e\n\x06scopes\x18\x02 \x03(\t\"L\n\x08ReadLoad\x12\x0f\n\x07running\x18\x01 \x01(\x05\x12\x0f\n\x07waiting\x18\x02 \x01(\x05\x12\r\n\x05users\x18\x03 \x01(\x05\x12\x0f\n\x07refused\x18\x04 \x01(\x03\"\xc4\x01\n\x0cServerLimits\x12\x15\n\rrequest_bytes\x18\x01 \x01(\x03\x12\x15\n\rcontent_bytes\x18\x02 \x01(\x03\x12\x16\n\x0e\x62\x61tch_messages\x18\x03 \x01(\x05\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x13\n\x0bquery_chars\x18\x05 \x01(\x05\x12\r\n\x05top_k\x18\x06 \x01(\x05\x12\r\n\x05turns\x18\x07 \x01(\x05\x12\x12\n\nuser_reads\x18\x08 \x01(\x05\x12\x14\n\x0c\x63\x61ller_reads\x18\t \x01(\x05\x32\x80\x01\n\rServerService\x12o\n\rGetServerInfo\x12!.nomemory.v1.GetServerInfoRequest\x1a\".nomemory.v1.GetServerInfoResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/server_infoBn\n\x0eio.nomemory.v1P\x01Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\xaa\x02\x0bNoMemory.V1\xea\x02\x0cNoMemory::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n nomemory/v1/server_service.proto\x12\x0bnomemory.v1\x1a\x1cgoogle/api/annotations.proto\"\x16\n\x14GetServerInfoRequest\"\xfe\x01\n\x15GetServerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x17\n\x0f\x65mbedding_model\x18\x02 \x01(\t\x12\x1b\n\x13\x65mbedding_dimension\x18\x03 \x01(\x05\x12\x10\n\x08\x66\x65\x61tures\x18\x04 \x03(\t\x12)\n\x06limits\x18\x05 \x01(\x0b\x32\x19.nomemory.v1.ServerLimits\x12(\n\tread_load\x18\x06 \x01(\x0b\x32\x15.nomemory.v1.ReadLoad\x12\'\n\x06\x63\x61ller\x18\x07 \x01(\x0b\x32\x17.nomemory.v1.CallerInfo\x12\x0e\n\x06skills\x18\x08 \x03(\t\"-\n\nCallerInfo\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x0e\n\x06scopes\x18\x02 \x03(\t\"M\n\x08ReadLoad\x12\x0f\n\x07running\x18\x01 \x01(\x05\x12\x0f\n\x07waiting\x18\x02 \x01(\x05\x12\r\n\x05users\x18\x03 \x01(\x05\x12\x10\n\x08rejected\x18\x04 \x01(\x03\"\x82\x02\n\x0cServerLimits\x12\x19\n\x11max_request_bytes\x18\x01 \x01(\x03\x12\x19\n\x11max_content_bytes\x18\x02 \x01(\x03\x12\x1a\n\x12max_batch_messages\x18\x03 \x01(\x05\x12\x15\n\rmax_page_size\x18\x04 \x01(\x05\x12\x17\n\x0fmax_query_chars\x18\x05 \x01(\x05\x12\x11\n\tmax_top_k\x18\x06 \x01(\x05\x12\x11\n\tmax_turns\x18\x07 \x01(\x05\x12#\n\x1bmax_inflight_reads_per_user\x18\x08 \x01(\x05\x12%\n\x1dmax_inflight_reads_per_caller\x18\t \x01(\x05\x32\x80\x01\n\rServerService\x12o\n\rGetServerInfo\x12!.nomemory.v1.GetServerInfoRequest\x1a\".nomemory.v1.GetServerInfoResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/server_infoBn\n\x0eio.nomemory.v1P\x01Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\xaa\x02\x0bNoMemory.V1\xea\x02\x0cNoMemory::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,13 +38,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSERVERINFOREQUEST']._serialized_start=79
   _globals['_GETSERVERINFOREQUEST']._serialized_end=101
   _globals['_GETSERVERINFORESPONSE']._serialized_start=104
-  _globals['_GETSERVERINFORESPONSE']._serialized_end=354
-  _globals['_CALLERINFO']._serialized_start=356
-  _globals['_CALLERINFO']._serialized_end=401
-  _globals['_READLOAD']._serialized_start=403
-  _globals['_READLOAD']._serialized_end=479
-  _globals['_SERVERLIMITS']._serialized_start=482
-  _globals['_SERVERLIMITS']._serialized_end=678
-  _globals['_SERVERSERVICE']._serialized_start=681
-  _globals['_SERVERSERVICE']._serialized_end=809
+  _globals['_GETSERVERINFORESPONSE']._serialized_end=358
+  _globals['_CALLERINFO']._serialized_start=360
+  _globals['_CALLERINFO']._serialized_end=405
+  _globals['_READLOAD']._serialized_start=407
+  _globals['_READLOAD']._serialized_end=484
+  _globals['_SERVERLIMITS']._serialized_start=487
+  _globals['_SERVERLIMITS']._serialized_end=745
+  _globals['_SERVERSERVICE']._serialized_start=748
+  _globals['_SERVERSERVICE']._serialized_end=876
 # @@protoc_insertion_point(module_scope)

@@ -20,7 +20,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class GetServerInfoRequest(_message.Message):
-    """GetServerInfoRequest asks for a description. It has no fields."""
+    """GetServerInfoRequest has no fields."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -46,41 +46,41 @@ class GetServerInfoResponse(_message.Message):
     EMBEDDING_DIMENSION_FIELD_NUMBER: _builtins.int
     FEATURES_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
-    READS_FIELD_NUMBER: _builtins.int
+    READ_LOAD_FIELD_NUMBER: _builtins.int
     CALLER_FIELD_NUMBER: _builtins.int
     SKILLS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
-    """version is the server's version, such as `0.2.0`."""
+    """version is the version of the server, such as `0.2.0`."""
     embedding_model: _builtins.str
-    """embedding_model names the model that embeds queries now. Empty: the server has no embedder. It changes while the server
-    runs when another model takes its place.
+    """embedding_model is the name of the model that embeds queries. Empty: the server has no embedder. It changes at runtime
+    when an index of another model replaces the active one.
     """
     embedding_dimension: _builtins.int
-    """embedding_dimension is how many numbers a vector has, the caller's own, too. 0: this server searches no vectors."""
+    """embedding_dimension is the length of vectors. 0: the server does not search vectors."""
     @_builtins.property
     def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """features are what this server can do beyond what every server can: `recall`, `query`, `ingest`, `semantic_search_text`,
-        `recall_model`, `authentication`, `retention`. Unknown ones can be ignored.
+        """features are the optional capabilities of the server: `recall`, `query`, `ingest`, `semantic_search_text`,
+        `recall_model`, `authentication`, `retention`. Ignore unknown values.
         """
 
     @_builtins.property
     def limits(self) -> Global___ServerLimits:
-        """limits are this server's bounds on requests."""
+        """limits are the limits of requests to this server."""
 
     @_builtins.property
-    def reads(self) -> Global___ReadLoad:
-        """reads are the expensive reads (searches, recalls, counts, exports) that the answering process has in hand. Unset for a caller
-        in a namespace, and where this server serves no queries.
+    def read_load(self) -> Global___ReadLoad:
+        """read_load is the number of expensive reads (searches, recalls, counts, exports) in the answering process. Unset for a
+        caller in a namespace, and if the server does not serve QueryService.
         """
 
     @_builtins.property
     def caller(self) -> Global___CallerInfo:
-        """caller is who asked, as the server sees them."""
+        """caller describes the credentials of the call."""
 
     @_builtins.property
     def skills(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """skills name the skills that a recall can be asked with, the default one first. A skill that is there may still not load. Empty
-        where this server recalls nothing, and for a caller without the scope `recall`.
+        """skills are the names of the recall skills, the default one first. A listed skill can still fail to load. Empty if the
+        server does not serve RecallService, and for a caller without the scope `recall`.
         """
 
     def __init__(
@@ -91,13 +91,13 @@ class GetServerInfoResponse(_message.Message):
         embedding_dimension: _builtins.int = ...,
         features: _abc.Iterable[_builtins.str] | None = ...,
         limits: Global___ServerLimits | None = ...,
-        reads: Global___ReadLoad | None = ...,
+        read_load: Global___ReadLoad | None = ...,
         caller: Global___CallerInfo | None = ...,
         skills: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "limits", b"limits", "reads", b"reads"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "limits", b"limits", "read_load", b"read_load"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "embedding_dimension", b"embedding_dimension", "embedding_model", b"embedding_model", "features", b"features", "limits", b"limits", "reads", b"reads", "skills", b"skills", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "embedding_dimension", b"embedding_dimension", "embedding_model", b"embedding_model", "features", b"features", "limits", b"limits", "read_load", b"read_load", "skills", b"skills", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -105,21 +105,19 @@ Global___GetServerInfoResponse: _TypeAlias = GetServerInfoResponse  # noqa: Y015
 
 @_typing.final
 class CallerInfo(_message.Message):
-    """CallerInfo is what a caller's credentials allow."""
+    """CallerInfo describes the permissions of a caller."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     USER_ID_FIELD_NUMBER: _builtins.int
     SCOPES_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id is the one user whom the caller's token is of; every request must name this user. Empty: a service, which names
-    users itself.
+    """user_id is the user of the caller's token; requests must name this user. Empty: the caller is a service, which names
+    users in its requests.
     """
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """scopes are the kinds of calls that are allowed: `ingest`, `query`, `recall`, `admin`, `act-as`. Unknown ones can be
-        ignored.
-        """
+        """scopes are the granted scopes: `ingest`, `query`, `recall`, `admin`, `act-as`. Ignore unknown values."""
 
     def __init__(
         self,
@@ -137,33 +135,33 @@ Global___CallerInfo: _TypeAlias = CallerInfo  # noqa: Y015
 
 @_typing.final
 class ReadLoad(_message.Message):
-    """ReadLoad is how busy one process of a server is with expensive reads."""
+    """ReadLoad is the load of one server process with expensive reads."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RUNNING_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
     USERS_FIELD_NUMBER: _builtins.int
-    REFUSED_FIELD_NUMBER: _builtins.int
+    REJECTED_FIELD_NUMBER: _builtins.int
     running: _builtins.int
-    """running is how many are being worked on, those that wait for the embedder or the vector index included."""
+    """running is the number of reads in progress, including those that wait for the embedder or the vector index."""
     waiting: _builtins.int
-    """waiting is how many wait for their turn."""
+    """waiting is the number of queued reads."""
     users: _builtins.int
-    """users is of how many users they are."""
-    refused: _builtins.int
-    """refused counts the reads that were refused with ERROR_REASON_OVERLOADED since the process started."""
+    """users is the number of users with a running or queued read."""
+    rejected: _builtins.int
+    """rejected is the number of reads that were rejected with ERROR_REASON_OVERLOADED since the process started."""
     def __init__(
         self,
         *,
         running: _builtins.int = ...,
         waiting: _builtins.int = ...,
         users: _builtins.int = ...,
-        refused: _builtins.int = ...,
+        rejected: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["refused", b"refused", "running", b"running", "users", b"users", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rejected", b"rejected", "running", b"running", "users", b"users", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -171,57 +169,59 @@ Global___ReadLoad: _TypeAlias = ReadLoad  # noqa: Y015
 
 @_typing.final
 class ServerLimits(_message.Message):
-    """ServerLimits are a server's bounds on requests. What goes beyond is INVALID_ARGUMENT. A bound on what this server does
-    not serve is 0.
+    """ServerLimits are the limits of requests. A request over a limit is INVALID_ARGUMENT, unless the field names another
+    error. 0: the server does not serve the methods that the limit applies to.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    REQUEST_BYTES_FIELD_NUMBER: _builtins.int
-    CONTENT_BYTES_FIELD_NUMBER: _builtins.int
-    BATCH_MESSAGES_FIELD_NUMBER: _builtins.int
-    PAGE_SIZE_FIELD_NUMBER: _builtins.int
-    QUERY_CHARS_FIELD_NUMBER: _builtins.int
-    TOP_K_FIELD_NUMBER: _builtins.int
-    TURNS_FIELD_NUMBER: _builtins.int
-    USER_READS_FIELD_NUMBER: _builtins.int
-    CALLER_READS_FIELD_NUMBER: _builtins.int
-    request_bytes: _builtins.int
-    """request_bytes is the most that a request may weigh. What goes beyond is RESOURCE_EXHAUSTED."""
-    content_bytes: _builtins.int
-    """content_bytes is the most that the content of a message may weigh in UTF-8."""
-    batch_messages: _builtins.int
-    """batch_messages is the most messages in a batch that is written."""
-    page_size: _builtins.int
-    """page_size is the greatest page."""
-    query_chars: _builtins.int
-    """query_chars is the most characters of a query or a question."""
-    top_k: _builtins.int
-    """top_k is the most messages of a search by meaning."""
-    turns: _builtins.int
-    """turns is the most turns of a conversation in a recall."""
-    user_reads: _builtins.int
-    """user_reads is how many expensive reads of one user a process has in hand at most. What goes beyond is
-    RESOURCE_EXHAUSTED (ERROR_REASON_OVERLOADED), with RetryInfo.
+    MAX_REQUEST_BYTES_FIELD_NUMBER: _builtins.int
+    MAX_CONTENT_BYTES_FIELD_NUMBER: _builtins.int
+    MAX_BATCH_MESSAGES_FIELD_NUMBER: _builtins.int
+    MAX_PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    MAX_QUERY_CHARS_FIELD_NUMBER: _builtins.int
+    MAX_TOP_K_FIELD_NUMBER: _builtins.int
+    MAX_TURNS_FIELD_NUMBER: _builtins.int
+    MAX_INFLIGHT_READS_PER_USER_FIELD_NUMBER: _builtins.int
+    MAX_INFLIGHT_READS_PER_CALLER_FIELD_NUMBER: _builtins.int
+    max_request_bytes: _builtins.int
+    """max_request_bytes is the maximum size of a request. Error: RESOURCE_EXHAUSTED."""
+    max_content_bytes: _builtins.int
+    """max_content_bytes is the maximum size of ChatMessage.content in UTF-8."""
+    max_batch_messages: _builtins.int
+    """max_batch_messages is the maximum number of messages in a write batch."""
+    max_page_size: _builtins.int
+    """max_page_size is the maximum `page_size`."""
+    max_query_chars: _builtins.int
+    """max_query_chars is the maximum length of a query or question, in characters."""
+    max_top_k: _builtins.int
+    """max_top_k is the maximum `top_k`."""
+    max_turns: _builtins.int
+    """max_turns is the maximum number of RecallContext.turns."""
+    max_inflight_reads_per_user: _builtins.int
+    """max_inflight_reads_per_user is the maximum number of running and queued expensive reads of a user in one process.
+    Error: RESOURCE_EXHAUSTED (ERROR_REASON_OVERLOADED) with RetryInfo.
     """
-    caller_reads: _builtins.int
-    """caller_reads is the same of one caller."""
+    max_inflight_reads_per_caller: _builtins.int
+    """max_inflight_reads_per_caller is the maximum number of running and queued expensive reads of a caller in one process.
+    Error: RESOURCE_EXHAUSTED (ERROR_REASON_OVERLOADED) with RetryInfo.
+    """
     def __init__(
         self,
         *,
-        request_bytes: _builtins.int = ...,
-        content_bytes: _builtins.int = ...,
-        batch_messages: _builtins.int = ...,
-        page_size: _builtins.int = ...,
-        query_chars: _builtins.int = ...,
-        top_k: _builtins.int = ...,
-        turns: _builtins.int = ...,
-        user_reads: _builtins.int = ...,
-        caller_reads: _builtins.int = ...,
+        max_request_bytes: _builtins.int = ...,
+        max_content_bytes: _builtins.int = ...,
+        max_batch_messages: _builtins.int = ...,
+        max_page_size: _builtins.int = ...,
+        max_query_chars: _builtins.int = ...,
+        max_top_k: _builtins.int = ...,
+        max_turns: _builtins.int = ...,
+        max_inflight_reads_per_user: _builtins.int = ...,
+        max_inflight_reads_per_caller: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_messages", b"batch_messages", "caller_reads", b"caller_reads", "content_bytes", b"content_bytes", "page_size", b"page_size", "query_chars", b"query_chars", "request_bytes", b"request_bytes", "top_k", b"top_k", "turns", b"turns", "user_reads", b"user_reads"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_batch_messages", b"max_batch_messages", "max_content_bytes", b"max_content_bytes", "max_inflight_reads_per_caller", b"max_inflight_reads_per_caller", "max_inflight_reads_per_user", b"max_inflight_reads_per_user", "max_page_size", b"max_page_size", "max_query_chars", b"max_query_chars", "max_request_bytes", b"max_request_bytes", "max_top_k", b"max_top_k", "max_turns", b"max_turns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

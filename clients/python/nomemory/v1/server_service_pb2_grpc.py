@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ServerServiceStub(object):
-    """ServerService tells what a server is, so that a client can adapt.
+    """ServerService describes a server, so that a client can adapt to it.
     """
 
     def __init__(self, channel):
@@ -43,11 +43,11 @@ class ServerServiceStub(object):
 
 
 class ServerServiceServicer(object):
-    """ServerService tells what a server is, so that a client can adapt.
+    """ServerService describes a server, so that a client can adapt to it.
     """
 
     def GetServerInfo(self, request, context):
-        """GetServerInfo describes the server. Any caller who is let in may ask.
+        """GetServerInfo describes the server. It needs no scope.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -70,7 +70,7 @@ def add_ServerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ServerService(object):
-    """ServerService tells what a server is, so that a client can adapt.
+    """ServerService describes a server, so that a client can adapt to it.
     """
 
     @staticmethod

@@ -27,25 +27,25 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ServerServiceStub:
-    """ServerService tells what a server is, so that a client can adapt."""
+    """ServerService describes a server, so that a client can adapt to it."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ServerServiceAsyncStub: ...
     GetServerInfo: _grpc.UnaryUnaryMultiCallable[_server_service_pb2.GetServerInfoRequest, _server_service_pb2.GetServerInfoResponse]
-    """GetServerInfo describes the server. Any caller who is let in may ask."""
+    """GetServerInfo describes the server. It needs no scope."""
 
 @_typing.type_check_only
 class ServerServiceAsyncStub(ServerServiceStub):
-    """ServerService tells what a server is, so that a client can adapt."""
+    """ServerService describes a server, so that a client can adapt to it."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetServerInfo: _aio.UnaryUnaryMultiCallable[_server_service_pb2.GetServerInfoRequest, _server_service_pb2.GetServerInfoResponse]  # type: ignore[assignment]
-    """GetServerInfo describes the server. Any caller who is let in may ask."""
+    """GetServerInfo describes the server. It needs no scope."""
 
 class ServerServiceServicer(metaclass=_abc_1.ABCMeta):
-    """ServerService tells what a server is, so that a client can adapt."""
+    """ServerService describes a server, so that a client can adapt to it."""
 
     @_abc_1.abstractmethod
     def GetServerInfo(
@@ -53,6 +53,6 @@ class ServerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _server_service_pb2.GetServerInfoRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_server_service_pb2.GetServerInfoResponse, _abc.Awaitable[_server_service_pb2.GetServerInfoResponse]]:
-        """GetServerInfo describes the server. Any caller who is let in may ask."""
+        """GetServerInfo describes the server. It needs no scope."""
 
 def add_ServerServiceServicer_to_server(servicer: ServerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -9,11 +9,11 @@ import { enumDesc, fileDesc } from "@bufbuild/protobuf/codegenv2";
  * Describes the file nomemory/v1/error_reason.proto.
  */
 export const file_nomemory_v1_error_reason: GenFile = /*@__PURE__*/
-  fileDesc("Ch5ub21lbW9yeS92MS9lcnJvcl9yZWFzb24ucHJvdG8SC25vbWVtb3J5LnYxKrkICgtFcnJvclJlYXNvbhIcChhFUlJPUl9SRUFTT05fVU5TUEVDSUZJRUQQABIeChpFUlJPUl9SRUFTT05fSU5WQUxJRF9GSUVMRBABEiIKHkVSUk9SX1JFQVNPTl9NQUxGT1JNRURfUkVRVUVTVBACEiEKHUVSUk9SX1JFQVNPTl9DVVJTT1JfTUFMRk9STUVEEAMSHgoaRVJST1JfUkVBU09OX0NVUlNPUl9GT1JHRUQQBBIfChtFUlJPUl9SRUFTT05fQ1VSU09SX0VYUElSRUQQBRIiCh5FUlJPUl9SRUFTT05fQ1VSU09SX09USEVSX1VTRVIQBhIjCh9FUlJPUl9SRUFTT05fQ1VSU09SX09USEVSX1FVRVJZEAcSJAogRVJST1JfUkVBU09OX1dSSVRFX1RPS0VOX0lOVkFMSUQQCBIhCh1FUlJPUl9SRUFTT05fTUVTU0FHRV9DT05GTElDVBAJEiIKHkVSUk9SX1JFQVNPTl9NRVNTQUdFX05PVF9GT1VORBAKEiIKHkVSUk9SX1JFQVNPTl9RVUVSWV9UT09fQ09NUExFWBALEiIKHkVSUk9SX1JFQVNPTl9FTUJFRERFUl9ESVNBQkxFRBAMEiUKIUVSUk9SX1JFQVNPTl9FTUJFRERFUl9VTkFWQUlMQUJMRRANEiIKHkVSUk9SX1JFQVNPTl9JTkRFWF9VTkFWQUlMQUJMRRAOEh0KGUVSUk9SX1JFQVNPTl9JTkRFWF9CRUhJTkQQDxIiCh5FUlJPUl9SRUFTT05fREVBRExJTkVfRVhDRUVERUQQEBIbChdFUlJPUl9SRUFTT05fT1ZFUkxPQURFRBAREiQKIEVSUk9SX1JFQVNPTl9TVE9SQUdFX1VOQVZBSUxBQkxFEBISGQoVRVJST1JfUkVBU09OX0lOVEVSTkFMEBMSJAogRVJST1JfUkVBU09OX0NSRURFTlRJQUxTX01JU1NJTkcQFBIkCiBFUlJPUl9SRUFTT05fQ1JFREVOVElBTFNfSU5WQUxJRBAVEh4KGkVSUk9SX1JFQVNPTl9TQ09QRV9NSVNTSU5HEBYSGwoXRVJST1JfUkVBU09OX09USEVSX1VTRVIQFxIfChtFUlJPUl9SRUFTT05fVVNFUl9OT1RfQk9VTkQQGBIgChxFUlJPUl9SRUFTT05fU0tJTExfTk9UX0ZPVU5EEBkSHgoaRVJST1JfUkVBU09OX1NLSUxMX0lOVkFMSUQQGhIqCiZFUlJPUl9SRUFTT05fUVVFUllfU0VSVklDRV9VTkFWQUlMQUJMRRAbEh0KGUVSUk9SX1JFQVNPTl9OT19TVUNIX1BBVEgQHBIfChtFUlJPUl9SRUFTT05fT1JJR0lOX1JFRlVTRUQQHRIiCh5FUlJPUl9SRUFTT05fUkVRVUVTVF9UT09fTEFSR0UQHkJuCg5pby5ub21lbW9yeS52MVABWj1naXRodWIuY29tL25vbWVtb3J5L25vbWVtb3J5L2NsaWVudHMvZ28vbm9tZW1vcnl2MTtub21lbW9yeXYxqgILTm9NZW1vcnkuVjHqAgxOb01lbW9yeTo6VjFiBnByb3RvMw");
+  fileDesc("Ch5ub21lbW9yeS92MS9lcnJvcl9yZWFzb24ucHJvdG8SC25vbWVtb3J5LnYxKsAICgtFcnJvclJlYXNvbhIcChhFUlJPUl9SRUFTT05fVU5TUEVDSUZJRUQQABIeChpFUlJPUl9SRUFTT05fSU5WQUxJRF9GSUVMRBABEiIKHkVSUk9SX1JFQVNPTl9NQUxGT1JNRURfUkVRVUVTVBACEiEKHUVSUk9SX1JFQVNPTl9DVVJTT1JfTUFMRk9STUVEEAMSHgoaRVJST1JfUkVBU09OX0NVUlNPUl9GT1JHRUQQBBIfChtFUlJPUl9SRUFTT05fQ1VSU09SX0VYUElSRUQQBRIiCh5FUlJPUl9SRUFTT05fQ1VSU09SX09USEVSX1VTRVIQBhIjCh9FUlJPUl9SRUFTT05fQ1VSU09SX09USEVSX1FVRVJZEAcSJAogRVJST1JfUkVBU09OX1dSSVRFX1RPS0VOX0lOVkFMSUQQCBIhCh1FUlJPUl9SRUFTT05fTUVTU0FHRV9DT05GTElDVBAJEiIKHkVSUk9SX1JFQVNPTl9NRVNTQUdFX05PVF9GT1VORBAKEiIKHkVSUk9SX1JFQVNPTl9RVUVSWV9UT09fQ09NUExFWBALEiIKHkVSUk9SX1JFQVNPTl9FTUJFRERFUl9ESVNBQkxFRBAMEiUKIUVSUk9SX1JFQVNPTl9FTUJFRERFUl9VTkFWQUlMQUJMRRANEiIKHkVSUk9SX1JFQVNPTl9JTkRFWF9VTkFWQUlMQUJMRRAOEh4KGkVSUk9SX1JFQVNPTl9JTkRFWF9MQUdHSU5HEA8SIgoeRVJST1JfUkVBU09OX0RFQURMSU5FX0VYQ0VFREVEEBASGwoXRVJST1JfUkVBU09OX09WRVJMT0FERUQQERIkCiBFUlJPUl9SRUFTT05fU1RPUkFHRV9VTkFWQUlMQUJMRRASEhkKFUVSUk9SX1JFQVNPTl9JTlRFUk5BTBATEiQKIEVSUk9SX1JFQVNPTl9DUkVERU5USUFMU19NSVNTSU5HEBQSJAogRVJST1JfUkVBU09OX0NSRURFTlRJQUxTX0lOVkFMSUQQFRIeChpFUlJPUl9SRUFTT05fU0NPUEVfTUlTU0lORxAWEhsKF0VSUk9SX1JFQVNPTl9PVEhFUl9VU0VSEBcSHwobRVJST1JfUkVBU09OX1VTRVJfTk9UX0JPVU5EEBgSIAocRVJST1JfUkVBU09OX1NLSUxMX05PVF9GT1VORBAZEh4KGkVSUk9SX1JFQVNPTl9TS0lMTF9JTlZBTElEEBoSKgomRVJST1JfUkVBU09OX1FVRVJZX1NFUlZJQ0VfVU5BVkFJTEFCTEUQGxIfChtFUlJPUl9SRUFTT05fUEFUSF9OT1RfRk9VTkQQHBIjCh9FUlJPUl9SRUFTT05fT1JJR0lOX05PVF9BTExPV0VEEB0SIgoeRVJST1JfUkVBU09OX1JFUVVFU1RfVE9PX0xBUkdFEB5CbgoOaW8ubm9tZW1vcnkudjFQAVo9Z2l0aHViLmNvbS9ub21lbW9yeS9ub21lbW9yeS9jbGllbnRzL2dvL25vbWVtb3J5djE7bm9tZW1vcnl2MaoCC05vTWVtb3J5LlYx6gIMTm9NZW1vcnk6OlYxYgZwcm90bzM");
 
 /**
- * ErrorReason is the machine-readable cause of an error: `reason` of the google.rpc.ErrorInfo that every error
- * carries, with `domain` "nomemory".
+ * ErrorReason is the machine-readable cause of an error. The google.rpc.ErrorInfo of every error has the `domain`
+ * "nomemory" and, as `reason`, a name of this enum without the prefix ERROR_REASON_.
  *
  * @generated from enum nomemory.v1.ErrorReason
  */
@@ -26,9 +26,8 @@ export enum ErrorReason {
   UNSPECIFIED = 0,
 
   /**
-   * ERROR_REASON_INVALID_FIELD: one or more fields are bad; the google.rpc.BadRequest names each of them. Errors travel
-   * in headers, which are small: if it cannot name all, it names the first ones, and the ErrorInfo's metadata has their
-   * total as `violations`.
+   * ERROR_REASON_INVALID_FIELD: one or more fields are invalid. The google.rpc.BadRequest lists the violations. If there are
+   * too many for the error headers, it lists the first ones, and the ErrorInfo metadata has their number as `violations`.
    *
    * Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "page_size", "description": "must be at most 500"}]}
    *
@@ -37,7 +36,7 @@ export enum ErrorReason {
   INVALID_FIELD = 1,
 
   /**
-   * ERROR_REASON_MALFORMED_REQUEST: the bytes are not a message of the contract, or a string in them is not UTF-8.
+   * ERROR_REASON_MALFORMED_REQUEST: the request is not a valid protobuf message, or a string in it is not UTF-8.
    *
    * Example: {"code": "INVALID_ARGUMENT", "message": "the request is not a valid nomemory.v1.ListMessagesRequest"}
    *
@@ -46,7 +45,7 @@ export enum ErrorReason {
   MALFORMED_REQUEST = 2,
 
   /**
-   * ERROR_REASON_CURSOR_MALFORMED: the cursor is not a whole cursor (cut short, or something else altogether).
+   * ERROR_REASON_CURSOR_MALFORMED: the cursor is truncated or malformed.
    *
    * Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "is not a whole cursor"}]}
    *
@@ -55,7 +54,7 @@ export enum ErrorReason {
   CURSOR_MALFORMED = 3,
 
   /**
-   * ERROR_REASON_CURSOR_FORGED: the cursor was not made by this service, or was changed.
+   * ERROR_REASON_CURSOR_FORGED: the cursor was not issued by this service, or was modified.
    *
    * Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "was not issued by this service"}]}
    *
@@ -64,7 +63,7 @@ export enum ErrorReason {
   CURSOR_FORGED = 4,
 
   /**
-   * ERROR_REASON_CURSOR_EXPIRED: the cursor is older than the server's lifetime for cursors. Start again.
+   * ERROR_REASON_CURSOR_EXPIRED: the cursor is older than NOMEMORY_CURSOR_LIFETIME_S. Start again without a cursor.
    *
    * Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "has expired"}]}
    *
@@ -73,7 +72,7 @@ export enum ErrorReason {
   CURSOR_EXPIRED = 5,
 
   /**
-   * ERROR_REASON_CURSOR_OTHER_USER: the cursor belongs to a listing of another user.
+   * ERROR_REASON_CURSOR_OTHER_USER: the cursor was issued for another user.
    *
    * Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "belongs to another user"}]}
    *
@@ -82,7 +81,7 @@ export enum ErrorReason {
   CURSOR_OTHER_USER = 6,
 
   /**
-   * ERROR_REASON_CURSOR_OTHER_QUERY: the cursor belongs to another method, query or filter.
+   * ERROR_REASON_CURSOR_OTHER_QUERY: the cursor was issued for another method, query or filter.
    *
    * Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "belongs to another query"}]}
    *
@@ -100,7 +99,7 @@ export enum ErrorReason {
   WRITE_TOKEN_INVALID = 8,
 
   /**
-   * ERROR_REASON_MESSAGE_CONFLICT: a message with this id exists with something else in it.
+   * ERROR_REASON_MESSAGE_CONFLICT: a message with this id exists with other content or fields.
    *
    * Example: {"code": "ALREADY_EXISTS", "fieldViolations": [{"field": "messages[3].message_id", "description": "exists with other content or fields"}]}
    *
@@ -118,7 +117,7 @@ export enum ErrorReason {
   MESSAGE_NOT_FOUND = 10,
 
   /**
-   * ERROR_REASON_QUERY_TOO_COMPLEX: the query is over the limit on characters, terms or depth.
+   * ERROR_REASON_QUERY_TOO_COMPLEX: the query exceeds the limit of characters, terms or nesting.
    *
    * Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "query_text", "description": "nests deeper than 16 levels"}]}
    *
@@ -127,7 +126,7 @@ export enum ErrorReason {
   QUERY_TOO_COMPLEX = 11,
 
   /**
-   * ERROR_REASON_EMBEDDER_DISABLED: the server has no embedder, so it cannot search for the meaning of a text.
+   * ERROR_REASON_EMBEDDER_DISABLED: the server has no embedder and cannot embed the text.
    *
    * Example: {"code": "FAILED_PRECONDITION", "message": "this server has no embedder: send query_embedding"}
    *
@@ -136,7 +135,7 @@ export enum ErrorReason {
   EMBEDDER_DISABLED = 12,
 
   /**
-   * ERROR_REASON_EMBEDDER_UNAVAILABLE: the embedder does not answer at the moment. Retry as RetryInfo says.
+   * ERROR_REASON_EMBEDDER_UNAVAILABLE: the embedder does not respond. Retry after the delay in RetryInfo.
    *
    * Example: {"code": "UNAVAILABLE", "message": "the embedder does not answer"}
    *
@@ -145,7 +144,7 @@ export enum ErrorReason {
   EMBEDDER_UNAVAILABLE = 13,
 
   /**
-   * ERROR_REASON_INDEX_UNAVAILABLE: an index does not answer at the moment. Retry as RetryInfo says.
+   * ERROR_REASON_INDEX_UNAVAILABLE: an index does not respond. Retry after the delay in RetryInfo.
    *
    * Example: {"code": "UNAVAILABLE", "message": "the vector index does not answer"}
    *
@@ -154,16 +153,16 @@ export enum ErrorReason {
   INDEX_UNAVAILABLE = 14,
 
   /**
-   * ERROR_REASON_INDEX_BEHIND: the index did not reach the write token before the deadline.
+   * ERROR_REASON_INDEX_LAGGING: the index did not apply the write of the token before the deadline.
    *
    * Example: {"code": "DEADLINE_EXCEEDED", "message": "the vector index has not applied this write yet"}
    *
-   * @generated from enum value: ERROR_REASON_INDEX_BEHIND = 15;
+   * @generated from enum value: ERROR_REASON_INDEX_LAGGING = 15;
    */
-  INDEX_BEHIND = 15,
+  INDEX_LAGGING = 15,
 
   /**
-   * ERROR_REASON_DEADLINE_EXCEEDED: the call took longer than its deadline or the server's own.
+   * ERROR_REASON_DEADLINE_EXCEEDED: the call exceeded its deadline or the server's.
    *
    * Example: {"code": "DEADLINE_EXCEEDED", "message": "the call took longer than its deadline"}
    *
@@ -172,7 +171,7 @@ export enum ErrorReason {
   DEADLINE_EXCEEDED = 16,
 
   /**
-   * ERROR_REASON_OVERLOADED: the server, or the caller's share of it, is busy. Retry as RetryInfo says.
+   * ERROR_REASON_OVERLOADED: a limit of concurrent or queued work was reached. Retry after the delay in RetryInfo.
    *
    * Example: {"code": "RESOURCE_EXHAUSTED", "message": "too many writes are waiting"}
    *
@@ -181,7 +180,7 @@ export enum ErrorReason {
   OVERLOADED = 17,
 
   /**
-   * ERROR_REASON_STORAGE_UNAVAILABLE: the log cannot be written or read at the moment (for instance a full disk).
+   * ERROR_REASON_STORAGE_UNAVAILABLE: the message log cannot be read or written, for instance because the disk is full.
    *
    * Example: {"code": "UNAVAILABLE", "message": "the message log cannot be written"}
    *
@@ -190,7 +189,7 @@ export enum ErrorReason {
   STORAGE_UNAVAILABLE = 18,
 
   /**
-   * ERROR_REASON_INTERNAL: a fault of the server. The request id leads to the log line.
+   * ERROR_REASON_INTERNAL: an error in the server. The request id identifies the log entry.
    *
    * Example: {"code": "INTERNAL", "message": "internal error", "metadata": {"request_id": "01J…"}}
    *
@@ -199,7 +198,7 @@ export enum ErrorReason {
   INTERNAL = 19,
 
   /**
-   * ERROR_REASON_CREDENTIALS_MISSING: the server wants credentials and the call has none.
+   * ERROR_REASON_CREDENTIALS_MISSING: the server requires credentials, and the call has none.
    *
    * Example: {"code": "UNAUTHENTICATED", "message": "send an API key or a token in `authorization` metadata"}
    *
@@ -208,8 +207,7 @@ export enum ErrorReason {
   CREDENTIALS_MISSING = 20,
 
   /**
-   * ERROR_REASON_CREDENTIALS_INVALID: the credentials are unknown, expired, revoked, for another audience, or of more
-   * than one kind at once.
+   * ERROR_REASON_CREDENTIALS_INVALID: the credentials are unknown, expired, revoked, for another audience, or of more than one kind.
    *
    * Example: {"code": "UNAUTHENTICATED", "message": "the token has expired"}
    *
@@ -218,7 +216,7 @@ export enum ErrorReason {
   CREDENTIALS_INVALID = 21,
 
   /**
-   * ERROR_REASON_SCOPE_MISSING: the caller is known but lacks the scope that the method needs.
+   * ERROR_REASON_SCOPE_MISSING: the caller lacks the scope that the method needs.
    *
    * Example: {"code": "PERMISSION_DENIED", "message": "this method needs the scope `ingest`"}
    *
@@ -227,7 +225,7 @@ export enum ErrorReason {
   SCOPE_MISSING = 22,
 
   /**
-   * ERROR_REASON_OTHER_USER: a user's token was used for another user.
+   * ERROR_REASON_OTHER_USER: the caller's token belongs to another user.
    *
    * Example: {"code": "PERMISSION_DENIED", "message": "this token is bound to another user"}
    *
@@ -236,7 +234,7 @@ export enum ErrorReason {
   OTHER_USER = 23,
 
   /**
-   * ERROR_REASON_USER_NOT_BOUND: a recall needs exactly one bound user, and the call names none or more than one.
+   * ERROR_REASON_USER_NOT_BOUND: a recall needs exactly one user, and the call names none or several.
    *
    * Example: {"code": "UNAUTHENTICATED", "message": "name one user in `x-user-id` metadata"}
    *
@@ -245,7 +243,7 @@ export enum ErrorReason {
   USER_NOT_BOUND = 24,
 
   /**
-   * ERROR_REASON_SKILL_NOT_FOUND: there is no skill of this name.
+   * ERROR_REASON_SKILL_NOT_FOUND: there is no skill with this name.
    *
    * Example: {"code": "NOT_FOUND", "message": "there is no skill `crm`"}
    *
@@ -254,7 +252,7 @@ export enum ErrorReason {
   SKILL_NOT_FOUND = 25,
 
   /**
-   * ERROR_REASON_SKILL_INVALID: the skill exists but does not load; the message says why.
+   * ERROR_REASON_SKILL_INVALID: the skill does not load; the message gives the reason.
    *
    * Example: {"code": "FAILED_PRECONDITION", "message": "skill `crm`: SKILL.md has no frontmatter"}
    *
@@ -263,7 +261,7 @@ export enum ErrorReason {
   SKILL_INVALID = 26,
 
   /**
-   * ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: the recall service cannot reach the QueryService that it reads from.
+   * ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: the recall service cannot reach its QueryService.
    *
    * Example: {"code": "UNAVAILABLE", "message": "the query service does not answer"}
    *
@@ -272,27 +270,26 @@ export enum ErrorReason {
   QUERY_SERVICE_UNAVAILABLE = 27,
 
   /**
-   * ERROR_REASON_NO_SUCH_PATH: over HTTP, nothing is served at this path, or not with this verb.
+   * ERROR_REASON_PATH_NOT_FOUND: the HTTP path or method does not exist.
    *
    * Example: {"code": "NOT_FOUND", "message": "there is nothing at this path"}
    *
-   * @generated from enum value: ERROR_REASON_NO_SUCH_PATH = 28;
+   * @generated from enum value: ERROR_REASON_PATH_NOT_FOUND = 28;
    */
-  NO_SUCH_PATH = 28,
+  PATH_NOT_FOUND = 28,
 
   /**
-   * ERROR_REASON_ORIGIN_REFUSED: over HTTP, the request comes from a web page that may not call this server, or goes by a
-   * name that is not this server's.
+   * ERROR_REASON_ORIGIN_NOT_ALLOWED: the HTTP request comes from a web page of an origin that is not allowed, or its host name is
+   * not that of this server.
    *
    * Example: {"code": "PERMISSION_DENIED", "message": "pages of this origin may not call this server"}
    *
-   * @generated from enum value: ERROR_REASON_ORIGIN_REFUSED = 29;
+   * @generated from enum value: ERROR_REASON_ORIGIN_NOT_ALLOWED = 29;
    */
-  ORIGIN_REFUSED = 29,
+  ORIGIN_NOT_ALLOWED = 29,
 
   /**
-   * ERROR_REASON_REQUEST_TOO_LARGE: a read weighs more than a mebibyte, or over HTTP a request more than
-   * ServerLimits.request_bytes.
+   * ERROR_REASON_REQUEST_TOO_LARGE: a read is larger than 1 MiB, or an HTTP request is larger than ServerLimits.max_request_bytes.
    *
    * Example: {"code": "RESOURCE_EXHAUSTED", "message": "the request is larger than 16777216 bytes"}
    *

@@ -7,6 +7,8 @@ import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf
 import { file_google_api_annotations } from "../../google/api/annotations_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { ErrorReason } from "./error_reason_pb.js";
+import { file_nomemory_v1_error_reason } from "./error_reason_pb.js";
 import type { ChatMessage, Filter } from "./message_pb.js";
 import { file_nomemory_v1_message } from "./message_pb.js";
 import type { Message } from "@bufbuild/protobuf";
@@ -15,33 +17,33 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file nomemory/v1/ingest_service.proto.
  */
 export const file_nomemory_v1_ingest_service: GenFile = /*@__PURE__*/
-  fileDesc("CiBub21lbW9yeS92MS9pbmdlc3Rfc2VydmljZS5wcm90bxILbm9tZW1vcnkudjEiZwoUV3JpdGVNZXNzYWdlc1JlcXVlc3QSKgoIbWVzc2FnZXMYASADKAsyGC5ub21lbW9yeS52MS5DaGF0TWVzc2FnZRIPCgdyZXBsYWNlGAIgASgIEhIKCnJlcXVlc3RfaWQYAyABKAkiVwoVV3JpdGVNZXNzYWdlc1Jlc3BvbnNlEikKB3Jlc3VsdHMYASADKAsyGC5ub21lbW9yeS52MS5Xcml0ZVJlc3VsdBITCgt3cml0ZV90b2tlbhgCIAEoCSJNCgtXcml0ZVJlc3VsdBISCgptZXNzYWdlX2lkGAEgASgJEioKB291dGNvbWUYAiABKA4yGS5ub21lbW9yeS52MS5Xcml0ZU91dGNvbWUiaAoVSW1wb3J0TWVzc2FnZXNSZXF1ZXN0EioKCG1lc3NhZ2VzGAEgAygLMhgubm9tZW1vcnkudjEuQ2hhdE1lc3NhZ2USDwoHcmVwbGFjZRgCIAEoCBISCgpyZXF1ZXN0X2lkGAMgASgJIqEBChZJbXBvcnRNZXNzYWdlc1Jlc3BvbnNlEg8KB2NyZWF0ZWQYASABKAMSEQoJdW5jaGFuZ2VkGAIgASgDEhAKCHJlcGxhY2VkGAMgASgDEhAKCHJlamVjdGVkGAQgASgDEioKCnJlamVjdGlvbnMYBSADKAsyFi5ub21lbW9yeS52MS5SZWplY3Rpb24SEwoLd3JpdGVfdG9rZW4YBiABKAkiUgoJUmVqZWN0aW9uEg0KBWluZGV4GAEgASgDEhIKCm1lc3NhZ2VfaWQYAiABKAkSDgoGcmVhc29uGAMgASgJEhIKCnZpb2xhdGlvbnMYBCADKAkiYgoVRGVsZXRlTWVzc2FnZXNSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEwoLbWVzc2FnZV9pZHMYAiADKAkSIwoGZmlsdGVyGAMgASgLMhMubm9tZW1vcnkudjEuRmlsdGVyIlsKFkRlbGV0ZU1lc3NhZ2VzUmVzcG9uc2USDwoHZGVsZXRlZBgBIAEoAxIbChNtaXNzaW5nX21lc3NhZ2VfaWRzGAIgAygJEhMKC3dyaXRlX3Rva2VuGAMgASgJIiMKEEVyYXNlVXNlclJlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCSKoAQoRRXJhc2VVc2VyUmVzcG9uc2USDwoHZGVsZXRlZBgBIAEoAxIQCghzZXF1ZW5jZRgCIAEoAxITCgt3cml0ZV90b2tlbhgDIAEoCRIsCghlcmFzZV90cxgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoIcmVzaWR1ZXMYBSADKAsyGy5ub21lbW9yeS52MS5FcmFzdXJlUmVzaWR1ZSJdCg5FcmFzdXJlUmVzaWR1ZRINCgVwbGFjZRgBIAEoCRINCgV1bnRpbBgCIAEoCRItCglleHBpcmVfdHMYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIigKFUdldEluZGV4U3RhdHVzUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJItICChZHZXRJbmRleFN0YXR1c1Jlc3BvbnNlEiMKA2xvZxgBIAEoCzIWLm5vbWVtb3J5LnYxLkxvZ1N0YXR1cxIpCgdsZXhpY2FsGAIgASgLMhgubm9tZW1vcnkudjEuSW5kZXhTdGF0dXMSKAoGdmVjdG9yGAMgASgLMhgubm9tZW1vcnkudjEuSW5kZXhTdGF0dXMSLQoIZW1iZWRkZXIYBCABKAsyGy5ub21lbW9yeS52MS5FbWJlZGRlclN0YXR1cxIoCgZmYXVsdHMYBSADKAsyGC5ub21lbW9yeS52MS5TZXJ2ZXJGYXVsdBIvCg1jb21pbmdfdmVjdG9yGAYgASgLMhgubm9tZW1vcnkudjEuSW5kZXhTdGF0dXMSNAoPY29taW5nX2VtYmVkZGVyGAcgASgLMhsubm9tZW1vcnkudjEuRW1iZWRkZXJTdGF0dXMiZAoLU2VydmVyRmF1bHQSDAoEcGFydBgBIAEoCRIMCgRraW5kGAIgASgJEikKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZkZXRhaWwYBCABKAkiqQEKCUxvZ1N0YXR1cxIQCghzZXF1ZW5jZRgBIAEoAxIQCghtZXNzYWdlcxgCIAEoAxINCgV1c2VycxgDIAEoAxIPCgdkYW1hZ2VkGAQgASgDEhkKEWRhbWFnZWRfc2VxdWVuY2VzGAUgAygDEg0KBWZhdWx0GAYgASgJEi4KCmNoZWNrZWRfdHMYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIrwBCgtJbmRleFN0YXR1cxIMCgRuYW1lGAEgASgJEhIKCmNoZWNrcG9pbnQYAiABKAMSDwoHcGVuZGluZxgDIAEoAxIOCgZwYXJrZWQYBCABKAMSGgoScGFya2VkX21lc3NhZ2VfaWRzGAUgAygJEg0KBWZhdWx0GAYgASgJEg4KBm5vdGljZRgKIAEoCRIvCgtmYXVsdF9zaW5jZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiWAoORW1iZWRkZXJTdGF0dXMSDAoEa2luZBgBIAEoCRINCgVtb2RlbBgCIAEoCRIRCglkaW1lbnNpb24YAyABKAUSFgoOdGV4dHNfZW1iZWRkZWQYBCABKAMqgQEKDFdyaXRlT3V0Y29tZRIdChlXUklURV9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGQoVV1JJVEVfT1VUQ09NRV9DUkVBVEVEEAESGwoXV1JJVEVfT1VUQ09NRV9VTkNIQU5HRUQQAhIaChZXUklURV9PVVRDT01FX1JFUExBQ0VEEAMy4QQKDUluZ2VzdFNlcnZpY2USbwoNV3JpdGVNZXNzYWdlcxIhLm5vbWVtb3J5LnYxLldyaXRlTWVzc2FnZXNSZXF1ZXN0GiIubm9tZW1vcnkudjEuV3JpdGVNZXNzYWdlc1Jlc3BvbnNlIheC0+STAhE6ASoiDC92MS9tZXNzYWdlcxJ7Cg5JbXBvcnRNZXNzYWdlcxIiLm5vbWVtb3J5LnYxLkltcG9ydE1lc3NhZ2VzUmVxdWVzdBojLm5vbWVtb3J5LnYxLkltcG9ydE1lc3NhZ2VzUmVzcG9uc2UiHoLT5JMCGDoBKiITL3YxL21lc3NhZ2VzOmltcG9ydCgBEokBCg5EZWxldGVNZXNzYWdlcxIiLm5vbWVtb3J5LnYxLkRlbGV0ZU1lc3NhZ2VzUmVxdWVzdBojLm5vbWVtb3J5LnYxLkRlbGV0ZU1lc3NhZ2VzUmVzcG9uc2UiLoLT5JMCKDoBKiIjL3YxL3VzZXJzL3t1c2VyX2lkfS9tZXNzYWdlczpkZWxldGUSZwoJRXJhc2VVc2VyEh0ubm9tZW1vcnkudjEuRXJhc2VVc2VyUmVxdWVzdBoeLm5vbWVtb3J5LnYxLkVyYXNlVXNlclJlc3BvbnNlIhuC0+STAhUqEy92MS91c2Vycy97dXNlcl9pZH0SbQoOR2V0SW5kZXhTdGF0dXMSIi5ub21lbW9yeS52MS5HZXRJbmRleFN0YXR1c1JlcXVlc3QaIy5ub21lbW9yeS52MS5HZXRJbmRleFN0YXR1c1Jlc3BvbnNlIhKC0+STAgwSCi92MS9zdGF0dXNCbgoOaW8ubm9tZW1vcnkudjFQAVo9Z2l0aHViLmNvbS9ub21lbW9yeS9ub21lbW9yeS9jbGllbnRzL2dvL25vbWVtb3J5djE7bm9tZW1vcnl2MaoCC05vTWVtb3J5LlYx6gIMTm9NZW1vcnk6OlYxYgZwcm90bzM", [file_google_api_annotations, file_google_protobuf_timestamp, file_nomemory_v1_message]);
+  fileDesc("CiBub21lbW9yeS92MS9pbmdlc3Rfc2VydmljZS5wcm90bxILbm9tZW1vcnkudjEiZwoUV3JpdGVNZXNzYWdlc1JlcXVlc3QSKgoIbWVzc2FnZXMYASADKAsyGC5ub21lbW9yeS52MS5DaGF0TWVzc2FnZRIPCgdyZXBsYWNlGAIgASgIEhIKCnJlcXVlc3RfaWQYAyABKAkiVwoVV3JpdGVNZXNzYWdlc1Jlc3BvbnNlEikKB3Jlc3VsdHMYASADKAsyGC5ub21lbW9yeS52MS5Xcml0ZVJlc3VsdBITCgt3cml0ZV90b2tlbhgCIAEoCSJNCgtXcml0ZVJlc3VsdBISCgptZXNzYWdlX2lkGAEgASgJEioKB291dGNvbWUYAiABKA4yGS5ub21lbW9yeS52MS5Xcml0ZU91dGNvbWUiaAoVSW1wb3J0TWVzc2FnZXNSZXF1ZXN0EioKCG1lc3NhZ2VzGAEgAygLMhgubm9tZW1vcnkudjEuQ2hhdE1lc3NhZ2USDwoHcmVwbGFjZRgCIAEoCBISCgpyZXF1ZXN0X2lkGAMgASgJIqEBChZJbXBvcnRNZXNzYWdlc1Jlc3BvbnNlEg8KB2NyZWF0ZWQYASABKAMSEQoJdW5jaGFuZ2VkGAIgASgDEhAKCHJlcGxhY2VkGAMgASgDEhAKCHJlamVjdGVkGAQgASgDEioKCnJlamVjdGlvbnMYBSADKAsyFi5ub21lbW9yeS52MS5SZWplY3Rpb24SEwoLd3JpdGVfdG9rZW4YBiABKAkibAoJUmVqZWN0aW9uEg0KBWluZGV4GAEgASgDEhIKCm1lc3NhZ2VfaWQYAiABKAkSKAoGcmVhc29uGAMgASgOMhgubm9tZW1vcnkudjEuRXJyb3JSZWFzb24SEgoKdmlvbGF0aW9ucxgEIAMoCSJiChVEZWxldGVNZXNzYWdlc1JlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRITCgttZXNzYWdlX2lkcxgCIAMoCRIjCgZmaWx0ZXIYAyABKAsyEy5ub21lbW9yeS52MS5GaWx0ZXIiWwoWRGVsZXRlTWVzc2FnZXNSZXNwb25zZRIPCgdkZWxldGVkGAEgASgDEhsKE21pc3NpbmdfbWVzc2FnZV9pZHMYAiADKAkSEwoLd3JpdGVfdG9rZW4YAyABKAkiIwoQRXJhc2VVc2VyUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJIqgBChFFcmFzZVVzZXJSZXNwb25zZRIPCgdkZWxldGVkGAEgASgDEhAKCHNlcXVlbmNlGAIgASgDEhMKC3dyaXRlX3Rva2VuGAMgASgJEiwKCGVyYXNlX3RzGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBItCghyZXNpZHVlcxgFIAMoCzIbLm5vbWVtb3J5LnYxLkVyYXN1cmVSZXNpZHVlIn4KDkVyYXN1cmVSZXNpZHVlEi4KCGxvY2F0aW9uGAEgASgOMhwubm9tZW1vcnkudjEuU3RvcmFnZUxvY2F0aW9uEg4KBmRldGFpbBgCIAEoCRIsCghwdXJnZV90cxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiKAoVR2V0SW5kZXhTdGF0dXNSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkizgIKFkdldEluZGV4U3RhdHVzUmVzcG9uc2USIwoDbG9nGAEgASgLMhYubm9tZW1vcnkudjEuTG9nU3RhdHVzEikKB2xleGljYWwYAiABKAsyGC5ub21lbW9yeS52MS5JbmRleFN0YXR1cxIoCgZ2ZWN0b3IYAyABKAsyGC5ub21lbW9yeS52MS5JbmRleFN0YXR1cxItCghlbWJlZGRlchgEIAEoCzIbLm5vbWVtb3J5LnYxLkVtYmVkZGVyU3RhdHVzEigKBmZhdWx0cxgFIAMoCzIYLm5vbWVtb3J5LnYxLlNlcnZlckZhdWx0Ei0KC25leHRfdmVjdG9yGAYgASgLMhgubm9tZW1vcnkudjEuSW5kZXhTdGF0dXMSMgoNbmV4dF9lbWJlZGRlchgHIAEoCzIbLm5vbWVtb3J5LnYxLkVtYmVkZGVyU3RhdHVzIrQBCgtTZXJ2ZXJGYXVsdBIpCgljb21wb25lbnQYASABKA4yFi5ub21lbW9yeS52MS5Db21wb25lbnQSJAoEa2luZBgCIAEoDjIWLm5vbWVtb3J5LnYxLkZhdWx0S2luZBIsCghzdGFydF90cxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGZGV0YWlsGAQgASgJEhYKDnByZXZpb3VzX21vZGVsGAUgASgIIqcBCglMb2dTdGF0dXMSEAoIc2VxdWVuY2UYASABKAMSEAoIbWVzc2FnZXMYAiABKAMSDQoFdXNlcnMYAyABKAMSDwoHZGFtYWdlZBgEIAEoAxIZChFkYW1hZ2VkX3NlcXVlbmNlcxgFIAMoAxINCgVlcnJvchgGIAEoCRIsCghjaGVja190cxgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAixAEKC0luZGV4U3RhdHVzEgwKBG5hbWUYASABKAkSEgoKY2hlY2twb2ludBgCIAEoAxIPCgdwZW5kaW5nGAMgASgDEhQKDGRlYWRfbGV0dGVycxgEIAEoAxIfChdkZWFkX2xldHRlcl9tZXNzYWdlX2lkcxgFIAMoCRINCgVlcnJvchgGIAEoCRIsCghlcnJvcl90cxgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGbm90aWNlGAggASgJInMKDkVtYmVkZGVyU3RhdHVzEicKBGtpbmQYASABKA4yGS5ub21lbW9yeS52MS5FbWJlZGRlcktpbmQSDQoFbW9kZWwYAiABKAkSEQoJZGltZW5zaW9uGAMgASgFEhYKDnRleHRzX2VtYmVkZGVkGAQgASgDKoEBCgxXcml0ZU91dGNvbWUSHQoZV1JJVEVfT1VUQ09NRV9VTlNQRUNJRklFRBAAEhkKFVdSSVRFX09VVENPTUVfQ1JFQVRFRBABEhsKF1dSSVRFX09VVENPTUVfVU5DSEFOR0VEEAISGgoWV1JJVEVfT1VUQ09NRV9SRVBMQUNFRBADKsEBCg9TdG9yYWdlTG9jYXRpb24SIAocU1RPUkFHRV9MT0NBVElPTl9VTlNQRUNJRklFRBAAEiAKHFNUT1JBR0VfTE9DQVRJT05fTUVTU0FHRV9MT0cQARIiCh5TVE9SQUdFX0xPQ0FUSU9OX0xFWElDQUxfSU5ERVgQAhIhCh1TVE9SQUdFX0xPQ0FUSU9OX1ZFQ1RPUl9JTkRFWBADEiMKH1NUT1JBR0VfTE9DQVRJT05fVkVDVE9SX0JBQ0tMT0cQBCqFAgoJQ29tcG9uZW50EhkKFUNPTVBPTkVOVF9VTlNQRUNJRklFRBAAEhkKFUNPTVBPTkVOVF9NRVNTQUdFX0xPRxABEh0KGUNPTVBPTkVOVF9MRVhJQ0FMX0lOREVYRVIQAhIbChdDT01QT05FTlRfVkVDVE9SX0VOR0lORRADEhoKFkNPTVBPTkVOVF9WRUNUT1JfSU5ERVgQBBIUChBDT01QT05FTlRfUURSQU5UEAUSHAoYQ09NUE9ORU5UX1FVRVJZX0VNQkVEREVSEAYSHwobQ09NUE9ORU5UX0RPQ1VNRU5UX0VNQkVEREVSEAcSFQoRQ09NUE9ORU5UX0VSQVNVUkUQCCrJAQoJRmF1bHRLaW5kEhoKFkZBVUxUX0tJTkRfVU5TUEVDSUZJRUQQABIbChdGQVVMVF9LSU5EX1VOUkVTUE9OU0lWRRABEiQKIEZBVUxUX0tJTkRfTUVNT1JZX0xJTUlUX0VYQ0VFREVEEAISGgoWRkFVTFRfS0lORF9VTlJFQUNIQUJMRRADEiEKHUZBVUxUX0tJTkRfSU5ERVhfSU5DT05TSVNURU5UEAQSHgoaRkFVTFRfS0lORF9FUkFTVVJFX0JMT0NLRUQQBSqSAQoMRW1iZWRkZXJLaW5kEh0KGUVNQkVEREVSX0tJTkRfVU5TUEVDSUZJRUQQABIWChJFTUJFRERFUl9LSU5EX05PTkUQARIXChNFTUJFRERFUl9LSU5EX0xPQ0FMEAISGAoURU1CRURERVJfS0lORF9PUEVOQUkQAxIYChRFTUJFRERFUl9LSU5EX1BMVUdJThAEMucECg1Jbmdlc3RTZXJ2aWNlEm8KDVdyaXRlTWVzc2FnZXMSIS5ub21lbW9yeS52MS5Xcml0ZU1lc3NhZ2VzUmVxdWVzdBoiLm5vbWVtb3J5LnYxLldyaXRlTWVzc2FnZXNSZXNwb25zZSIXgtPkkwIROgEqIgwvdjEvbWVzc2FnZXMSewoOSW1wb3J0TWVzc2FnZXMSIi5ub21lbW9yeS52MS5JbXBvcnRNZXNzYWdlc1JlcXVlc3QaIy5ub21lbW9yeS52MS5JbXBvcnRNZXNzYWdlc1Jlc3BvbnNlIh6C0+STAhg6ASoiEy92MS9tZXNzYWdlczppbXBvcnQoARKJAQoORGVsZXRlTWVzc2FnZXMSIi5ub21lbW9yeS52MS5EZWxldGVNZXNzYWdlc1JlcXVlc3QaIy5ub21lbW9yeS52MS5EZWxldGVNZXNzYWdlc1Jlc3BvbnNlIi6C0+STAig6ASoiIy92MS91c2Vycy97dXNlcl9pZH0vbWVzc2FnZXM6ZGVsZXRlEmcKCUVyYXNlVXNlchIdLm5vbWVtb3J5LnYxLkVyYXNlVXNlclJlcXVlc3QaHi5ub21lbW9yeS52MS5FcmFzZVVzZXJSZXNwb25zZSIbgtPkkwIVKhMvdjEvdXNlcnMve3VzZXJfaWR9EnMKDkdldEluZGV4U3RhdHVzEiIubm9tZW1vcnkudjEuR2V0SW5kZXhTdGF0dXNSZXF1ZXN0GiMubm9tZW1vcnkudjEuR2V0SW5kZXhTdGF0dXNSZXNwb25zZSIYgtPkkwISEhAvdjEvaW5kZXhfc3RhdHVzQm4KDmlvLm5vbWVtb3J5LnYxUAFaPWdpdGh1Yi5jb20vbm9tZW1vcnkvbm9tZW1vcnkvY2xpZW50cy9nby9ub21lbW9yeXYxO25vbWVtb3J5djGqAgtOb01lbW9yeS5WMeoCDE5vTWVtb3J5OjpWMWIGcHJvdG8z", [file_google_api_annotations, file_google_protobuf_timestamp, file_nomemory_v1_error_reason, file_nomemory_v1_message]);
 
 /**
- * WriteMessagesRequest is a batch.
+ * WriteMessagesRequest is a batch of messages.
  *
  * @generated from message nomemory.v1.WriteMessagesRequest
  */
 export type WriteMessagesRequest = Message<"nomemory.v1.WriteMessagesRequest"> & {
   /**
-   * messages are 1 to 1,000 messages. The same message twice is UNCHANGED; the same `message_id` of the same user
-   * with anything else is ALREADY_EXISTS (ERROR_REASON_MESSAGE_CONFLICT), unless `replace` is set.
+   * messages has 1 to 1,000 messages (NOMEMORY_MAX_BATCH_MESSAGES). A message that is already stored is
+   * WRITE_OUTCOME_UNCHANGED. A stored `message_id` with other content or fields is ALREADY_EXISTS
+   * (ERROR_REASON_MESSAGE_CONFLICT), unless `replace` is set.
    *
    * @generated from field: repeated nomemory.v1.ChatMessage messages = 1;
    */
   messages: ChatMessage[];
 
   /**
-   * replace allows a message to take the place of the one with its id; every field may change, `ts` too. Default: false.
+   * replace overwrites stored messages with the same id; all fields can change, including `ts`. Default: false.
    *
    * @generated from field: bool replace = 2;
    */
   replace: boolean;
 
   /**
-   * request_id makes a retry safe for messages without ids: the server remembers which ids it gave to the batch, so that
-   * the same batch sent again is stored once. Use a fresh random value for each batch. Optional, at most 128 characters.
-   * Reusing one for other messages is ALREADY_EXISTS.
+   * request_id is an idempotency key. With it, a retry of a batch without message ids is stored once. Use a new random value
+   * for each batch. Optional. At most 128 characters. Reuse for another batch is ALREADY_EXISTS.
    *
    * @generated from field: string request_id = 3;
    */
@@ -56,20 +58,20 @@ export const WriteMessagesRequestSchema: GenMessage<WriteMessagesRequest> = /*@_
   messageDesc(file_nomemory_v1_ingest_service, 0);
 
 /**
- * WriteMessagesResponse says what happened to each message.
+ * WriteMessagesResponse has the result of each message.
  *
  * @generated from message nomemory.v1.WriteMessagesResponse
  */
 export type WriteMessagesResponse = Message<"nomemory.v1.WriteMessagesResponse"> & {
   /**
-   * results are parallel to the request's `messages`.
+   * results has one entry for each of the request's `messages`, in the same order.
    *
    * @generated from field: repeated nomemory.v1.WriteResult results = 1;
    */
   results: WriteResult[];
 
   /**
-   * write_token is for `at_least`: a read that carries it sees this write.
+   * write_token makes reads wait for this write: pass it as `at_least`.
    *
    * @generated from field: string write_token = 2;
    */
@@ -84,20 +86,20 @@ export const WriteMessagesResponseSchema: GenMessage<WriteMessagesResponse> = /*
   messageDesc(file_nomemory_v1_ingest_service, 1);
 
 /**
- * WriteResult is what happened to one message.
+ * WriteResult is the result of writing one message.
  *
  * @generated from message nomemory.v1.WriteResult
  */
 export type WriteResult = Message<"nomemory.v1.WriteResult"> & {
   /**
-   * message_id is the caller's id or the generated one.
+   * message_id is the id of the message, given or generated.
    *
    * @generated from field: string message_id = 1;
    */
   messageId: string;
 
   /**
-   * outcome is what was done.
+   * outcome is the effect of the write.
    *
    * @generated from field: nomemory.v1.WriteOutcome outcome = 2;
    */
@@ -112,27 +114,28 @@ export const WriteResultSchema: GenMessage<WriteResult> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_ingest_service, 2);
 
 /**
- * ImportMessagesRequest is one batch of a stream.
+ * ImportMessagesRequest is one batch of an import.
  *
  * @generated from message nomemory.v1.ImportMessagesRequest
  */
 export type ImportMessagesRequest = Message<"nomemory.v1.ImportMessagesRequest"> & {
   /**
-   * messages are 1 to 1,000 messages, as in WriteMessages.
+   * messages has 1 to 1,000 messages, as in WriteMessagesRequest.
    *
    * @generated from field: repeated nomemory.v1.ChatMessage messages = 1;
    */
   messages: ChatMessage[];
 
   /**
-   * replace is as in WriteMessages, for this batch. Default: false.
+   * replace overwrites stored messages with the same id, for this batch. Default: false.
    *
    * @generated from field: bool replace = 2;
    */
   replace: boolean;
 
   /**
-   * request_id is as in WriteMessages, for this batch. Optional; batches without it generate fresh ids.
+   * request_id is an idempotency key for this batch, as in WriteMessagesRequest. Default: empty, a retry of messages without
+   * ids stores them again.
    *
    * @generated from field: string request_id = 3;
    */
@@ -147,48 +150,48 @@ export const ImportMessagesRequestSchema: GenMessage<ImportMessagesRequest> = /*
   messageDesc(file_nomemory_v1_ingest_service, 3);
 
 /**
- * ImportMessagesResponse sums up a stream.
+ * ImportMessagesResponse has the totals of an import.
  *
  * @generated from message nomemory.v1.ImportMessagesResponse
  */
 export type ImportMessagesResponse = Message<"nomemory.v1.ImportMessagesResponse"> & {
   /**
-   * created is how many messages were new.
+   * created is the number of new messages.
    *
    * @generated from field: int64 created = 1;
    */
   created: bigint;
 
   /**
-   * unchanged is how many were there already.
+   * unchanged is the number of messages that were already stored.
    *
    * @generated from field: int64 unchanged = 2;
    */
   unchanged: bigint;
 
   /**
-   * replaced is how many took the place of another version.
+   * replaced is the number of messages that replaced an earlier version.
    *
    * @generated from field: int64 replaced = 3;
    */
   replaced: bigint;
 
   /**
-   * rejected is how many were refused.
+   * rejected is the number of rejected messages.
    *
    * @generated from field: int64 rejected = 4;
    */
   rejected: bigint;
 
   /**
-   * rejections tells about the first 1,000 of the refused, in the order of the stream.
+   * rejections describes the first 1,000 rejected messages, in the order of the stream.
    *
    * @generated from field: repeated nomemory.v1.Rejection rejections = 5;
    */
   rejections: Rejection[];
 
   /**
-   * write_token is for `at_least`: a read that carries it sees the whole import.
+   * write_token makes reads wait for the whole import: pass it as `at_least`.
    *
    * @generated from field: string write_token = 6;
    */
@@ -203,20 +206,20 @@ export const ImportMessagesResponseSchema: GenMessage<ImportMessagesResponse> = 
   messageDesc(file_nomemory_v1_ingest_service, 4);
 
 /**
- * Rejection is one message that an import refused.
+ * Rejection describes a message that an import rejected.
  *
  * @generated from message nomemory.v1.Rejection
  */
 export type Rejection = Message<"nomemory.v1.Rejection"> & {
   /**
-   * index is the message's place in the stream, counted from 0 over all batches.
+   * index is the zero-based index of the message in the stream, over all batches.
    *
    * @generated from field: int64 index = 1;
    */
   index: bigint;
 
   /**
-   * message_id is the id it came with, if it had a usable one.
+   * message_id is the id of the message. Empty if it has none or an invalid one.
    *
    * @generated from field: string message_id = 2;
    */
@@ -225,12 +228,12 @@ export type Rejection = Message<"nomemory.v1.Rejection"> & {
   /**
    * reason is ERROR_REASON_INVALID_FIELD or ERROR_REASON_MESSAGE_CONFLICT.
    *
-   * @generated from field: string reason = 3;
+   * @generated from field: nomemory.v1.ErrorReason reason = 3;
    */
-  reason: string;
+  reason: ErrorReason;
 
   /**
-   * violations name each fault as "field: what is wrong". They never quote content.
+   * violations has one "field: description" for each invalid field. It never contains content.
    *
    * @generated from field: repeated string violations = 4;
    */
@@ -245,28 +248,29 @@ export const RejectionSchema: GenMessage<Rejection> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_ingest_service, 5);
 
 /**
- * DeleteMessagesRequest names what to delete: by ids or by a filter, exactly one of the two.
+ * DeleteMessagesRequest selects the messages to delete, either by `message_ids` or by `filter`. Setting both or neither is
+ * INVALID_ARGUMENT.
  *
  * @generated from message nomemory.v1.DeleteMessagesRequest
  */
 export type DeleteMessagesRequest = Message<"nomemory.v1.DeleteMessagesRequest"> & {
   /**
-   * user_id is whose messages are deleted. Required. At most 128 characters.
+   * user_id is the user whose messages are deleted. Required. At most 128 characters.
    *
    * @generated from field: string user_id = 1;
    */
   userId: string;
 
   /**
-   * message_ids are 1 to 1,000 ids. Those that do not exist are reported, not refused.
+   * message_ids has 1 to 1,000 ids. Unknown ids are reported in `missing_message_ids`.
    *
    * @generated from field: repeated string message_ids = 2;
    */
   messageIds: string[];
 
   /**
-   * filter deletes whatever it admits at that moment, all or nothing. It must set something: to delete everything of a
-   * user is EraseUser's.
+   * filter deletes the messages that match, atomically. It must have at least one field; use EraseUser to delete all
+   * messages of a user.
    *
    * @generated from field: nomemory.v1.Filter filter = 3;
    */
@@ -281,27 +285,27 @@ export const DeleteMessagesRequestSchema: GenMessage<DeleteMessagesRequest> = /*
   messageDesc(file_nomemory_v1_ingest_service, 6);
 
 /**
- * DeleteMessagesResponse says what was deleted.
+ * DeleteMessagesResponse reports a deletion.
  *
  * @generated from message nomemory.v1.DeleteMessagesResponse
  */
 export type DeleteMessagesResponse = Message<"nomemory.v1.DeleteMessagesResponse"> & {
   /**
-   * deleted is how many messages were deleted.
+   * deleted is the number of deleted messages.
    *
    * @generated from field: int64 deleted = 1;
    */
   deleted: bigint;
 
   /**
-   * missing_message_ids are the ids that this user does not have.
+   * missing_message_ids has the requested ids that do not exist.
    *
    * @generated from field: repeated string missing_message_ids = 2;
    */
   missingMessageIds: string[];
 
   /**
-   * write_token is for `at_least`.
+   * write_token makes reads wait for this deletion: pass it as `at_least`.
    *
    * @generated from field: string write_token = 3;
    */
@@ -316,13 +320,13 @@ export const DeleteMessagesResponseSchema: GenMessage<DeleteMessagesResponse> = 
   messageDesc(file_nomemory_v1_ingest_service, 7);
 
 /**
- * EraseUserRequest names whom to erase.
+ * EraseUserRequest names the user to erase.
  *
  * @generated from message nomemory.v1.EraseUserRequest
  */
 export type EraseUserRequest = Message<"nomemory.v1.EraseUserRequest"> & {
   /**
-   * user_id is whose messages, vectors and index entries are erased. Required. At most 128 characters.
+   * user_id is the user whose messages, vectors and index entries are erased. Required. At most 128 characters.
    *
    * @generated from field: string user_id = 1;
    */
@@ -337,41 +341,41 @@ export const EraseUserRequestSchema: GenMessage<EraseUserRequest> = /*@__PURE__*
   messageDesc(file_nomemory_v1_ingest_service, 8);
 
 /**
- * EraseUserResponse is the receipt of an erasure. It names no content.
+ * EraseUserResponse is the receipt of an erasure. It contains no content.
  *
  * @generated from message nomemory.v1.EraseUserResponse
  */
 export type EraseUserResponse = Message<"nomemory.v1.EraseUserResponse"> & {
   /**
-   * deleted is how many messages were deleted.
+   * deleted is the number of deleted messages.
    *
    * @generated from field: int64 deleted = 1;
    */
   deleted: bigint;
 
   /**
-   * sequence is the number of the change in the log. 0 for a caller in a namespace: others move this counter, too.
+   * sequence is the sequence of the change in the log. 0 for a caller in a namespace.
    *
    * @generated from field: int64 sequence = 2;
    */
   sequence: bigint;
 
   /**
-   * write_token is for `at_least`.
+   * write_token makes reads wait for this erasure: pass it as `at_least`.
    *
    * @generated from field: string write_token = 3;
    */
   writeToken: string;
 
   /**
-   * erase_ts is when the deletion was committed.
+   * erase_ts is the time of the commit.
    *
    * @generated from field: google.protobuf.Timestamp erase_ts = 4;
    */
   eraseTs?: Timestamp | undefined;
 
   /**
-   * residues are the places that still hold bytes of the user, none of which a read can reach. Empty: there are none.
+   * residues are the remaining bytes of the user, by storage location. Reads cannot return them. Empty: none remain.
    *
    * @generated from field: repeated nomemory.v1.ErasureResidue residues = 5;
    */
@@ -386,34 +390,34 @@ export const EraseUserResponseSchema: GenMessage<EraseUserResponse> = /*@__PURE_
   messageDesc(file_nomemory_v1_ingest_service, 9);
 
 /**
- * ErasureResidue is a place that still holds bytes of an erased user: texts, vectors, or ids.
+ * ErasureResidue describes remaining bytes of an erased user: texts, vectors or ids.
  *
  * @generated from message nomemory.v1.ErasureResidue
  */
 export type ErasureResidue = Message<"nomemory.v1.ErasureResidue"> & {
   /**
-   * place is `log`, `lexical`, `vector` or `backlog`.
+   * location is where the bytes remain.
    *
-   * @generated from field: string place = 1;
+   * @generated from field: nomemory.v1.StorageLocation location = 1;
    */
-  place: string;
+  location: StorageLocation;
 
   /**
-   * until says in words what removes them.
+   * detail describes in English which bytes remain and what removes them.
    *
-   * @generated from field: string until = 2;
+   * @generated from field: string detail = 2;
    */
-  until: string;
+  detail: string;
 
   /**
-   * expire_ts is by when they are gone: `erase_ts` and the server's NOMEMORY_ERASE_WITHIN_S, a day by default. That holds
-   * while the indexes follow the log; a server that is down, or an index that cannot work, goes on with it afterwards.
-   * Unset: no time can be promised; `until` says what it depends on. So it is for `vector` and `log` while the
-   * fault ERASURE_WAITS stands.
+   * purge_ts is the time by which the bytes are removed: `erase_ts` plus NOMEMORY_ERASE_WITHIN_S, a day by default, provided
+   * that the server runs and its indexes follow the log. Unset: no time can be promised; `detail` gives the reason. It is
+   * unset for STORAGE_LOCATION_VECTOR_INDEX and STORAGE_LOCATION_MESSAGE_LOG while the fault FAULT_KIND_ERASURE_BLOCKED is
+   * active.
    *
-   * @generated from field: google.protobuf.Timestamp expire_ts = 3;
+   * @generated from field: google.protobuf.Timestamp purge_ts = 3;
    */
-  expireTs?: Timestamp | undefined;
+  purgeTs?: Timestamp | undefined;
 };
 
 /**
@@ -430,8 +434,8 @@ export const ErasureResidueSchema: GenMessage<ErasureResidue> = /*@__PURE__*/
  */
 export type GetIndexStatusRequest = Message<"nomemory.v1.GetIndexStatusRequest"> & {
   /**
-   * user_id narrows `log`, `lexical` and `vector` to one user's messages. Empty (the default): all users, for a caller in a
-   * namespace those of the namespace.
+   * user_id restricts `log`, `lexical` and `vector` to the messages of one user. Default: empty, all users; for a caller in
+   * a namespace, the users of the namespace.
    *
    * @generated from field: string user_id = 1;
    */
@@ -446,61 +450,61 @@ export const GetIndexStatusRequestSchema: GenMessage<GetIndexStatusRequest> = /*
   messageDesc(file_nomemory_v1_ingest_service, 11);
 
 /**
- * GetIndexStatusResponse says how far the log and each index are.
+ * GetIndexStatusResponse is the state of the log, the indexes and the embedder.
  *
  * @generated from message nomemory.v1.GetIndexStatusResponse
  */
 export type GetIndexStatusResponse = Message<"nomemory.v1.GetIndexStatusResponse"> & {
   /**
-   * log is the system of record.
+   * log is the state of the message log.
    *
    * @generated from field: nomemory.v1.LogStatus log = 1;
    */
   log?: LogStatus | undefined;
 
   /**
-   * lexical is the index of words.
+   * lexical is the state of the lexical index.
    *
    * @generated from field: nomemory.v1.IndexStatus lexical = 2;
    */
   lexical?: IndexStatus | undefined;
 
   /**
-   * vector is the index of meaning that answers reads.
+   * vector is the state of the vector index that serves reads.
    *
    * @generated from field: nomemory.v1.IndexStatus vector = 3;
    */
   vector?: IndexStatus | undefined;
 
   /**
-   * embedder is what feeds the vector index.
+   * embedder is the state of the embedder of `vector`.
    *
    * @generated from field: nomemory.v1.EmbedderStatus embedder = 4;
    */
   embedder?: EmbedderStatus | undefined;
 
   /**
-   * faults are what is wrong with the parts of the server right now, oldest first; empty: nothing. They are of the whole
-   * server, also with `user_id` set. Reads go on as far as they can meanwhile, and say what they lack.
+   * faults are the active faults of the whole server, oldest first. Empty: none. Reads continue during a fault and report
+   * what they lack.
    *
    * @generated from field: repeated nomemory.v1.ServerFault faults = 5;
    */
   faults: ServerFault[];
 
   /**
-   * coming_vector is the index of another model, which is being filled after a change of the settings. `vector` and
-   * `embedder` answer reads until it has everything; then it takes their place. Unset: the model does not change.
+   * next_vector is the state of the vector index of another model, which is being built after a configuration change. It
+   * replaces `vector` when it is complete. Unset: the model does not change.
    *
-   * @generated from field: nomemory.v1.IndexStatus coming_vector = 6;
+   * @generated from field: nomemory.v1.IndexStatus next_vector = 6;
    */
-  comingVector?: IndexStatus | undefined;
+  nextVector?: IndexStatus | undefined;
 
   /**
-   * coming_embedder is what feeds `coming_vector`. Unset with it.
+   * next_embedder is the state of the embedder of `next_vector`. Unset: the model does not change.
    *
-   * @generated from field: nomemory.v1.EmbedderStatus coming_embedder = 7;
+   * @generated from field: nomemory.v1.EmbedderStatus next_embedder = 7;
    */
-  comingEmbedder?: EmbedderStatus | undefined;
+  nextEmbedder?: EmbedderStatus | undefined;
 };
 
 /**
@@ -511,44 +515,45 @@ export const GetIndexStatusResponseSchema: GenMessage<GetIndexStatusResponse> = 
   messageDesc(file_nomemory_v1_ingest_service, 12);
 
 /**
- * ServerFault is something that is wrong with a part of the server. It is gone from the status when it is over.
+ * ServerFault is an active fault of a component. It disappears from the status when it is over.
  *
  * @generated from message nomemory.v1.ServerFault
  */
 export type ServerFault = Message<"nomemory.v1.ServerFault"> & {
   /**
-   * part is `reader-N` (a process that answers calls), `lexical-indexer`, `vector-engine`, `vector-index`, `qdrant`,
-   * `query-embedder`, `document-embedder` or `erasure`; `former-…` are those of a model that another one is about to
-   * replace. There may be others in later versions.
+   * component is the component that has the fault.
    *
-   * @generated from field: string part = 1;
+   * @generated from field: nomemory.v1.Component component = 1;
    */
-  part: string;
+  component: Component;
 
   /**
-   * kind is `NOT_ANSWERING` (a process answers no heartbeat; it is killed and replaced), `MEMORY_EXCEEDED` (a process took
-   * more than it may, and is replaced), `UNREACHABLE` (a server that this one depends on does not answer),
-   * `INDEX_DAMAGED` (an index lacked what the log has, or had what is gone; it is being mended) or `ERASURE_WAITS` (vectors
-   * that were removed cannot be erased now; `detail` says what is missing, and it is tried again). There may be others in
-   * later versions.
+   * kind is the kind of the fault.
    *
-   * @generated from field: string kind = 2;
+   * @generated from field: nomemory.v1.FaultKind kind = 2;
    */
-  kind: string;
+  kind: FaultKind;
 
   /**
-   * since is when it began, as far as the server knows.
+   * start_ts is the time when the fault was first detected.
    *
-   * @generated from field: google.protobuf.Timestamp since = 3;
+   * @generated from field: google.protobuf.Timestamp start_ts = 3;
    */
-  since?: Timestamp | undefined;
+  startTs?: Timestamp | undefined;
 
   /**
-   * detail says it in English, for people. It has no content, ids of users or secrets.
+   * detail describes the fault in English. It contains no content, user ids or secrets.
    *
    * @generated from field: string detail = 4;
    */
   detail: string;
+
+  /**
+   * previous_model is true if the component belongs to the model that `next_vector` replaces.
+   *
+   * @generated from field: bool previous_model = 5;
+   */
+  previousModel: boolean;
 };
 
 /**
@@ -565,55 +570,55 @@ export const ServerFaultSchema: GenMessage<ServerFault> = /*@__PURE__*/
  */
 export type LogStatus = Message<"nomemory.v1.LogStatus"> & {
   /**
-   * sequence is the number of the latest change; with `user_id` set, of the latest change to this user's messages. 0 for a
-   * caller in a namespace: others move this counter, too.
+   * sequence is the sequence of the latest change; with `user_id`, of the latest change of this user. 0 for a caller in a
+   * namespace.
    *
    * @generated from field: int64 sequence = 1;
    */
   sequence: bigint;
 
   /**
-   * messages is how many messages are stored.
+   * messages is the number of stored messages.
    *
    * @generated from field: int64 messages = 2;
    */
   messages: bigint;
 
   /**
-   * users is how many users have messages. With `user_id` set it is 0 or 1.
+   * users is the number of users with messages. With `user_id`, 0 or 1.
    *
    * @generated from field: int64 users = 3;
    */
   users: bigint;
 
   /**
-   * damaged is how many messages are known to be damaged: their checksums do not hold. Calls that would return one of them
-   * end with ERROR_REASON_STORAGE_UNAVAILABLE. 0: none is known.
+   * damaged is the number of messages with wrong checksums. Calls that would return one of them fail with
+   * ERROR_REASON_STORAGE_UNAVAILABLE.
    *
    * @generated from field: int64 damaged = 4;
    */
   damaged: bigint;
 
   /**
-   * damaged_sequences are the sequences of the first 100 of them. Empty for a caller in a namespace.
+   * damaged_sequences has the sequences of the first 100 damaged messages. Empty for a caller in a namespace.
    *
    * @generated from field: repeated int64 damaged_sequences = 5;
    */
   damagedSequences: bigint[];
 
   /**
-   * fault says in words what is wrong with the log's file. Empty if nothing is known to be, and for a caller in a namespace.
+   * error describes damage of the log's file in English. Empty if none is known, and for a caller in a namespace.
    *
-   * @generated from field: string fault = 6;
+   * @generated from field: string error = 6;
    */
-  fault: string;
+  error: string;
 
   /**
-   * checked_ts is when the whole log was last checked for damage. Unset: not since the server started.
+   * check_ts is the time of the latest complete check for damage. Unset: none since the server started.
    *
-   * @generated from field: google.protobuf.Timestamp checked_ts = 7;
+   * @generated from field: google.protobuf.Timestamp check_ts = 7;
    */
-  checkedTs?: Timestamp | undefined;
+  checkTs?: Timestamp | undefined;
 };
 
 /**
@@ -624,69 +629,69 @@ export const LogStatusSchema: GenMessage<LogStatus> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_ingest_service, 14);
 
 /**
- * IndexStatus is the state of one index.
+ * IndexStatus is the state of an index.
  *
  * @generated from message nomemory.v1.IndexStatus
  */
 export type IndexStatus = Message<"nomemory.v1.IndexStatus"> & {
   /**
-   * name tells which index it is; for vectors the collection, which is named after its model and dimension.
+   * name is `lexical`, or the name of the vector collection, which contains its model and dimension.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * checkpoint is the sequence up to which everything has been applied; never more than the log's `sequence` here. 0 for a
-   * caller in a namespace, who goes by `pending`.
+   * checkpoint is the sequence up to which the index has applied all changes. It does not exceed LogStatus.sequence. 0 for a
+   * caller in a namespace.
    *
    * @generated from field: int64 checkpoint = 2;
    */
   checkpoint: bigint;
 
   /**
-   * pending is how many messages are stored but not yet found by this index.
+   * pending is the number of stored messages that the index does not have yet.
    *
    * @generated from field: int64 pending = 3;
    */
   pending: bigint;
 
   /**
-   * parked is how many messages this index can never take (for instance a text that its model refuses).
+   * dead_letters is the number of messages that cannot be indexed, for instance because the model rejects their text.
    *
-   * @generated from field: int64 parked = 4;
+   * @generated from field: int64 dead_letters = 4;
    */
-  parked: bigint;
+  deadLetters: bigint;
 
   /**
-   * parked_message_ids are the first 100 of them, if `user_id` was set.
+   * dead_letter_message_ids has the ids of the first 100 dead letters, if the request has a `user_id`.
    *
-   * @generated from field: repeated string parked_message_ids = 5;
+   * @generated from field: repeated string dead_letter_message_ids = 5;
    */
-  parkedMessageIds: string[];
+  deadLetterMessageIds: string[];
 
   /**
-   * fault is empty if the index and its background work are healthy; else it names the kind of error that is being
-   * retried, or the kind of the ServerFault of one of its parts.
+   * error is the error type that is being retried, or the FaultKind of a component of the index without its prefix. Empty:
+   * the index is healthy.
    *
-   * @generated from field: string fault = 6;
+   * @generated from field: string error = 6;
    */
-  fault: string;
+  error: string;
 
   /**
-   * notice says in words what happened to the index when the server started, or when the model changed: for instance that
-   * it belonged to another log and is built anew. Empty if nothing did.
+   * error_ts is the time when `error` first occurred. Unset: there is none.
    *
-   * @generated from field: string notice = 10;
+   * @generated from field: google.protobuf.Timestamp error_ts = 7;
+   */
+  errorTs?: Timestamp | undefined;
+
+  /**
+   * notice describes in English an event at the server's start or after a model change, for instance that the index is
+   * being rebuilt. Default: empty.
+   *
+   * @generated from field: string notice = 8;
    */
   notice: string;
-
-  /**
-   * fault_since is when the fault began. Not set if there is none.
-   *
-   * @generated from field: google.protobuf.Timestamp fault_since = 7;
-   */
-  faultSince?: Timestamp | undefined;
 };
 
 /**
@@ -697,34 +702,34 @@ export const IndexStatusSchema: GenMessage<IndexStatus> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_ingest_service, 15);
 
 /**
- * EmbedderStatus is the state of the embedder.
+ * EmbedderStatus is the state of an embedder.
  *
  * @generated from message nomemory.v1.EmbedderStatus
  */
 export type EmbedderStatus = Message<"nomemory.v1.EmbedderStatus"> & {
   /**
-   * kind is `local`, `openai` or `none`.
+   * kind is the kind of the embedder.
    *
-   * @generated from field: string kind = 1;
+   * @generated from field: nomemory.v1.EmbedderKind kind = 1;
    */
-  kind: string;
+  kind: EmbedderKind;
 
   /**
-   * model names the model.
+   * model is the name of the model.
    *
    * @generated from field: string model = 2;
    */
   model: string;
 
   /**
-   * dimension is how many numbers a vector has.
+   * dimension is the length of its vectors.
    *
    * @generated from field: int32 dimension = 3;
    */
   dimension: number;
 
   /**
-   * texts_embedded counts the texts embedded since the server started. 0 for a caller in a namespace.
+   * texts_embedded is the number of texts that were embedded since the server started. 0 for a caller in a namespace.
    *
    * @generated from field: int64 texts_embedded = 4;
    */
@@ -739,7 +744,7 @@ export const EmbedderStatusSchema: GenMessage<EmbedderStatus> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_ingest_service, 16);
 
 /**
- * WriteOutcome is what a write did with one message.
+ * WriteOutcome is the effect of writing a message.
  *
  * @generated from enum nomemory.v1.WriteOutcome
  */
@@ -759,14 +764,14 @@ export enum WriteOutcome {
   CREATED = 1,
 
   /**
-   * WRITE_OUTCOME_UNCHANGED: the very same message was there already.
+   * WRITE_OUTCOME_UNCHANGED: an identical message was already stored.
    *
    * @generated from enum value: WRITE_OUTCOME_UNCHANGED = 2;
    */
   UNCHANGED = 2,
 
   /**
-   * WRITE_OUTCOME_REPLACED: it took the place of another version.
+   * WRITE_OUTCOME_REPLACED: the message replaced an earlier version.
    *
    * @generated from enum value: WRITE_OUTCOME_REPLACED = 3;
    */
@@ -780,14 +785,241 @@ export const WriteOutcomeSchema: GenEnum<WriteOutcome> = /*@__PURE__*/
   enumDesc(file_nomemory_v1_ingest_service, 0);
 
 /**
- * IngestService writes messages once and deletes them. A write is acknowledged when the log has committed it
- * durably; the indexes follow in the background. Errors are as described at QueryService.
+ * StorageLocation is a part of the server's storage. Later versions can add values.
+ *
+ * @generated from enum nomemory.v1.StorageLocation
+ */
+export enum StorageLocation {
+  /**
+   * STORAGE_LOCATION_UNSPECIFIED is never returned.
+   *
+   * @generated from enum value: STORAGE_LOCATION_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * STORAGE_LOCATION_MESSAGE_LOG: the message log.
+   *
+   * @generated from enum value: STORAGE_LOCATION_MESSAGE_LOG = 1;
+   */
+  MESSAGE_LOG = 1,
+
+  /**
+   * STORAGE_LOCATION_LEXICAL_INDEX: the lexical index.
+   *
+   * @generated from enum value: STORAGE_LOCATION_LEXICAL_INDEX = 2;
+   */
+  LEXICAL_INDEX = 2,
+
+  /**
+   * STORAGE_LOCATION_VECTOR_INDEX: the vector index.
+   *
+   * @generated from enum value: STORAGE_LOCATION_VECTOR_INDEX = 3;
+   */
+  VECTOR_INDEX = 3,
+
+  /**
+   * STORAGE_LOCATION_VECTOR_BACKLOG: the queue of messages to embed.
+   *
+   * @generated from enum value: STORAGE_LOCATION_VECTOR_BACKLOG = 4;
+   */
+  VECTOR_BACKLOG = 4,
+}
+
+/**
+ * Describes the enum nomemory.v1.StorageLocation.
+ */
+export const StorageLocationSchema: GenEnum<StorageLocation> = /*@__PURE__*/
+  enumDesc(file_nomemory_v1_ingest_service, 1);
+
+/**
+ * Component is a part of the server that can fail. Later versions can add values.
+ *
+ * @generated from enum nomemory.v1.Component
+ */
+export enum Component {
+  /**
+   * COMPONENT_UNSPECIFIED: a component that this contract does not list.
+   *
+   * @generated from enum value: COMPONENT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * COMPONENT_MESSAGE_LOG: the message log.
+   *
+   * @generated from enum value: COMPONENT_MESSAGE_LOG = 1;
+   */
+  MESSAGE_LOG = 1,
+
+  /**
+   * COMPONENT_LEXICAL_INDEXER: the process that writes the lexical index.
+   *
+   * @generated from enum value: COMPONENT_LEXICAL_INDEXER = 2;
+   */
+  LEXICAL_INDEXER = 2,
+
+  /**
+   * COMPONENT_VECTOR_ENGINE: the process of the embedded vector index.
+   *
+   * @generated from enum value: COMPONENT_VECTOR_ENGINE = 3;
+   */
+  VECTOR_ENGINE = 3,
+
+  /**
+   * COMPONENT_VECTOR_INDEX: the content of the vector index.
+   *
+   * @generated from enum value: COMPONENT_VECTOR_INDEX = 4;
+   */
+  VECTOR_INDEX = 4,
+
+  /**
+   * COMPONENT_QDRANT: the Qdrant server.
+   *
+   * @generated from enum value: COMPONENT_QDRANT = 5;
+   */
+  QDRANT = 5,
+
+  /**
+   * COMPONENT_QUERY_EMBEDDER: the process that embeds queries.
+   *
+   * @generated from enum value: COMPONENT_QUERY_EMBEDDER = 6;
+   */
+  QUERY_EMBEDDER = 6,
+
+  /**
+   * COMPONENT_DOCUMENT_EMBEDDER: the process that embeds messages.
+   *
+   * @generated from enum value: COMPONENT_DOCUMENT_EMBEDDER = 7;
+   */
+  DOCUMENT_EMBEDDER = 7,
+
+  /**
+   * COMPONENT_ERASURE: the erasure of deleted data.
+   *
+   * @generated from enum value: COMPONENT_ERASURE = 8;
+   */
+  ERASURE = 8,
+}
+
+/**
+ * Describes the enum nomemory.v1.Component.
+ */
+export const ComponentSchema: GenEnum<Component> = /*@__PURE__*/
+  enumDesc(file_nomemory_v1_ingest_service, 2);
+
+/**
+ * FaultKind is the kind of a fault. Later versions can add values.
+ *
+ * @generated from enum nomemory.v1.FaultKind
+ */
+export enum FaultKind {
+  /**
+   * FAULT_KIND_UNSPECIFIED: a fault that this contract does not list.
+   *
+   * @generated from enum value: FAULT_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * FAULT_KIND_UNRESPONSIVE: a process misses heartbeats. It is killed and restarted.
+   *
+   * @generated from enum value: FAULT_KIND_UNRESPONSIVE = 1;
+   */
+  UNRESPONSIVE = 1,
+
+  /**
+   * FAULT_KIND_MEMORY_LIMIT_EXCEEDED: a process exceeded NOMEMORY_PROCESS_MEMORY_BYTES. It is killed and restarted.
+   *
+   * @generated from enum value: FAULT_KIND_MEMORY_LIMIT_EXCEEDED = 2;
+   */
+  MEMORY_LIMIT_EXCEEDED = 2,
+
+  /**
+   * FAULT_KIND_UNREACHABLE: a database or Qdrant server does not respond.
+   *
+   * @generated from enum value: FAULT_KIND_UNREACHABLE = 3;
+   */
+  UNREACHABLE = 3,
+
+  /**
+   * FAULT_KIND_INDEX_INCONSISTENT: an index lacked stored messages or had deleted ones. It is being repaired.
+   *
+   * @generated from enum value: FAULT_KIND_INDEX_INCONSISTENT = 4;
+   */
+  INDEX_INCONSISTENT = 4,
+
+  /**
+   * FAULT_KIND_ERASURE_BLOCKED: deleted vectors cannot be erased now; `detail` gives the reason. The server retries.
+   *
+   * @generated from enum value: FAULT_KIND_ERASURE_BLOCKED = 5;
+   */
+  ERASURE_BLOCKED = 5,
+}
+
+/**
+ * Describes the enum nomemory.v1.FaultKind.
+ */
+export const FaultKindSchema: GenEnum<FaultKind> = /*@__PURE__*/
+  enumDesc(file_nomemory_v1_ingest_service, 3);
+
+/**
+ * EmbedderKind is the kind of an embedder.
+ *
+ * @generated from enum nomemory.v1.EmbedderKind
+ */
+export enum EmbedderKind {
+  /**
+   * EMBEDDER_KIND_UNSPECIFIED is never returned.
+   *
+   * @generated from enum value: EMBEDDER_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * EMBEDDER_KIND_NONE: no embedder; callers supply their own vectors.
+   *
+   * @generated from enum value: EMBEDDER_KIND_NONE = 1;
+   */
+  NONE = 1,
+
+  /**
+   * EMBEDDER_KIND_LOCAL: a model in the server's own processes.
+   *
+   * @generated from enum value: EMBEDDER_KIND_LOCAL = 2;
+   */
+  LOCAL = 2,
+
+  /**
+   * EMBEDDER_KIND_OPENAI: an OpenAI-compatible endpoint.
+   *
+   * @generated from enum value: EMBEDDER_KIND_OPENAI = 3;
+   */
+  OPENAI = 3,
+
+  /**
+   * EMBEDDER_KIND_PLUGIN: an embedder of another package.
+   *
+   * @generated from enum value: EMBEDDER_KIND_PLUGIN = 4;
+   */
+  PLUGIN = 4,
+}
+
+/**
+ * Describes the enum nomemory.v1.EmbedderKind.
+ */
+export const EmbedderKindSchema: GenEnum<EmbedderKind> = /*@__PURE__*/
+  enumDesc(file_nomemory_v1_ingest_service, 4);
+
+/**
+ * IngestService writes and deletes messages. A write is acknowledged after a durable commit to the message log; the
+ * indexes follow asynchronously. Errors are as described at QueryService.
  *
  * @generated from service nomemory.v1.IngestService
  */
 export const IngestService: GenService<{
   /**
-   * WriteMessages stores a batch, of one user or of many, all or nothing.
+   * WriteMessages stores a batch of messages of one or more users atomically.
    *
    * @generated from rpc nomemory.v1.IngestService.WriteMessages
    */
@@ -797,14 +1029,13 @@ export const IngestService: GenService<{
     output: typeof WriteMessagesResponseSchema;
   },
   /**
-   * ImportMessages stores a stream of batches, for back-fills. A message that is refused is reported and skipped;
-   * the others are stored. Sending the same stream again changes nothing.
+   * ImportMessages stores a stream of batches, for backfills. Rejected messages are reported and skipped. Sending the same
+   * stream again changes nothing.
    *
-   * A batch counts once it is stored. An error (a batch that is empty or too long, a disk that refuses, a deadline)
-   * ends the stream, and the batches before it stay. The ErrorInfo of an error of the batch or of the log tells how far
-   * it came: its metadata has `batch`, the place of the batch that failed, counted from 0, and `created`, `unchanged`,
-   * `replaced` and `rejected`, the counts of those before it. Where too much is queued, an import waits for room within
-   * its deadline; it is refused with ERROR_REASON_OVERLOADED only if there is none by then.
+   * Each batch is committed separately. An error, such as an empty or oversized batch, a full disk or a deadline, ends the
+   * stream; earlier batches remain stored. The ErrorInfo metadata of such an error has `batch`, the zero-based index of the
+   * failed batch, and the totals `created`, `unchanged`, `replaced` and `rejected` of the batches before it. If the write
+   * queue is full, an import waits until its deadline before it fails with ERROR_REASON_OVERLOADED.
    *
    * @generated from rpc nomemory.v1.IngestService.ImportMessages
    */
@@ -814,8 +1045,8 @@ export const IngestService: GenService<{
     output: typeof ImportMessagesResponseSchema;
   },
   /**
-   * DeleteMessages deletes messages of one user. No read returns them from the moment it is acknowledged. Their bytes leave
-   * the server's files within the time that EraseUser's receipt names, as do those of messages that are replaced or expire.
+   * DeleteMessages deletes messages of one user. Reads do not return them once the call is acknowledged. Their bytes leave
+   * the server's files by the time that EraseUserResponse names, like those of replaced and expired messages.
    *
    * @generated from rpc nomemory.v1.IngestService.DeleteMessages
    */
@@ -825,8 +1056,8 @@ export const IngestService: GenService<{
     output: typeof DeleteMessagesResponseSchema;
   },
   /**
-   * EraseUser deletes everything of a user and says what still holds bytes of it, and until when. No read returns anything
-   * from the moment it is acknowledged. Erasing a user who has nothing is no error.
+   * EraseUser deletes all data of a user, and reports where and until when bytes of it remain. Reads return nothing of the
+   * user once the call is acknowledged. Erasing a user without data is not an error.
    *
    * @generated from rpc nomemory.v1.IngestService.EraseUser
    */
@@ -836,7 +1067,7 @@ export const IngestService: GenService<{
     output: typeof EraseUserResponseSchema;
   },
   /**
-   * GetIndexStatus says how far the log and each index are.
+   * GetIndexStatus returns the state of the message log, the indexes and the embedder.
    *
    * @generated from rpc nomemory.v1.IngestService.GetIndexStatus
    */

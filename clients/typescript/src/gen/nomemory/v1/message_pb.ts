@@ -15,53 +15,55 @@ export const file_nomemory_v1_message: GenFile = /*@__PURE__*/
   fileDesc("Chlub21lbW9yeS92MS9tZXNzYWdlLnByb3RvEgtub21lbW9yeS52MSKIAwoLQ2hhdE1lc3NhZ2USEgoKbWVzc2FnZV9pZBgBIAEoCRImCgJ0cxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHdXNlcl9pZBgDIAEoCRIfCgRyb2xlGAQgASgOMhEubm9tZW1vcnkudjEuUm9sZRIPCgdjb250ZW50GAUgASgJEgwKBG5hbWUYBiABKAkSFwoPY29udmVyc2F0aW9uX2lkGAcgASgJEjgKCG1ldGFkYXRhGAggAygLMiYubm9tZW1vcnkudjEuQ2hhdE1lc3NhZ2UuTWV0YWRhdGFFbnRyeRIRCgllbWJlZGRpbmcYCSADKAISLQoJZXhwaXJlX3RzGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXRyYWN0cxgLIAMoCRIUCgxyZXRyYWN0ZWRfYnkYDCABKAkaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBImEKCVRpbWVSYW5nZRIpCgVzaW5jZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wItQBCgZGaWx0ZXISKgoKdGltZV9yYW5nZRgBIAEoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZRIfCgRyb2xlGAIgASgOMhEubm9tZW1vcnkudjEuUm9sZRIXCg9jb252ZXJzYXRpb25faWQYAyABKAkSMwoIbWV0YWRhdGEYBCADKAsyIS5ub21lbW9yeS52MS5GaWx0ZXIuTWV0YWRhdGFFbnRyeRovCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiIgoEU3BhbhINCgVzdGFydBgBIAEoBRILCgNlbmQYAiABKAUqXwoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASDQoJUk9MRV9VU0VSEAESEgoOUk9MRV9BU1NJU1RBTlQQAhIPCgtST0xFX1NZU1RFTRADEg0KCVJPTEVfVE9PTBAEQm4KDmlvLm5vbWVtb3J5LnYxUAFaPWdpdGh1Yi5jb20vbm9tZW1vcnkvbm9tZW1vcnkvY2xpZW50cy9nby9ub21lbW9yeXYxO25vbWVtb3J5djGqAgtOb01lbW9yeS5WMeoCDE5vTWVtb3J5OjpWMWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
- * ChatMessage is one thing that was said, verbatim. Within a user, messages are totally ordered by
- * (`ts`, `message_id`); ids compare by their UTF-8 bytes.
+ * ChatMessage is a chat message, stored verbatim. The messages of a user are totally ordered by (`ts`, `message_id`); ids
+ * are compared by their UTF-8 bytes.
  *
  * @generated from message nomemory.v1.ChatMessage
  */
 export type ChatMessage = Message<"nomemory.v1.ChatMessage"> & {
   /**
-   * message_id is unique within its user, not across users. At most 128 characters, no control characters.
-   * Empty in a write: the server generates one (`m_` and 26 characters of a ULID). Generated ids of one user grow, within
-   * a batch and from batch to batch, so messages of one `ts` stand in the order in which they were given.
+   * message_id identifies the message within its user. At most 128 characters, no control characters. If it is empty in a
+   * write, the server generates an id: `m_` and the 26 characters of a ULID. Generated ids of a user increase in the order
+   * of the messages within a batch and from batch to batch.
    *
    * @generated from field: string message_id = 1;
    */
   messageId: string;
 
   /**
-   * ts is when it was said. Kept in microseconds; finer parts are cut off. Unset in a write: when it came to the server, by
-   * the server's clock, in the order of the batch; or the `ts` of the message that has this `message_id` already, so that
-   * sending it again changes nothing. What was said before must say when: never write old messages without it.
+   * ts is the time of the message, truncated to microseconds. If it is unset in a write, the server uses its own clock, in
+   * the order of the batch; if a message with this `message_id` exists, the server uses its `ts`, so a retry changes
+   * nothing. Always set it when you import old messages.
    *
    * @generated from field: google.protobuf.Timestamp ts = 2;
    */
   ts?: Timestamp | undefined;
 
   /**
-   * user_id is whose memory the message belongs to. Required. At most 128 characters, no control characters.
+   * user_id identifies the user whose memory the message belongs to. Required. At most 128 characters, no control
+   * characters.
    *
    * @generated from field: string user_id = 3;
    */
   userId: string;
 
   /**
-   * role is required in a write; ROLE_UNSPECIFIED or an unknown number is INVALID_ARGUMENT.
+   * role is the author type. Required in a write: ROLE_UNSPECIFIED and unknown numbers are INVALID_ARGUMENT.
    *
    * @generated from field: nomemory.v1.Role role = 4;
    */
   role: Role;
 
   /**
-   * content is what was said. Required, not blank, no NUL, at most 262,144 bytes of UTF-8 (a setting).
+   * content is the text of the message. Required, not blank, without NUL. At most 262,144 bytes of UTF-8
+   * (NOMEMORY_MAX_CONTENT_BYTES).
    *
    * @generated from field: string content = 5;
    */
   content: string;
 
   /**
-   * name is who spoke, where a chat has more than one person. Optional. At most 128 characters.
+   * name is the name of the author, for chats with more than one person. Optional. At most 128 characters.
    *
    * @generated from field: string name = 6;
    */
@@ -75,42 +77,43 @@ export type ChatMessage = Message<"nomemory.v1.ChatMessage"> & {
   conversationId: string;
 
   /**
-   * metadata is free. At most 32 entries, keys of 1 to 64 characters, values of at most 1,024 characters.
+   * metadata has additional key-value pairs. At most 32 entries. Keys have 1 to 64 characters, values at most 1,024.
    *
    * @generated from field: map<string, string> metadata = 8;
    */
   metadata: { [key: string]: string };
 
   /**
-   * embedding is the caller's own vector for `content`, used instead of the server's embedder. Input only: it is
-   * never returned. Empty (the default) or exactly as many finite numbers as the server's vectors have dimensions,
-   * not all zero; anything else is INVALID_ARGUMENT.
+   * embedding is a vector of `content` that replaces the one of the server's embedder. Input only: reads never return it.
+   * Default: empty. Its length must be the dimension of the server's vectors, and its values must be finite and not all
+   * zero; otherwise the error is INVALID_ARGUMENT.
    *
    * @generated from field: repeated float embedding = 9;
    */
   embedding: number[];
 
   /**
-   * expire_ts is when the message ceases to be. From that moment no read returns it, and it is deleted soon after. Unset
-   * (the default): it stays, or until the server's greatest age (a setting) is reached. Not after `ts`: INVALID_ARGUMENT.
+   * expire_ts is the time from which reads do not return the message; it is deleted soon afterwards. Default: unset, the
+   * message stays until NOMEMORY_RETENTION_DAYS have passed. It must be after `ts`; otherwise the error is
+   * INVALID_ARGUMENT.
    *
    * @generated from field: google.protobuf.Timestamp expire_ts = 10;
    */
   expireTs?: Timestamp | undefined;
 
   /**
-   * retracts has the ids of messages of the same user that this one takes back, because they are wrong or hold no more.
-   * They stay as they are, and every read marks them with `retracted_by`. At most 32, each as `message_id`, no id twice,
-   * not its own. An id that does not exist is accepted: the mark appears when both messages are there.
+   * retracts has the ids of messages of the same user that this message retracts or corrects. They are not changed; reads
+   * return them with `retracted_by`. At most 32 ids, without duplicates and without the message's own id. An id that does
+   * not exist yet is accepted.
    *
    * @generated from field: repeated string retracts = 11;
    */
   retracts: string[];
 
   /**
-   * retracted_by is the id of the message that took this one back; of several the latest. Empty: none did. It is a fact of
-   * now, whatever a read is narrowed to, and stands as long as that message exists, even if it was taken back itself.
-   * Output only: ignored in a write.
+   * retracted_by is the id of the latest message that retracts this one. Empty: the message is not retracted. It does not
+   * depend on the filter of a read, and it remains if the retracting message is itself retracted. Output only: ignored in
+   * a write.
    *
    * @generated from field: string retracted_by = 12;
    */
@@ -125,20 +128,21 @@ export const ChatMessageSchema: GenMessage<ChatMessage> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_message, 0);
 
 /**
- * TimeRange is half open: a message belongs to it if since <= ts < until.
+ * TimeRange is the half-open time range since <= ts < until.
  *
  * @generated from message nomemory.v1.TimeRange
  */
 export type TimeRange = Message<"nomemory.v1.TimeRange"> & {
   /**
-   * since is inclusive. Unset: from the beginning.
+   * since is the inclusive start. Default: unset, no lower bound.
    *
    * @generated from field: google.protobuf.Timestamp since = 1;
    */
   since?: Timestamp | undefined;
 
   /**
-   * until is exclusive. Unset: to the end. Before `since`: INVALID_ARGUMENT; equal to it: an empty range.
+   * until is the exclusive end. Default: unset, no upper bound. A value before `since` is INVALID_ARGUMENT; a value equal
+   * to `since` is an empty range.
    *
    * @generated from field: google.protobuf.Timestamp until = 2;
    */
@@ -153,35 +157,35 @@ export const TimeRangeSchema: GenMessage<TimeRange> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_message, 1);
 
 /**
- * Filter narrows a read to the messages for which everything that is set holds.
+ * Filter selects messages that match all of its fields.
  *
  * @generated from message nomemory.v1.Filter
  */
 export type Filter = Message<"nomemory.v1.Filter"> & {
   /**
-   * time_range is when it was said. Unset: any time.
+   * time_range is the time range. Default: unset, any time.
    *
    * @generated from field: nomemory.v1.TimeRange time_range = 1;
    */
   timeRange?: TimeRange | undefined;
 
   /**
-   * role is who said it. ROLE_UNSPECIFIED (the default): anybody. An unknown number is INVALID_ARGUMENT.
+   * role is the author type. Default: ROLE_UNSPECIFIED, any role. An unknown number is INVALID_ARGUMENT.
    *
    * @generated from field: nomemory.v1.Role role = 2;
    */
   role: Role;
 
   /**
-   * conversation_id is the conversation it belongs to. Empty (the default): any. At most 128 characters.
+   * conversation_id is the conversation. Default: empty, any conversation. At most 128 characters.
    *
    * @generated from field: string conversation_id = 3;
    */
   conversationId: string;
 
   /**
-   * metadata has entries that a message must have, key and value alike. Empty (the default): any. At most 4 entries, with
-   * the limits of ChatMessage.metadata; more is INVALID_ARGUMENT.
+   * metadata has entries that a message must contain, with equal key and value. Default: empty, any metadata. At most 4
+   * entries, with the limits of ChatMessage.metadata; otherwise the error is INVALID_ARGUMENT.
    *
    * @generated from field: map<string, string> metadata = 4;
    */
@@ -209,7 +213,7 @@ export type Span = Message<"nomemory.v1.Span"> & {
   start: number;
 
   /**
-   * end is the first code point after it.
+   * end is the first code point after the range.
    *
    * @generated from field: int32 end = 2;
    */
@@ -224,21 +228,21 @@ export const SpanSchema: GenMessage<Span> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_message, 3);
 
 /**
- * Role says on whose side of the conversation a message stands.
+ * Role is the author type of a message.
  *
  * @generated from enum nomemory.v1.Role
  */
 export enum Role {
   /**
-   * ROLE_UNSPECIFIED means "any role" in a filter. In a message that is written it is refused with
-   * INVALID_ARGUMENT (ERROR_REASON_INVALID_FIELD).
+   * ROLE_UNSPECIFIED matches any role in a filter. A message that is written with it is rejected with INVALID_ARGUMENT
+   * (ERROR_REASON_INVALID_FIELD).
    *
    * @generated from enum value: ROLE_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * ROLE_USER is the person whose memory this is (or, in a chat between people, any of them).
+   * ROLE_USER is the person whose memory this is. In a chat between several people, it is any of them.
    *
    * @generated from enum value: ROLE_USER = 1;
    */
@@ -252,14 +256,14 @@ export enum Role {
   ASSISTANT = 2,
 
   /**
-   * ROLE_SYSTEM is the product's own instruction. Imported `developer` messages are kept under it.
+   * ROLE_SYSTEM is an instruction of the application. Imported `developer` messages get this role.
    *
    * @generated from enum value: ROLE_SYSTEM = 3;
    */
   SYSTEM = 3,
 
   /**
-   * ROLE_TOOL is what a tool said: a search result, a file, an API's answer.
+   * ROLE_TOOL is the output of a tool: a search result, a file, the response of an API.
    *
    * @generated from enum value: ROLE_TOOL = 4;
    */

@@ -15,61 +15,62 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file nomemory/v1/query_service.proto.
  */
 export const file_nomemory_v1_query_service: GenFile = /*@__PURE__*/
-  fileDesc("Ch9ub21lbW9yeS92MS9xdWVyeV9zZXJ2aWNlLnByb3RvEgtub21lbW9yeS52MSLaAQoTTGlzdE1lc3NhZ2VzUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEiMKBmZpbHRlchgCIAEoCzITLm5vbWVtb3J5LnYxLkZpbHRlchIRCglwYWdlX3NpemUYAyABKAUSDgoGY3Vyc29yGAQgASgJEjEKDXJldHVybl9maWVsZHMYBSABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrEhAKCGF0X2xlYXN0GAYgASgJEiUKBW9yZGVyGAcgASgOMhYubm9tZW1vcnkudjEuTGlzdE9yZGVyIlQKFExpc3RNZXNzYWdlc1Jlc3BvbnNlEicKBWl0ZW1zGAEgAygLMhgubm9tZW1vcnkudjEuQ2hhdE1lc3NhZ2USEwoLbmV4dF9jdXJzb3IYAiABKAkiKQoQSGlnaGxpZ2h0T3B0aW9ucxIVCg1zbmlwcGV0X2NoYXJzGAEgASgFIvoBChRMZXhpY2FsU2VhcmNoUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhIKCnF1ZXJ5X3RleHQYAiABKAkSIwoGZmlsdGVyGAMgASgLMhMubm9tZW1vcnkudjEuRmlsdGVyEhEKCXBhZ2Vfc2l6ZRgEIAEoBRIOCgZjdXJzb3IYBSABKAkSMQoNcmV0dXJuX2ZpZWxkcxgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2sSEAoIYXRfbGVhc3QYByABKAkSMAoJaGlnaGxpZ2h0GAggASgLMh0ubm9tZW1vcnkudjEuSGlnaGxpZ2h0T3B0aW9ucyLbAQoVTGV4aWNhbFNlYXJjaFJlc3BvbnNlEicKBWl0ZW1zGAEgAygLMhgubm9tZW1vcnkudjEuQ2hhdE1lc3NhZ2USEwoLbmV4dF9jdXJzb3IYAiABKAkSKQoGc2NvcmVzGAYgAygLMhkubm9tZW1vcnkudjEuTWVzc2FnZVNjb3JlEioKCmhpZ2hsaWdodHMYBCADKAsyFi5ub21lbW9yeS52MS5IaWdobGlnaHQSFAoMaW5kZXhfYmVoaW5kGAUgASgIEhEKCXRydW5jYXRlZBgHIAEoCEoECAMQBCIxCgxNZXNzYWdlU2NvcmUSEgoKbWVzc2FnZV9pZBgBIAEoCRINCgVzY29yZRgCIAEoAiKOAQoJSGlnaGxpZ2h0EiAKBXNwYW5zGAEgAygLMhEubm9tZW1vcnkudjEuU3BhbhIiCgdzbmlwcGV0GAIgASgLMhEubm9tZW1vcnkudjEuU3BhbhIUCgxzbmlwcGV0X3RleHQYAyABKAkSEQoJdHJ1bmNhdGVkGAQgASgIEhIKCm1lc3NhZ2VfaWQYBSABKAkimQIKFVNlbWFudGljU2VhcmNoUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhQKCnF1ZXJ5X3RleHQYAiABKAlIABIxCg9xdWVyeV9lbWJlZGRpbmcYAyABKAsyFi5ub21lbW9yeS52MS5FbWJlZGRpbmdIABIjCgZmaWx0ZXIYBCABKAsyEy5ub21lbW9yeS52MS5GaWx0ZXISDQoFdG9wX2sYBSABKAUSFgoJbWluX3Njb3JlGAYgASgCSAGIAQESMQoNcmV0dXJuX2ZpZWxkcxgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2sSEAoIYXRfbGVhc3QYCCABKAlCBwoFcXVlcnlCDAoKX21pbl9zY29yZSIbCglFbWJlZGRpbmcSDgoGdmFsdWVzGAEgAygCIoQBChZTZW1hbnRpY1NlYXJjaFJlc3BvbnNlEigKBWl0ZW1zGAEgAygLMhkubm9tZW1vcnkudjEuU2VtYW50aWNJdGVtEhEKCXRydW5jYXRlZBgCIAEoCBIUCgxpbmRleF9iZWhpbmQYAyABKAgSFwoPZW1iZWRkaW5nX21vZGVsGAQgASgJIkgKDFNlbWFudGljSXRlbRIpCgdtZXNzYWdlGAEgASgLMhgubm9tZW1vcnkudjEuQ2hhdE1lc3NhZ2USDQoFc2NvcmUYAiABKAIihQIKE0h5YnJpZFNlYXJjaFJlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRISCgpxdWVyeV90ZXh0GAIgASgJEi8KD3F1ZXJ5X2VtYmVkZGluZxgDIAEoCzIWLm5vbWVtb3J5LnYxLkVtYmVkZGluZxIjCgZmaWx0ZXIYBCABKAsyEy5ub21lbW9yeS52MS5GaWx0ZXISDQoFdG9wX2sYBSABKAUSDwoHZXhwbGFpbhgGIAEoCBIxCg1yZXR1cm5fZmllbGRzGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIQCghhdF9sZWFzdBgIIAEoCRIOCgZyZWxhdGUYCSABKAgijAIKFEh5YnJpZFNlYXJjaFJlc3BvbnNlEiYKBWl0ZW1zGAEgAygLMhcubm9tZW1vcnkudjEuSHlicmlkSXRlbRIRCgl0cnVuY2F0ZWQYAiABKAgSFAoMaW5kZXhfYmVoaW5kGAMgASgIEhIKCndvcmRzX29ubHkYBCABKAgSFwoPZW1iZWRkaW5nX21vZGVsGAUgASgJEhMKC3N1ZmZpY2llbmN5GAYgASgCEhIKCnRvbGRfYXBhcnQYByABKAgSLwoJcmVsYXRpb25zGAggAygLMhwubm9tZW1vcnkudjEuTWVzc2FnZVJlbGF0aW9uEhwKFHN1ZmZpY2llbmN5X2J5X3dvcmRzGAkgASgIIm8KD01lc3NhZ2VSZWxhdGlvbhIaChJlYXJsaWVyX21lc3NhZ2VfaWQYASABKAkSGAoQbGF0ZXJfbWVzc2FnZV9pZBgCIAEoCRIQCghuZWFybmVzcxgDIAEoAhIUCgxzaGFyZWRfd29yZHMYBCABKAIiegoKSHlicmlkSXRlbRIpCgdtZXNzYWdlGAEgASgLMhgubm9tZW1vcnkudjEuQ2hhdE1lc3NhZ2USDQoFc2NvcmUYAiABKAISMgoLZXhwbGFuYXRpb24YAyABKAsyHS5ub21lbW9yeS52MS5TY29yZUV4cGxhbmF0aW9uIqEBChBTY29yZUV4cGxhbmF0aW9uEhYKDnNlbWFudGljX3Njb3JlGAEgASgCEhUKDWxleGljYWxfc2NvcmUYAiABKAISLwoKY29tcG9uZW50cxgDIAMoCzIbLm5vbWVtb3J5LnYxLlNjb3JlQ29tcG9uZW50EhAKCGNvdmVyYWdlGAQgASgCEhsKE3NlbWFudGljX2RldmlhdGlvbnMYBSABKAIiLQoOU2NvcmVDb21wb25lbnQSDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoAiKrAQoTR2V0TmVpZ2hib3JzUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhIKCm1lc3NhZ2VfaWQYAiABKAkSEwoGYmVmb3JlGAMgASgFSACIAQESEgoFYWZ0ZXIYBCABKAVIAYgBARIxCg1yZXR1cm5fZmllbGRzGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFza0IJCgdfYmVmb3JlQggKBl9hZnRlciKIAQoUR2V0TmVpZ2hib3JzUmVzcG9uc2USJwoFaXRlbXMYASADKAsyGC5ub21lbW9yeS52MS5DaGF0TWVzc2FnZRIUCgxhbmNob3JfaW5kZXgYAiABKAUSGAoQdHJ1bmNhdGVkX2JlZm9yZRgDIAEoCBIXCg90cnVuY2F0ZWRfYWZ0ZXIYBCABKAgicgoXQmF0Y2hHZXRNZXNzYWdlc1JlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRITCgttZXNzYWdlX2lkcxgCIAMoCRIxCg1yZXR1cm5fZmllbGRzGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzayJ9ChhCYXRjaEdldE1lc3NhZ2VzUmVzcG9uc2USJwoFaXRlbXMYASADKAsyGC5ub21lbW9yeS52MS5DaGF0TWVzc2FnZRIbChNtaXNzaW5nX21lc3NhZ2VfaWRzGAIgAygJEhsKE29taXR0ZWRfbWVzc2FnZV9pZHMYAyADKAkiXgoUQ291bnRNZXNzYWdlc1JlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRIjCgZmaWx0ZXIYAiABKAsyEy5ub21lbW9yeS52MS5GaWx0ZXISEAoIYXRfbGVhc3QYAyABKAkiJgoVQ291bnRNZXNzYWdlc1Jlc3BvbnNlEg0KBWNvdW50GAEgASgDImAKGExpc3RDb252ZXJzYXRpb25zUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRIOCgZjdXJzb3IYAyABKAkSEAoIYXRfbGVhc3QYBCABKAkiYgoZTGlzdENvbnZlcnNhdGlvbnNSZXNwb25zZRIwCg1jb252ZXJzYXRpb25zGAEgAygLMhkubm9tZW1vcnkudjEuQ29udmVyc2F0aW9uEhMKC25leHRfY3Vyc29yGAIgASgJIpkBCgxDb252ZXJzYXRpb24SFwoPY29udmVyc2F0aW9uX2lkGAEgASgJEiwKCGZpcnN0X3RzGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdsYXN0X3RzGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1tZXNzYWdlX2NvdW50GAQgASgDIjUKEExpc3RVc2Vyc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEg4KBmN1cnNvchgCIAEoCSJRChFMaXN0VXNlcnNSZXNwb25zZRInCgV1c2VycxgBIAMoCzIYLm5vbWVtb3J5LnYxLlVzZXJTdW1tYXJ5EhMKC25leHRfY3Vyc29yGAIgASgJIjUKC1VzZXJTdW1tYXJ5Eg8KB3VzZXJfaWQYASABKAkSFQoNbWVzc2FnZV9jb3VudBgCIAEoAyJdChVFeHBvcnRNZXNzYWdlc1JlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRIjCgZmaWx0ZXIYAiABKAsyEy5ub21lbW9yeS52MS5GaWx0ZXISDgoGY3Vyc29yGAMgASgJIlkKFkV4cG9ydE1lc3NhZ2VzUmVzcG9uc2USKgoIbWVzc2FnZXMYASADKAsyGC5ub21lbW9yeS52MS5DaGF0TWVzc2FnZRITCgtuZXh0X2N1cnNvchgCIAEoCSphCglMaXN0T3JkZXISGgoWTElTVF9PUkRFUl9VTlNQRUNJRklFRBAAEhsKF0xJU1RfT1JERVJfTkVXRVNUX0ZJUlNUEAESGwoXTElTVF9PUkRFUl9PTERFU1RfRklSU1QQAjKtCgoMUXVlcnlTZXJ2aWNlEnkKDExpc3RNZXNzYWdlcxIgLm5vbWVtb3J5LnYxLkxpc3RNZXNzYWdlc1JlcXVlc3QaIS5ub21lbW9yeS52MS5MaXN0TWVzc2FnZXNSZXNwb25zZSIkgtPkkwIeEhwvdjEvdXNlcnMve3VzZXJfaWR9L21lc3NhZ2VzEn4KDUxleGljYWxTZWFyY2gSIS5ub21lbW9yeS52MS5MZXhpY2FsU2VhcmNoUmVxdWVzdBoiLm5vbWVtb3J5LnYxLkxleGljYWxTZWFyY2hSZXNwb25zZSImgtPkkwIgOgEqIhsvdjEvbWVzc2FnZXMvbGV4aWNhbF9zZWFyY2gSggEKDlNlbWFudGljU2VhcmNoEiIubm9tZW1vcnkudjEuU2VtYW50aWNTZWFyY2hSZXF1ZXN0GiMubm9tZW1vcnkudjEuU2VtYW50aWNTZWFyY2hSZXNwb25zZSIngtPkkwIhOgEqIhwvdjEvbWVzc2FnZXMvc2VtYW50aWNfc2VhcmNoEnoKDEh5YnJpZFNlYXJjaBIgLm5vbWVtb3J5LnYxLkh5YnJpZFNlYXJjaFJlcXVlc3QaIS5ub21lbW9yeS52MS5IeWJyaWRTZWFyY2hSZXNwb25zZSIlgtPkkwIfOgEqIhovdjEvbWVzc2FnZXMvaHlicmlkX3NlYXJjaBKQAQoMR2V0TmVpZ2hib3JzEiAubm9tZW1vcnkudjEuR2V0TmVpZ2hib3JzUmVxdWVzdBohLm5vbWVtb3J5LnYxLkdldE5laWdoYm9yc1Jlc3BvbnNlIjuC0+STAjUSMy92MS91c2Vycy97dXNlcl9pZH0vbWVzc2FnZXMve21lc3NhZ2VfaWR9L25laWdoYm9ycxKOAQoQQmF0Y2hHZXRNZXNzYWdlcxIkLm5vbWVtb3J5LnYxLkJhdGNoR2V0TWVzc2FnZXNSZXF1ZXN0GiUubm9tZW1vcnkudjEuQmF0Y2hHZXRNZXNzYWdlc1Jlc3BvbnNlIi2C0+STAicSJS92MS91c2Vycy97dXNlcl9pZH0vbWVzc2FnZXM6YmF0Y2hHZXQSggEKDUNvdW50TWVzc2FnZXMSIS5ub21lbW9yeS52MS5Db3VudE1lc3NhZ2VzUmVxdWVzdBoiLm5vbWVtb3J5LnYxLkNvdW50TWVzc2FnZXNSZXNwb25zZSIqgtPkkwIkEiIvdjEvdXNlcnMve3VzZXJfaWR9L21lc3NhZ2VzOmNvdW50Eo0BChFMaXN0Q29udmVyc2F0aW9ucxIlLm5vbWVtb3J5LnYxLkxpc3RDb252ZXJzYXRpb25zUmVxdWVzdBomLm5vbWVtb3J5LnYxLkxpc3RDb252ZXJzYXRpb25zUmVzcG9uc2UiKYLT5JMCIxIhL3YxL3VzZXJzL3t1c2VyX2lkfS9jb252ZXJzYXRpb25zEl0KCUxpc3RVc2VycxIdLm5vbWVtb3J5LnYxLkxpc3RVc2Vyc1JlcXVlc3QaHi5ub21lbW9yeS52MS5MaXN0VXNlcnNSZXNwb25zZSIRgtPkkwILEgkvdjEvdXNlcnMSiAEKDkV4cG9ydE1lc3NhZ2VzEiIubm9tZW1vcnkudjEuRXhwb3J0TWVzc2FnZXNSZXF1ZXN0GiMubm9tZW1vcnkudjEuRXhwb3J0TWVzc2FnZXNSZXNwb25zZSIrgtPkkwIlEiMvdjEvdXNlcnMve3VzZXJfaWR9L21lc3NhZ2VzOmV4cG9ydDABQm4KDmlvLm5vbWVtb3J5LnYxUAFaPWdpdGh1Yi5jb20vbm9tZW1vcnkvbm9tZW1vcnkvY2xpZW50cy9nby9ub21lbW9yeXYxO25vbWVtb3J5djGqAgtOb01lbW9yeS5WMeoCDE5vTWVtb3J5OjpWMWIGcHJvdG8z", [file_google_api_annotations, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_nomemory_v1_message]);
+  fileDesc("Ch9ub21lbW9yeS92MS9xdWVyeV9zZXJ2aWNlLnByb3RvEgtub21lbW9yeS52MSLaAQoTTGlzdE1lc3NhZ2VzUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEiMKBmZpbHRlchgCIAEoCzITLm5vbWVtb3J5LnYxLkZpbHRlchIRCglwYWdlX3NpemUYAyABKAUSDgoGY3Vyc29yGAQgASgJEjEKDXJldHVybl9maWVsZHMYBSABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrEhAKCGF0X2xlYXN0GAYgASgJEiUKBW9yZGVyGAcgASgOMhYubm9tZW1vcnkudjEuTGlzdE9yZGVyIlQKFExpc3RNZXNzYWdlc1Jlc3BvbnNlEicKBWl0ZW1zGAEgAygLMhgubm9tZW1vcnkudjEuQ2hhdE1lc3NhZ2USEwoLbmV4dF9jdXJzb3IYAiABKAkiKQoQSGlnaGxpZ2h0T3B0aW9ucxIVCg1zbmlwcGV0X2NoYXJzGAEgASgFIvoBChRMZXhpY2FsU2VhcmNoUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhIKCnF1ZXJ5X3RleHQYAiABKAkSIwoGZmlsdGVyGAMgASgLMhMubm9tZW1vcnkudjEuRmlsdGVyEhEKCXBhZ2Vfc2l6ZRgEIAEoBRIOCgZjdXJzb3IYBSABKAkSMQoNcmV0dXJuX2ZpZWxkcxgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2sSEAoIYXRfbGVhc3QYByABKAkSMAoJaGlnaGxpZ2h0GAggASgLMh0ubm9tZW1vcnkudjEuSGlnaGxpZ2h0T3B0aW9ucyLWAQoVTGV4aWNhbFNlYXJjaFJlc3BvbnNlEicKBWl0ZW1zGAEgAygLMhgubm9tZW1vcnkudjEuQ2hhdE1lc3NhZ2USEwoLbmV4dF9jdXJzb3IYAiABKAkSKQoGc2NvcmVzGAMgAygLMhkubm9tZW1vcnkudjEuTWVzc2FnZVNjb3JlEioKCmhpZ2hsaWdodHMYBCADKAsyFi5ub21lbW9yeS52MS5IaWdobGlnaHQSFQoNaW5kZXhfbGFnZ2luZxgFIAEoCBIRCgl0cnVuY2F0ZWQYBiABKAgiMQoMTWVzc2FnZVNjb3JlEhIKCm1lc3NhZ2VfaWQYASABKAkSDQoFc2NvcmUYAiABKAIijgEKCUhpZ2hsaWdodBIgCgVzcGFucxgBIAMoCzIRLm5vbWVtb3J5LnYxLlNwYW4SIgoHc25pcHBldBgCIAEoCzIRLm5vbWVtb3J5LnYxLlNwYW4SFAoMc25pcHBldF90ZXh0GAMgASgJEhEKCXRydW5jYXRlZBgEIAEoCBISCgptZXNzYWdlX2lkGAUgASgJIpkCChVTZW1hbnRpY1NlYXJjaFJlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRIUCgpxdWVyeV90ZXh0GAIgASgJSAASMQoPcXVlcnlfZW1iZWRkaW5nGAMgASgLMhYubm9tZW1vcnkudjEuRW1iZWRkaW5nSAASIwoGZmlsdGVyGAQgASgLMhMubm9tZW1vcnkudjEuRmlsdGVyEg0KBXRvcF9rGAUgASgFEhYKCW1pbl9zY29yZRgGIAEoAkgBiAEBEjEKDXJldHVybl9maWVsZHMYByABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrEhAKCGF0X2xlYXN0GAggASgJQgcKBXF1ZXJ5QgwKCl9taW5fc2NvcmUiGwoJRW1iZWRkaW5nEg4KBnZhbHVlcxgBIAMoAiKFAQoWU2VtYW50aWNTZWFyY2hSZXNwb25zZRIoCgVpdGVtcxgBIAMoCzIZLm5vbWVtb3J5LnYxLlNlbWFudGljSXRlbRIRCgl0cnVuY2F0ZWQYAiABKAgSFQoNaW5kZXhfbGFnZ2luZxgDIAEoCBIXCg9lbWJlZGRpbmdfbW9kZWwYBCABKAkiSAoMU2VtYW50aWNJdGVtEikKB21lc3NhZ2UYASABKAsyGC5ub21lbW9yeS52MS5DaGF0TWVzc2FnZRINCgVzY29yZRgCIAEoAiKQAgoTSHlicmlkU2VhcmNoUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhIKCnF1ZXJ5X3RleHQYAiABKAkSLwoPcXVlcnlfZW1iZWRkaW5nGAMgASgLMhYubm9tZW1vcnkudjEuRW1iZWRkaW5nEiMKBmZpbHRlchgEIAEoCzITLm5vbWVtb3J5LnYxLkZpbHRlchINCgV0b3BfaxgFIAEoBRIPCgdleHBsYWluGAYgASgIEjEKDXJldHVybl9maWVsZHMYByABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrEhAKCGF0X2xlYXN0GAggASgJEhkKEWluY2x1ZGVfcmVsYXRpb25zGAkgASgIIqACChRIeWJyaWRTZWFyY2hSZXNwb25zZRImCgVpdGVtcxgBIAMoCzIXLm5vbWVtb3J5LnYxLkh5YnJpZEl0ZW0SEQoJdHJ1bmNhdGVkGAIgASgIEhUKDWluZGV4X2xhZ2dpbmcYAyABKAgSHAoUc2VtYW50aWNfdW5hdmFpbGFibGUYBCABKAgSFwoPZW1iZWRkaW5nX21vZGVsGAUgASgJEhMKC3N1ZmZpY2llbmN5GAYgASgCEhcKD3NwZWFrZXJfbWF0Y2hlZBgHIAEoCBIvCglyZWxhdGlvbnMYCCADKAsyHC5ub21lbW9yeS52MS5NZXNzYWdlUmVsYXRpb24SIAoYc3VmZmljaWVuY3lfbGV4aWNhbF9vbmx5GAkgASgIIncKD01lc3NhZ2VSZWxhdGlvbhIaChJlYXJsaWVyX21lc3NhZ2VfaWQYASABKAkSGAoQbGF0ZXJfbWVzc2FnZV9pZBgCIAEoCRIYChBzZW1hbnRpY196X3Njb3JlGAMgASgCEhQKDHNoYXJlZF90ZXJtcxgEIAEoAiJ6CgpIeWJyaWRJdGVtEikKB21lc3NhZ2UYASABKAsyGC5ub21lbW9yeS52MS5DaGF0TWVzc2FnZRINCgVzY29yZRgCIAEoAhIyCgtleHBsYW5hdGlvbhgDIAEoCzIdLm5vbWVtb3J5LnYxLlNjb3JlRXhwbGFuYXRpb24ingEKEFNjb3JlRXhwbGFuYXRpb24SFgoOc2VtYW50aWNfc2NvcmUYASABKAISFQoNbGV4aWNhbF9zY29yZRgCIAEoAhIvCgpjb21wb25lbnRzGAMgAygLMhsubm9tZW1vcnkudjEuU2NvcmVDb21wb25lbnQSEAoIY292ZXJhZ2UYBCABKAISGAoQc2VtYW50aWNfel9zY29yZRgFIAEoAiItCg5TY29yZUNvbXBvbmVudBIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgCIqsBChNHZXROZWlnaGJvcnNSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEgoKbWVzc2FnZV9pZBgCIAEoCRITCgZiZWZvcmUYAyABKAVIAIgBARISCgVhZnRlchgEIAEoBUgBiAEBEjEKDXJldHVybl9maWVsZHMYBSABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrQgkKB19iZWZvcmVCCAoGX2FmdGVyIogBChRHZXROZWlnaGJvcnNSZXNwb25zZRInCgVpdGVtcxgBIAMoCzIYLm5vbWVtb3J5LnYxLkNoYXRNZXNzYWdlEhQKDGFuY2hvcl9pbmRleBgCIAEoBRIYChB0cnVuY2F0ZWRfYmVmb3JlGAMgASgIEhcKD3RydW5jYXRlZF9hZnRlchgEIAEoCCJyChdCYXRjaEdldE1lc3NhZ2VzUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhMKC21lc3NhZ2VfaWRzGAIgAygJEjEKDXJldHVybl9maWVsZHMYAyABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrIn0KGEJhdGNoR2V0TWVzc2FnZXNSZXNwb25zZRInCgVpdGVtcxgBIAMoCzIYLm5vbWVtb3J5LnYxLkNoYXRNZXNzYWdlEhsKE21pc3NpbmdfbWVzc2FnZV9pZHMYAiADKAkSGwoTb21pdHRlZF9tZXNzYWdlX2lkcxgDIAMoCSJeChRDb3VudE1lc3NhZ2VzUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEiMKBmZpbHRlchgCIAEoCzITLm5vbWVtb3J5LnYxLkZpbHRlchIQCghhdF9sZWFzdBgDIAEoCSImChVDb3VudE1lc3NhZ2VzUmVzcG9uc2USDQoFY291bnQYASABKAMiYAoYTGlzdENvbnZlcnNhdGlvbnNSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEg4KBmN1cnNvchgDIAEoCRIQCghhdF9sZWFzdBgEIAEoCSJiChlMaXN0Q29udmVyc2F0aW9uc1Jlc3BvbnNlEjAKDWNvbnZlcnNhdGlvbnMYASADKAsyGS5ub21lbW9yeS52MS5Db252ZXJzYXRpb24SEwoLbmV4dF9jdXJzb3IYAiABKAkimQEKDENvbnZlcnNhdGlvbhIXCg9jb252ZXJzYXRpb25faWQYASABKAkSLAoIZmlyc3RfdHMYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB2xhc3RfdHMYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKDW1lc3NhZ2VfY291bnQYBCABKAMiNQoQTGlzdFVzZXJzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSDgoGY3Vyc29yGAIgASgJIlEKEUxpc3RVc2Vyc1Jlc3BvbnNlEicKBXVzZXJzGAEgAygLMhgubm9tZW1vcnkudjEuVXNlclN1bW1hcnkSEwoLbmV4dF9jdXJzb3IYAiABKAkiNQoLVXNlclN1bW1hcnkSDwoHdXNlcl9pZBgBIAEoCRIVCg1tZXNzYWdlX2NvdW50GAIgASgDIl0KFUV4cG9ydE1lc3NhZ2VzUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEiMKBmZpbHRlchgCIAEoCzITLm5vbWVtb3J5LnYxLkZpbHRlchIOCgZjdXJzb3IYAyABKAkiWQoWRXhwb3J0TWVzc2FnZXNSZXNwb25zZRIqCghtZXNzYWdlcxgBIAMoCzIYLm5vbWVtb3J5LnYxLkNoYXRNZXNzYWdlEhMKC25leHRfY3Vyc29yGAIgASgJKmEKCUxpc3RPcmRlchIaChZMSVNUX09SREVSX1VOU1BFQ0lGSUVEEAASGwoXTElTVF9PUkRFUl9ORVdFU1RfRklSU1QQARIbChdMSVNUX09SREVSX09MREVTVF9GSVJTVBACMq4KCgxRdWVyeVNlcnZpY2USeQoMTGlzdE1lc3NhZ2VzEiAubm9tZW1vcnkudjEuTGlzdE1lc3NhZ2VzUmVxdWVzdBohLm5vbWVtb3J5LnYxLkxpc3RNZXNzYWdlc1Jlc3BvbnNlIiSC0+STAh4SHC92MS91c2Vycy97dXNlcl9pZH0vbWVzc2FnZXMSfgoNTGV4aWNhbFNlYXJjaBIhLm5vbWVtb3J5LnYxLkxleGljYWxTZWFyY2hSZXF1ZXN0GiIubm9tZW1vcnkudjEuTGV4aWNhbFNlYXJjaFJlc3BvbnNlIiaC0+STAiA6ASoiGy92MS9tZXNzYWdlcy9sZXhpY2FsX3NlYXJjaBKCAQoOU2VtYW50aWNTZWFyY2gSIi5ub21lbW9yeS52MS5TZW1hbnRpY1NlYXJjaFJlcXVlc3QaIy5ub21lbW9yeS52MS5TZW1hbnRpY1NlYXJjaFJlc3BvbnNlIieC0+STAiE6ASoiHC92MS9tZXNzYWdlcy9zZW1hbnRpY19zZWFyY2gSegoMSHlicmlkU2VhcmNoEiAubm9tZW1vcnkudjEuSHlicmlkU2VhcmNoUmVxdWVzdBohLm5vbWVtb3J5LnYxLkh5YnJpZFNlYXJjaFJlc3BvbnNlIiWC0+STAh86ASoiGi92MS9tZXNzYWdlcy9oeWJyaWRfc2VhcmNoEpABCgxHZXROZWlnaGJvcnMSIC5ub21lbW9yeS52MS5HZXROZWlnaGJvcnNSZXF1ZXN0GiEubm9tZW1vcnkudjEuR2V0TmVpZ2hib3JzUmVzcG9uc2UiO4LT5JMCNRIzL3YxL3VzZXJzL3t1c2VyX2lkfS9tZXNzYWdlcy97bWVzc2FnZV9pZH0vbmVpZ2hib3JzEo8BChBCYXRjaEdldE1lc3NhZ2VzEiQubm9tZW1vcnkudjEuQmF0Y2hHZXRNZXNzYWdlc1JlcXVlc3QaJS5ub21lbW9yeS52MS5CYXRjaEdldE1lc3NhZ2VzUmVzcG9uc2UiLoLT5JMCKBImL3YxL3VzZXJzL3t1c2VyX2lkfS9tZXNzYWdlczpiYXRjaF9nZXQSggEKDUNvdW50TWVzc2FnZXMSIS5ub21lbW9yeS52MS5Db3VudE1lc3NhZ2VzUmVxdWVzdBoiLm5vbWVtb3J5LnYxLkNvdW50TWVzc2FnZXNSZXNwb25zZSIqgtPkkwIkEiIvdjEvdXNlcnMve3VzZXJfaWR9L21lc3NhZ2VzOmNvdW50Eo0BChFMaXN0Q29udmVyc2F0aW9ucxIlLm5vbWVtb3J5LnYxLkxpc3RDb252ZXJzYXRpb25zUmVxdWVzdBomLm5vbWVtb3J5LnYxLkxpc3RDb252ZXJzYXRpb25zUmVzcG9uc2UiKYLT5JMCIxIhL3YxL3VzZXJzL3t1c2VyX2lkfS9jb252ZXJzYXRpb25zEl0KCUxpc3RVc2VycxIdLm5vbWVtb3J5LnYxLkxpc3RVc2Vyc1JlcXVlc3QaHi5ub21lbW9yeS52MS5MaXN0VXNlcnNSZXNwb25zZSIRgtPkkwILEgkvdjEvdXNlcnMSiAEKDkV4cG9ydE1lc3NhZ2VzEiIubm9tZW1vcnkudjEuRXhwb3J0TWVzc2FnZXNSZXF1ZXN0GiMubm9tZW1vcnkudjEuRXhwb3J0TWVzc2FnZXNSZXNwb25zZSIrgtPkkwIlEiMvdjEvdXNlcnMve3VzZXJfaWR9L21lc3NhZ2VzOmV4cG9ydDABQm4KDmlvLm5vbWVtb3J5LnYxUAFaPWdpdGh1Yi5jb20vbm9tZW1vcnkvbm9tZW1vcnkvY2xpZW50cy9nby9ub21lbW9yeXYxO25vbWVtb3J5djGqAgtOb01lbW9yeS5WMeoCDE5vTWVtb3J5OjpWMWIGcHJvdG8z", [file_google_api_annotations, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_nomemory_v1_message]);
 
 /**
- * ListMessagesRequest asks for one page of a user's messages.
+ * ListMessagesRequest asks for a page of messages.
  *
  * @generated from message nomemory.v1.ListMessagesRequest
  */
 export type ListMessagesRequest = Message<"nomemory.v1.ListMessagesRequest"> & {
   /**
-   * user_id is whose messages are read. Required. At most 128 characters.
+   * user_id is the user whose messages are listed. Required. At most 128 characters.
    *
    * @generated from field: string user_id = 1;
    */
   userId: string;
 
   /**
-   * filter narrows the listing. Unset: everything.
+   * filter restricts the listing. Default: unset, all messages.
    *
    * @generated from field: nomemory.v1.Filter filter = 2;
    */
   filter?: Filter | undefined;
 
   /**
-   * page_size is how many messages to return at most. 0 (the default): 50. More than 500, or negative:
-   * INVALID_ARGUMENT. A page ends early at 3 MB; only an empty `next_cursor` says that there is no more.
+   * page_size is the maximum number of messages. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
+   * negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page is the one with an
+   * empty `next_cursor`.
    *
    * @generated from field: int32 page_size = 3;
    */
   pageSize: number;
 
   /**
-   * cursor is the `next_cursor` of the page before, unchanged. Empty: the first page. A bad one is
-   * INVALID_ARGUMENT with one of the ERROR_REASON_CURSOR_… reasons.
+   * cursor is the `next_cursor` of the previous page. Default: empty, the first page. An invalid cursor is INVALID_ARGUMENT
+   * with one of the ERROR_REASON_CURSOR_… reasons.
    *
    * @generated from field: string cursor = 4;
    */
   cursor: string;
 
   /**
-   * return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there. An unknown
-   * path is INVALID_ARGUMENT.
+   * return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+   * An unknown field is INVALID_ARGUMENT.
    *
    * @generated from field: google.protobuf.FieldMask return_fields = 5;
    */
   returnFields?: FieldMask | undefined;
 
   /**
-   * at_least is a write token: the answer contains what was acknowledged with it. Empty: no waiting.
+   * at_least is a write token. The result contains that write. Default: empty.
    *
    * @generated from field: string at_least = 6;
    */
   atLeast: string;
 
   /**
-   * order is the direction of the listing. LIST_ORDER_UNSPECIFIED (the default): newest first.
+   * order is the order of the listing. Default: LIST_ORDER_UNSPECIFIED, newest first.
    *
    * @generated from field: nomemory.v1.ListOrder order = 7;
    */
@@ -84,20 +85,20 @@ export const ListMessagesRequestSchema: GenMessage<ListMessagesRequest> = /*@__P
   messageDesc(file_nomemory_v1_query_service, 0);
 
 /**
- * ListMessagesResponse is one page, in the order that was asked for.
+ * ListMessagesResponse is a page of messages.
  *
  * @generated from message nomemory.v1.ListMessagesResponse
  */
 export type ListMessagesResponse = Message<"nomemory.v1.ListMessagesResponse"> & {
   /**
-   * items are the messages of the page.
+   * items are the messages, in the requested order.
    *
    * @generated from field: repeated nomemory.v1.ChatMessage items = 1;
    */
   items: ChatMessage[];
 
   /**
-   * next_cursor continues the listing. Empty: this was the last page.
+   * next_cursor continues the listing. Empty: this is the last page.
    *
    * @generated from field: string next_cursor = 2;
    */
@@ -112,14 +113,14 @@ export const ListMessagesResponseSchema: GenMessage<ListMessagesResponse> = /*@_
   messageDesc(file_nomemory_v1_query_service, 1);
 
 /**
- * HighlightOptions asks for highlights, which are computed on request only.
+ * HighlightOptions configures highlights.
  *
  * @generated from message nomemory.v1.HighlightOptions
  */
 export type HighlightOptions = Message<"nomemory.v1.HighlightOptions"> & {
   /**
-   * snippet_chars is how many characters of the message a snippet has at most. 0 (the default): 120. More than
-   * 1,000, or negative: INVALID_ARGUMENT.
+   * snippet_chars is the maximum length of a snippet in characters. Default: 0, which means 120. Values over 1,000 and
+   * negative values are INVALID_ARGUMENT.
    *
    * @generated from field: int32 snippet_chars = 1;
    */
@@ -134,68 +135,71 @@ export const HighlightOptionsSchema: GenMessage<HighlightOptions> = /*@__PURE__*
   messageDesc(file_nomemory_v1_query_service, 2);
 
 /**
- * LexicalSearchRequest asks for one page of a ranked listing.
+ * LexicalSearchRequest asks for a page of search results.
  *
  * @generated from message nomemory.v1.LexicalSearchRequest
  */
 export type LexicalSearchRequest = Message<"nomemory.v1.LexicalSearchRequest"> & {
   /**
-   * user_id is whose messages are searched. Required. At most 128 characters.
+   * user_id is the user whose messages are searched. Required. At most 128 characters.
    *
    * @generated from field: string user_id = 1;
    */
   userId: string;
 
   /**
-   * query_text is a query in the grammar of docs/query-grammar.md: words, "phrases", AND, OR, NOT, -, ( ).
-   * Whatever cannot be read as an operator is text. Empty or blank: the listing is by time. At most 2,000
-   * characters, 128 terms and 16 levels of parentheses (settings); more is INVALID_ARGUMENT.
+   * query_text is a query in the grammar of docs/query-grammar.md: words, "phrases", AND, OR, NOT, -, ( ). Text that is not a
+   * valid operator is searched literally. Empty or blank: the messages are listed by time. At most 2,000 characters
+   * (NOMEMORY_MAX_QUERY_CHARS), 128 terms and 16 levels of parentheses; otherwise the error is INVALID_ARGUMENT
+   * (ERROR_REASON_QUERY_TOO_COMPLEX).
    *
    * @generated from field: string query_text = 2;
    */
   queryText: string;
 
   /**
-   * filter narrows the search. Unset: everything.
+   * filter restricts the search. Default: unset, all messages.
    *
    * @generated from field: nomemory.v1.Filter filter = 3;
    */
   filter?: Filter | undefined;
 
   /**
-   * page_size is how many messages to return at most. 0 (the default): 50. More than 500, or negative:
-   * INVALID_ARGUMENT. A page ends early at 3 MB, the room for highlights included; only an empty `next_cursor` says
-   * that there is no more.
+   * page_size is the maximum number of messages. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
+   * negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page is the one with an
+   * empty `next_cursor`.
    *
    * @generated from field: int32 page_size = 4;
    */
   pageSize: number;
 
   /**
-   * cursor is the `next_cursor` of the page before, unchanged. Empty: the first page. UNAVAILABLE
-   * (ERROR_REASON_INDEX_UNAVAILABLE) while an index that is built anew has not come as far as the first page's.
+   * cursor is the `next_cursor` of the previous page. Default: empty, the first page. An invalid cursor is INVALID_ARGUMENT
+   * with one of the ERROR_REASON_CURSOR_… reasons. While a rebuilt index has not reached the state of the first page, the
+   * error is UNAVAILABLE (ERROR_REASON_INDEX_UNAVAILABLE).
    *
    * @generated from field: string cursor = 5;
    */
   cursor: string;
 
   /**
-   * return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there.
+   * return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+   * An unknown field is INVALID_ARGUMENT.
    *
    * @generated from field: google.protobuf.FieldMask return_fields = 6;
    */
   returnFields?: FieldMask | undefined;
 
   /**
-   * at_least is a write token: the search waits, within its deadline, until the lexical index has applied this
-   * user's part of that write. Empty: no waiting.
+   * at_least is a write token. The search waits until the lexical index has applied that write; if its deadline passes before, the error is
+   * DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
    *
    * @generated from field: string at_least = 7;
    */
   atLeast: string;
 
   /**
-   * highlight asks for `highlights`. Unset: none are computed.
+   * highlight requests `highlights`. Default: unset, none are computed.
    *
    * @generated from field: nomemory.v1.HighlightOptions highlight = 8;
    */
@@ -210,53 +214,53 @@ export const LexicalSearchRequestSchema: GenMessage<LexicalSearchRequest> = /*@_
   messageDesc(file_nomemory_v1_query_service, 3);
 
 /**
- * LexicalSearchResponse is one page. `scores` (and `highlights`, if asked for) have one entry for each item, in the order
- * of `items`, and each names its message.
+ * LexicalSearchResponse is a page of search results. `scores` and `highlights` have one entry for each item, in the order of
+ * `items`.
  *
  * @generated from message nomemory.v1.LexicalSearchResponse
  */
 export type LexicalSearchResponse = Message<"nomemory.v1.LexicalSearchResponse"> & {
   /**
-   * items are the messages of the page, best first.
+   * items are the messages, best first.
    *
    * @generated from field: repeated nomemory.v1.ChatMessage items = 1;
    */
   items: ChatMessage[];
 
   /**
-   * next_cursor continues the listing. Empty: this was the last page.
+   * next_cursor continues the listing. Empty: this is the last page.
    *
    * @generated from field: string next_cursor = 2;
    */
   nextCursor: string;
 
   /**
-   * scores has one score for each item. A score depends on the bound user's messages and the query alone, never on
-   * other users. Listings by time score 0.
+   * scores has the score of each item. A score depends only on the user's messages and the query. In a listing by time it
+   * is 0.
    *
-   * @generated from field: repeated nomemory.v1.MessageScore scores = 6;
+   * @generated from field: repeated nomemory.v1.MessageScore scores = 3;
    */
   scores: MessageScore[];
 
   /**
-   * highlights has one entry for each item, if the request asked for them; else it is empty.
+   * highlights has the highlights of each item. Empty unless `highlight` was set.
    *
    * @generated from field: repeated nomemory.v1.Highlight highlights = 4;
    */
   highlights: Highlight[];
 
   /**
-   * index_behind is true if messages of this user were acknowledged but not yet searchable by words.
+   * index_lagging is true if stored messages of this user were not in the lexical index yet.
    *
-   * @generated from field: bool index_behind = 5;
+   * @generated from field: bool index_lagging = 5;
    */
-  indexBehind: boolean;
+  indexLagging: boolean;
 
   /**
-   * truncated is true if more messages match than a search ranks, about 10,000. The listing then has the matches with the
-   * terms that weigh most, and those among the newest 5,000 messages. A listing by time is never truncated.
+   * truncated is true if more messages match than are ranked, about 10,000. The listing then has the matches with the terms
+   * of the highest weight, and the matches among the newest 5,000 messages. A listing by time is never truncated.
    *
-   * @generated from field: bool truncated = 7;
+   * @generated from field: bool truncated = 6;
    */
   truncated: boolean;
 };
@@ -269,20 +273,20 @@ export const LexicalSearchResponseSchema: GenMessage<LexicalSearchResponse> = /*
   messageDesc(file_nomemory_v1_query_service, 4);
 
 /**
- * MessageScore is the score of one item.
+ * MessageScore is the score of an item.
  *
  * @generated from message nomemory.v1.MessageScore
  */
 export type MessageScore = Message<"nomemory.v1.MessageScore"> & {
   /**
-   * message_id is the item.
+   * message_id is the id of the item.
    *
    * @generated from field: string message_id = 1;
    */
   messageId: string;
 
   /**
-   * score compares within one answer only.
+   * score is the BM25 score. Compare scores of the same response only.
    *
    * @generated from field: float score = 2;
    */
@@ -297,41 +301,41 @@ export const MessageScoreSchema: GenMessage<MessageScore> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_query_service, 5);
 
 /**
- * Highlight shows where in a message's `content` the query matched. Offsets count Unicode code points.
+ * Highlight has the matches in the `content` of an item. Offsets are Unicode code points.
  *
  * @generated from message nomemory.v1.Highlight
  */
 export type Highlight = Message<"nomemory.v1.Highlight"> & {
   /**
-   * spans are the matches, in order, not overlapping: those in the first 20,000 characters, at most 200 (settings).
+   * spans are the matches in order, without overlaps: at most 200, in the first 20,000 characters of the content.
    *
    * @generated from field: repeated nomemory.v1.Span spans = 1;
    */
   spans: Span[];
 
   /**
-   * snippet is the part of the content that holds the most of them. Without spans it is the beginning.
+   * snippet is the part of the content with the most matches. Without matches, it is the beginning.
    *
    * @generated from field: nomemory.v1.Span snippet = 2;
    */
   snippet?: Span | undefined;
 
   /**
-   * snippet_text is the content within `snippet`, verbatim.
+   * snippet_text is the text of `snippet`, verbatim.
    *
    * @generated from field: string snippet_text = 3;
    */
   snippetText: string;
 
   /**
-   * truncated is true if there may be more matches than `spans` has.
+   * truncated is true if there can be more matches than `spans` has.
    *
    * @generated from field: bool truncated = 4;
    */
   truncated: boolean;
 
   /**
-   * message_id is the item that is shown.
+   * message_id is the id of the item.
    *
    * @generated from field: string message_id = 5;
    */
@@ -346,28 +350,28 @@ export const HighlightSchema: GenMessage<Highlight> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_query_service, 6);
 
 /**
- * SemanticSearchRequest asks for the messages that are nearest in meaning.
+ * SemanticSearchRequest asks for the messages with the most similar vectors.
  *
  * @generated from message nomemory.v1.SemanticSearchRequest
  */
 export type SemanticSearchRequest = Message<"nomemory.v1.SemanticSearchRequest"> & {
   /**
-   * user_id is whose messages are searched. Required. At most 128 characters.
+   * user_id is the user whose messages are searched. Required. At most 128 characters.
    *
    * @generated from field: string user_id = 1;
    */
   userId: string;
 
   /**
-   * query is what to look for; exactly one form is required.
+   * query is the query, as a text or as a vector. Required.
    *
    * @generated from oneof nomemory.v1.SemanticSearchRequest.query
    */
   query: {
     /**
-     * query_text is embedded by the server, without the names of people who speak in the log: greetings hold names, and
-     * what people say of themselves does not. Not blank, at most 2,000 characters. FAILED_PRECONDITION
-     * (ERROR_REASON_EMBEDDER_DISABLED) if the server has no embedder.
+     * query_text is the query as a text, which the server embeds without the names of the authors in the log. Not blank. At
+     * most 2,000 characters (NOMEMORY_MAX_QUERY_CHARS). Without an embedder, the error is FAILED_PRECONDITION
+     * (ERROR_REASON_EMBEDDER_DISABLED).
      *
      * @generated from field: string query_text = 2;
      */
@@ -375,7 +379,7 @@ export type SemanticSearchRequest = Message<"nomemory.v1.SemanticSearchRequest">
     case: "queryText";
   } | {
     /**
-     * query_embedding is the caller's own vector, of the server's dimension, finite, not zero.
+     * query_embedding is the query as a vector. It must have the server's dimension and be finite and not zero.
      *
      * @generated from field: nomemory.v1.Embedding query_embedding = 3;
      */
@@ -384,36 +388,38 @@ export type SemanticSearchRequest = Message<"nomemory.v1.SemanticSearchRequest">
   } | { case: undefined; value?: undefined };
 
   /**
-   * filter narrows the search. Unset: everything.
+   * filter restricts the search. Default: unset, all messages.
    *
    * @generated from field: nomemory.v1.Filter filter = 4;
    */
   filter?: Filter | undefined;
 
   /**
-   * top_k is how many messages to return at most. 0 (the default): 20. More than 200, or negative: INVALID_ARGUMENT.
+   * top_k is the maximum number of messages. Default: 0, which means 20. Values over 200 (NOMEMORY_MAX_TOP_K) and negative
+   * values are INVALID_ARGUMENT.
    *
    * @generated from field: int32 top_k = 5;
    */
   topK: number;
 
   /**
-   * min_score drops messages whose cosine is below it. Unset: none is dropped. Outside -1 to 1: INVALID_ARGUMENT.
+   * min_score is the minimum cosine similarity. Default: unset, no minimum. Values outside -1 to 1 are INVALID_ARGUMENT.
    *
    * @generated from field: optional float min_score = 6;
    */
   minScore?: number | undefined;
 
   /**
-   * return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there.
+   * return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+   * An unknown field is INVALID_ARGUMENT.
    *
    * @generated from field: google.protobuf.FieldMask return_fields = 7;
    */
   returnFields?: FieldMask | undefined;
 
   /**
-   * at_least is a write token: the search waits, within its deadline, until the vector index has applied this
-   * user's part of that write. Empty: no waiting.
+   * at_least is a write token. The search waits until the vector index has applied that write; if its deadline passes before, the error is
+   * DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
    *
    * @generated from field: string at_least = 8;
    */
@@ -428,13 +434,13 @@ export const SemanticSearchRequestSchema: GenMessage<SemanticSearchRequest> = /*
   messageDesc(file_nomemory_v1_query_service, 7);
 
 /**
- * Embedding is a vector of the caller's own.
+ * Embedding is a vector that the caller supplies.
  *
  * @generated from message nomemory.v1.Embedding
  */
 export type Embedding = Message<"nomemory.v1.Embedding"> & {
   /**
-   * values are as many finite numbers as the server's vectors have dimensions, not all zero.
+   * values are the numbers of the vector: as many as the server's dimension, finite and not all zero.
    *
    * @generated from field: repeated float values = 1;
    */
@@ -449,7 +455,7 @@ export const EmbeddingSchema: GenMessage<Embedding> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_query_service, 8);
 
 /**
- * SemanticSearchResponse has the nearest messages.
+ * SemanticSearchResponse has the most similar messages.
  *
  * @generated from message nomemory.v1.SemanticSearchResponse
  */
@@ -462,21 +468,21 @@ export type SemanticSearchResponse = Message<"nomemory.v1.SemanticSearchResponse
   items: SemanticItem[];
 
   /**
-   * truncated is true if the reply ended at 3 MB before `top_k` was reached.
+   * truncated is true if the response reached 3 MB before `top_k` messages.
    *
    * @generated from field: bool truncated = 2;
    */
   truncated: boolean;
 
   /**
-   * index_behind is true if messages of this user were acknowledged but not yet searchable by meaning.
+   * index_lagging is true if stored messages of this user were not in the vector index yet.
    *
-   * @generated from field: bool index_behind = 3;
+   * @generated from field: bool index_lagging = 3;
    */
-  indexBehind: boolean;
+  indexLagging: boolean;
 
   /**
-   * embedding_model names the model whose vectors were compared. Cosines of different models do not compare.
+   * embedding_model is the model of the compared vectors. Scores of different models are not comparable.
    *
    * @generated from field: string embedding_model = 4;
    */
@@ -491,20 +497,20 @@ export const SemanticSearchResponseSchema: GenMessage<SemanticSearchResponse> = 
   messageDesc(file_nomemory_v1_query_service, 9);
 
 /**
- * SemanticItem is a message and how near it is.
+ * SemanticItem is a message with its score.
  *
  * @generated from message nomemory.v1.SemanticItem
  */
 export type SemanticItem = Message<"nomemory.v1.SemanticItem"> & {
   /**
-   * message is what was said.
+   * message is the message.
    *
    * @generated from field: nomemory.v1.ChatMessage message = 1;
    */
   message?: ChatMessage | undefined;
 
   /**
-   * score is the raw cosine, -1 to 1. A long message scores as its best part.
+   * score is the cosine similarity, from -1 to 1. The score of a long message is that of its best chunk.
    *
    * @generated from field: float score = 2;
    */
@@ -519,76 +525,79 @@ export const SemanticItemSchema: GenMessage<SemanticItem> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_query_service, 10);
 
 /**
- * HybridSearchRequest asks for the messages that answer a question best.
+ * HybridSearchRequest asks for the messages that best answer a question.
  *
  * @generated from message nomemory.v1.HybridSearchRequest
  */
 export type HybridSearchRequest = Message<"nomemory.v1.HybridSearchRequest"> & {
   /**
-   * user_id is whose messages are searched. Required. At most 128 characters.
+   * user_id is the user whose messages are searched. Required. At most 128 characters.
    *
    * @generated from field: string user_id = 1;
    */
   userId: string;
 
   /**
-   * query_text is a question, or words: everyday text in Chinese or English, no grammar. Required, not blank, at most
-   * 2,000 characters.
+   * query_text is a question or keywords in Chinese or English, without a grammar. Required, not blank. At most 2,000
+   * characters (NOMEMORY_MAX_QUERY_CHARS).
    *
    * @generated from field: string query_text = 2;
    */
   queryText: string;
 
   /**
-   * query_embedding is the caller's own vector of `query_text`, of the server's dimension, finite, not zero. Unset: the
-   * server embeds; without an embedder the words decide alone, and the answer says so.
+   * query_embedding is the vector of `query_text`. Default: unset, the server embeds it; without an embedder, the ranking is
+   * lexical only (see `semantic_unavailable`). It must have the server's dimension and be finite and not zero.
    *
    * @generated from field: nomemory.v1.Embedding query_embedding = 3;
    */
   queryEmbedding?: Embedding | undefined;
 
   /**
-   * filter narrows what is returned. Unset: everything. Messages outside it may still rank others, as their neighbours.
+   * filter restricts the results. Messages outside it can still affect the scores of their neighbors. Default: unset, all
+   * messages.
    *
    * @generated from field: nomemory.v1.Filter filter = 4;
    */
   filter?: Filter | undefined;
 
   /**
-   * top_k is how many messages to return at most. 0 (the default): 20. More than 200, or negative: INVALID_ARGUMENT.
+   * top_k is the maximum number of messages. Default: 0, which means 20. Values over 200 (NOMEMORY_MAX_TOP_K) and negative
+   * values are INVALID_ARGUMENT.
    *
    * @generated from field: int32 top_k = 5;
    */
   topK: number;
 
   /**
-   * explain asks for `explanation` in each item. Default: false.
+   * explain returns the `explanation` of each item. Default: false.
    *
    * @generated from field: bool explain = 6;
    */
   explain: boolean;
 
   /**
-   * return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there.
+   * return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+   * An unknown field is INVALID_ARGUMENT.
    *
    * @generated from field: google.protobuf.FieldMask return_fields = 7;
    */
   returnFields?: FieldMask | undefined;
 
   /**
-   * at_least is a write token: the search waits, within its deadline, until both indexes have applied this user's part
-   * of that write. Empty: no waiting.
+   * at_least is a write token. The search waits until both indexes have applied that write; if its deadline passes before, the error is
+   * DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
    *
    * @generated from field: string at_least = 8;
    */
   atLeast: string;
 
   /**
-   * relate asks for `relations`. Default: false.
+   * include_relations returns `relations`. Default: false.
    *
-   * @generated from field: bool relate = 9;
+   * @generated from field: bool include_relations = 9;
    */
-  relate: boolean;
+  includeRelations: boolean;
 };
 
 /**
@@ -612,63 +621,63 @@ export type HybridSearchResponse = Message<"nomemory.v1.HybridSearchResponse"> &
   items: HybridItem[];
 
   /**
-   * truncated is true if the reply ended at 3 MB before `top_k` was reached.
+   * truncated is true if the response reached 3 MB before `top_k` messages.
    *
    * @generated from field: bool truncated = 2;
    */
   truncated: boolean;
 
   /**
-   * index_behind is true if messages of this user were acknowledged but not yet searchable by words or by meaning.
+   * index_lagging is true if stored messages of this user were not in both indexes yet.
    *
-   * @generated from field: bool index_behind = 3;
+   * @generated from field: bool index_lagging = 3;
    */
-  indexBehind: boolean;
+  indexLagging: boolean;
 
   /**
-   * words_only is true if meaning had no part in the ranking: the server has no embedder, or it does not answer.
+   * semantic_unavailable is true if the ranking is lexical only, because the server has no embedder or it does not respond.
    *
-   * @generated from field: bool words_only = 4;
+   * @generated from field: bool semantic_unavailable = 4;
    */
-  wordsOnly: boolean;
+  semanticUnavailable: boolean;
 
   /**
-   * embedding_model names the model whose vectors were compared. Empty if `words_only`.
+   * embedding_model is the model of the compared vectors. Empty if `semantic_unavailable`.
    *
    * @generated from field: string embedding_model = 5;
    */
   embeddingModel: string;
 
   /**
-   * sufficiency is how likely it is that these messages answer the question at all, 0 to 1: see docs/quality.md for how
-   * far it can be trusted. What was taken back has no part in it.
+   * sufficiency is the estimated probability from 0 to 1 that the messages answer the question. Retracted messages do not
+   * count. docs/quality.md describes its accuracy.
    *
    * @generated from field: float sufficiency = 6;
    */
   sufficiency: number;
 
   /**
-   * told_apart is true if the question names one of several speakers: then `sufficiency` knows of whom things were said,
-   * and can be trusted most.
+   * speaker_matched is true if the question names one of several authors. Then `sufficiency` considers only the messages of
+   * and about that author, and is most accurate.
    *
-   * @generated from field: bool told_apart = 7;
+   * @generated from field: bool speaker_matched = 7;
    */
-  toldApart: boolean;
+  speakerMatched: boolean;
 
   /**
-   * relations are pairs among `items` that speak of the same thing, if the request asked for them.
+   * relations are pairs of related `items`, if `include_relations` was set.
    *
    * @generated from field: repeated nomemory.v1.MessageRelation relations = 8;
    */
   relations: MessageRelation[];
 
   /**
-   * sufficiency_by_words is true if nearness in meaning has no part in `sufficiency`: `words_only`, or an embedder whose
-   * figures it does not know (any but the local one). Compare it with a higher least value then.
+   * sufficiency_lexical_only is true if `sufficiency` ignores semantic similarity: `semantic_unavailable` is true, or the
+   * embedder is not the local one, for which the estimate is calibrated. Use a higher threshold then.
    *
-   * @generated from field: bool sufficiency_by_words = 9;
+   * @generated from field: bool sufficiency_lexical_only = 9;
    */
-  sufficiencyByWords: boolean;
+  sufficiencyLexicalOnly: boolean;
 };
 
 /**
@@ -679,39 +688,39 @@ export const HybridSearchResponseSchema: GenMessage<HybridSearchResponse> = /*@_
   messageDesc(file_nomemory_v1_query_service, 12);
 
 /**
- * MessageRelation is two messages of one speaker that are near each other in meaning.
+ * MessageRelation is a pair of semantically similar messages of the same author.
  *
  * @generated from message nomemory.v1.MessageRelation
  */
 export type MessageRelation = Message<"nomemory.v1.MessageRelation"> & {
   /**
-   * earlier_message_id is what was said first.
+   * earlier_message_id is the id of the older message.
    *
    * @generated from field: string earlier_message_id = 1;
    */
   earlierMessageId: string;
 
   /**
-   * later_message_id is what was said last.
+   * later_message_id is the id of the newer message.
    *
    * @generated from field: string later_message_id = 2;
    */
   laterMessageId: string;
 
   /**
-   * nearness is how much nearer the two are than what was found usually is to the earlier one, in standard deviations.
-   * Pairs below 1 are left out.
+   * semantic_z_score is the similarity of the pair, in standard deviations above the mean similarity of the candidates to
+   * the older message. Pairs below 1 are omitted.
    *
-   * @generated from field: float nearness = 3;
+   * @generated from field: float semantic_z_score = 3;
    */
-  nearness: number;
+  semanticZScore: number;
 
   /**
-   * shared_words is the share of the words that they have in common, 0 to 1, a rare word counting more.
+   * shared_terms is the IDF-weighted share of common terms, from 0 to 1.
    *
-   * @generated from field: float shared_words = 4;
+   * @generated from field: float shared_terms = 4;
    */
-  sharedWords: number;
+  sharedTerms: number;
 };
 
 /**
@@ -722,27 +731,27 @@ export const MessageRelationSchema: GenMessage<MessageRelation> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_query_service, 13);
 
 /**
- * HybridItem is a message and how well it answers.
+ * HybridItem is a message with its score.
  *
  * @generated from message nomemory.v1.HybridItem
  */
 export type HybridItem = Message<"nomemory.v1.HybridItem"> & {
   /**
-   * message is what was said.
+   * message is the message.
    *
    * @generated from field: nomemory.v1.ChatMessage message = 1;
    */
   message?: ChatMessage | undefined;
 
   /**
-   * score compares within one answer only. It depends on the bound user's messages and the query alone.
+   * score is the relevance. It depends only on the user's messages and the query. Compare scores of the same response only.
    *
    * @generated from field: float score = 2;
    */
   score: number;
 
   /**
-   * explanation says what the score is made of, if the request asked for it.
+   * explanation has the components of the score, if `explain` was set.
    *
    * @generated from field: nomemory.v1.ScoreExplanation explanation = 3;
    */
@@ -757,46 +766,46 @@ export const HybridItemSchema: GenMessage<HybridItem> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_query_service, 14);
 
 /**
- * ScoreExplanation says what a score is made of. Every part depends on the bound user's messages alone.
+ * ScoreExplanation has the components of a score.
  *
  * @generated from message nomemory.v1.ScoreExplanation
  */
 export type ScoreExplanation = Message<"nomemory.v1.ScoreExplanation"> & {
   /**
-   * semantic_score is the raw cosine, -1 to 1; 0 where meaning found nothing.
+   * semantic_score is the cosine similarity, from -1 to 1. 0: semantic search did not find the message.
    *
    * @generated from field: float semantic_score = 1;
    */
   semanticScore: number;
 
   /**
-   * lexical_score is what the words that are found are worth, before anything is made comparable.
+   * lexical_score is the BM25 score, before normalization.
    *
    * @generated from field: float lexical_score = 2;
    */
   lexicalScore: number;
 
   /**
-   * components are the parts that add up to the score, by name; docs/quality.md says what each is.
+   * components are the summands of the score. docs/quality.md describes each of them.
    *
    * @generated from field: repeated nomemory.v1.ScoreComponent components = 3;
    */
   components: ScoreComponent[];
 
   /**
-   * coverage is how much of the question's words stands in the message itself, 0 to 1, a rare word counting more.
+   * coverage is the IDF-weighted share of the query terms in the message, from 0 to 1.
    *
    * @generated from field: float coverage = 4;
    */
   coverage: number;
 
   /**
-   * semantic_deviations is how much nearer the message is than the user's messages usually are, in standard deviations of
-   * their cosines; 0 where meaning found nothing.
+   * semantic_z_score is the similarity in standard deviations above the mean similarity of the user's messages. 0: semantic
+   * search did not find the message.
    *
-   * @generated from field: float semantic_deviations = 5;
+   * @generated from field: float semantic_z_score = 5;
    */
-  semanticDeviations: number;
+  semanticZScore: number;
 };
 
 /**
@@ -807,21 +816,21 @@ export const ScoreExplanationSchema: GenMessage<ScoreExplanation> = /*@__PURE__*
   messageDesc(file_nomemory_v1_query_service, 15);
 
 /**
- * ScoreComponent is one part of a score.
+ * ScoreComponent is a summand of a score.
  *
  * @generated from message nomemory.v1.ScoreComponent
  */
 export type ScoreComponent = Message<"nomemory.v1.ScoreComponent"> & {
   /**
-   * name is `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`, `asks`, `around`, `conversation`,
-   * `shared`, `retracts` or `retracted`.
+   * name is the name of the component: `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`,
+   * `asks`, `around`, `conversation`, `shared`, `retracts` or `retracted`.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * value is what it adds; it may be negative.
+   * value is the contribution to the score. It can be negative.
    *
    * @generated from field: float value = 2;
    */
@@ -842,35 +851,38 @@ export const ScoreComponentSchema: GenMessage<ScoreComponent> = /*@__PURE__*/
  */
 export type GetNeighborsRequest = Message<"nomemory.v1.GetNeighborsRequest"> & {
   /**
-   * user_id is whose messages are read. Required. At most 128 characters.
+   * user_id is the user whose messages are read. Required. At most 128 characters.
    *
    * @generated from field: string user_id = 1;
    */
   userId: string;
 
   /**
-   * message_id is the anchor. Required. Unknown for this user: NOT_FOUND (ERROR_REASON_MESSAGE_NOT_FOUND).
+   * message_id is the id of the anchor. Required. An unknown id is NOT_FOUND (ERROR_REASON_MESSAGE_NOT_FOUND).
    *
    * @generated from field: string message_id = 2;
    */
   messageId: string;
 
   /**
-   * before is how many messages before the anchor to return. Unset: 20. More than 200, or negative: INVALID_ARGUMENT.
+   * before is the maximum number of messages before the anchor. Default: unset, 20. Values over 200 and negative values are
+   * INVALID_ARGUMENT.
    *
    * @generated from field: optional int32 before = 3;
    */
   before?: number | undefined;
 
   /**
-   * after is how many messages after the anchor to return. Unset: 0. More than 200, or negative: INVALID_ARGUMENT.
+   * after is the maximum number of messages after the anchor. Default: unset, 0. Values over 200 and negative values are
+   * INVALID_ARGUMENT.
    *
    * @generated from field: optional int32 after = 4;
    */
   after?: number | undefined;
 
   /**
-   * return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there.
+   * return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+   * An unknown field is INVALID_ARGUMENT.
    *
    * @generated from field: google.protobuf.FieldMask return_fields = 5;
    */
@@ -885,34 +897,34 @@ export const GetNeighborsRequestSchema: GenMessage<GetNeighborsRequest> = /*@__P
   messageDesc(file_nomemory_v1_query_service, 17);
 
 /**
- * GetNeighborsResponse has the anchor and what stands around it, oldest first.
+ * GetNeighborsResponse has the anchor and its neighbors.
  *
  * @generated from message nomemory.v1.GetNeighborsResponse
  */
 export type GetNeighborsResponse = Message<"nomemory.v1.GetNeighborsResponse"> & {
   /**
-   * items are the messages, the anchor among them.
+   * items are the messages, including the anchor, oldest first.
    *
    * @generated from field: repeated nomemory.v1.ChatMessage items = 1;
    */
   items: ChatMessage[];
 
   /**
-   * anchor_index is where in `items` the anchor stands.
+   * anchor_index is the index of the anchor in `items`.
    *
    * @generated from field: int32 anchor_index = 2;
    */
   anchorIndex: number;
 
   /**
-   * truncated_before is true if messages before the first item were left out to keep the reply under 3 MB.
+   * truncated_before is true if messages before the first item were omitted because the response reached 3 MB.
    *
    * @generated from field: bool truncated_before = 3;
    */
   truncatedBefore: boolean;
 
   /**
-   * truncated_after is true if messages after the last item were left out to keep the reply under 3 MB.
+   * truncated_after is true if messages after the last item were omitted because the response reached 3 MB.
    *
    * @generated from field: bool truncated_after = 4;
    */
@@ -933,21 +945,22 @@ export const GetNeighborsResponseSchema: GenMessage<GetNeighborsResponse> = /*@_
  */
 export type BatchGetMessagesRequest = Message<"nomemory.v1.BatchGetMessagesRequest"> & {
   /**
-   * user_id is whose messages are read. Required. At most 128 characters.
+   * user_id is the user whose messages are read. Required. At most 128 characters.
    *
    * @generated from field: string user_id = 1;
    */
   userId: string;
 
   /**
-   * message_ids are the ids to resolve, 1 to 500 of them; a repeated id is answered each time.
+   * message_ids has 1 to 500 ids. A repeated id is returned each time.
    *
    * @generated from field: repeated string message_ids = 2;
    */
   messageIds: string[];
 
   /**
-   * return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there.
+   * return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
+   * An unknown field is INVALID_ARGUMENT.
    *
    * @generated from field: google.protobuf.FieldMask return_fields = 3;
    */
@@ -962,27 +975,27 @@ export const BatchGetMessagesRequestSchema: GenMessage<BatchGetMessagesRequest> 
   messageDesc(file_nomemory_v1_query_service, 19);
 
 /**
- * BatchGetMessagesResponse has the messages that exist, in the order in which they were asked.
+ * BatchGetMessagesResponse has the messages that exist.
  *
  * @generated from message nomemory.v1.BatchGetMessagesResponse
  */
 export type BatchGetMessagesResponse = Message<"nomemory.v1.BatchGetMessagesResponse"> & {
   /**
-   * items are the messages, without gaps for those that do not exist.
+   * items are the messages that exist, in the order of the request.
    *
    * @generated from field: repeated nomemory.v1.ChatMessage items = 1;
    */
   items: ChatMessage[];
 
   /**
-   * missing_message_ids are the asked ids that this user does not have.
+   * missing_message_ids has the requested ids that do not exist.
    *
    * @generated from field: repeated string missing_message_ids = 2;
    */
   missingMessageIds: string[];
 
   /**
-   * omitted_message_ids are the asked ids that exist but would have taken the reply over 3 MB: ask for them again.
+   * omitted_message_ids has the ids of messages that were omitted because the response reached 3 MB. Request them again.
    *
    * @generated from field: repeated string omitted_message_ids = 3;
    */
@@ -997,27 +1010,27 @@ export const BatchGetMessagesResponseSchema: GenMessage<BatchGetMessagesResponse
   messageDesc(file_nomemory_v1_query_service, 20);
 
 /**
- * CountMessagesRequest asks how many messages there are.
+ * CountMessagesRequest asks for the number of messages.
  *
  * @generated from message nomemory.v1.CountMessagesRequest
  */
 export type CountMessagesRequest = Message<"nomemory.v1.CountMessagesRequest"> & {
   /**
-   * user_id is whose messages are counted. Required. At most 128 characters.
+   * user_id is the user whose messages are counted. Required. At most 128 characters.
    *
    * @generated from field: string user_id = 1;
    */
   userId: string;
 
   /**
-   * filter narrows what is counted. Unset: everything.
+   * filter restricts the count. Default: unset, all messages.
    *
    * @generated from field: nomemory.v1.Filter filter = 2;
    */
   filter?: Filter | undefined;
 
   /**
-   * at_least is a write token: the answer counts what was acknowledged with it. Empty: no waiting.
+   * at_least is a write token. The result contains that write. Default: empty.
    *
    * @generated from field: string at_least = 3;
    */
@@ -1032,13 +1045,13 @@ export const CountMessagesRequestSchema: GenMessage<CountMessagesRequest> = /*@_
   messageDesc(file_nomemory_v1_query_service, 21);
 
 /**
- * CountMessagesResponse says how many there are.
+ * CountMessagesResponse has the number of messages.
  *
  * @generated from message nomemory.v1.CountMessagesResponse
  */
 export type CountMessagesResponse = Message<"nomemory.v1.CountMessagesResponse"> & {
   /**
-   * count is exact at the moment of the answer.
+   * count is the exact number of matching messages.
    *
    * @generated from field: int64 count = 1;
    */
@@ -1053,35 +1066,36 @@ export const CountMessagesResponseSchema: GenMessage<CountMessagesResponse> = /*
   messageDesc(file_nomemory_v1_query_service, 22);
 
 /**
- * ListConversationsRequest asks for one page of a user's conversations.
+ * ListConversationsRequest asks for a page of conversations.
  *
  * @generated from message nomemory.v1.ListConversationsRequest
  */
 export type ListConversationsRequest = Message<"nomemory.v1.ListConversationsRequest"> & {
   /**
-   * user_id is whose conversations are read. Required. At most 128 characters.
+   * user_id is the user whose conversations are listed. Required. At most 128 characters.
    *
    * @generated from field: string user_id = 1;
    */
   userId: string;
 
   /**
-   * page_size is how many conversations to return at most. 0 (the default): 50. More than 500, or negative:
-   * INVALID_ARGUMENT.
+   * page_size is the maximum number of conversations. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
+   * negative values are INVALID_ARGUMENT.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * cursor is the `next_cursor` of the page before, unchanged. Empty: the first page.
+   * cursor is the `next_cursor` of the previous page. Default: empty, the first page. An invalid cursor is INVALID_ARGUMENT
+   * with one of the ERROR_REASON_CURSOR_… reasons.
    *
    * @generated from field: string cursor = 3;
    */
   cursor: string;
 
   /**
-   * at_least is a write token: the answer contains what was acknowledged with it. Empty: no waiting.
+   * at_least is a write token. The result contains that write. Default: empty.
    *
    * @generated from field: string at_least = 4;
    */
@@ -1096,20 +1110,20 @@ export const ListConversationsRequestSchema: GenMessage<ListConversationsRequest
   messageDesc(file_nomemory_v1_query_service, 23);
 
 /**
- * ListConversationsResponse is one page.
+ * ListConversationsResponse is a page of conversations.
  *
  * @generated from message nomemory.v1.ListConversationsResponse
  */
 export type ListConversationsResponse = Message<"nomemory.v1.ListConversationsResponse"> & {
   /**
-   * conversations are those of the page, as they were when the listing began, less what was deleted since.
+   * conversations are the conversations as they were at the first page, without messages that were deleted since.
    *
    * @generated from field: repeated nomemory.v1.Conversation conversations = 1;
    */
   conversations: Conversation[];
 
   /**
-   * next_cursor continues the listing. Empty: this was the last page.
+   * next_cursor continues the listing. Empty: this is the last page.
    *
    * @generated from field: string next_cursor = 2;
    */
@@ -1124,34 +1138,34 @@ export const ListConversationsResponseSchema: GenMessage<ListConversationsRespon
   messageDesc(file_nomemory_v1_query_service, 24);
 
 /**
- * Conversation sums up the messages that share a conversation_id.
+ * Conversation summarizes the messages with a common conversation_id.
  *
  * @generated from message nomemory.v1.Conversation
  */
 export type Conversation = Message<"nomemory.v1.Conversation"> & {
   /**
-   * conversation_id is what they share.
+   * conversation_id is the id of the conversation.
    *
    * @generated from field: string conversation_id = 1;
    */
   conversationId: string;
 
   /**
-   * first_ts is when the first of them was said.
+   * first_ts is the time of the oldest message.
    *
    * @generated from field: google.protobuf.Timestamp first_ts = 2;
    */
   firstTs?: Timestamp | undefined;
 
   /**
-   * last_ts is when the last of them was said.
+   * last_ts is the time of the newest message.
    *
    * @generated from field: google.protobuf.Timestamp last_ts = 3;
    */
   lastTs?: Timestamp | undefined;
 
   /**
-   * message_count is how many there are.
+   * message_count is the number of messages.
    *
    * @generated from field: int64 message_count = 4;
    */
@@ -1166,20 +1180,22 @@ export const ConversationSchema: GenMessage<Conversation> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_query_service, 25);
 
 /**
- * ListUsersRequest asks for one page of the users who have messages.
+ * ListUsersRequest asks for a page of users.
  *
  * @generated from message nomemory.v1.ListUsersRequest
  */
 export type ListUsersRequest = Message<"nomemory.v1.ListUsersRequest"> & {
   /**
-   * page_size is how many users to return at most. 0 (the default): 50. More than 500, or negative: INVALID_ARGUMENT.
+   * page_size is the maximum number of users. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
+   * negative values are INVALID_ARGUMENT.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * cursor is the `next_cursor` of the page before, unchanged. Empty: the first page.
+   * cursor is the `next_cursor` of the previous page. Default: empty, the first page. An invalid cursor is INVALID_ARGUMENT
+   * with one of the ERROR_REASON_CURSOR_… reasons.
    *
    * @generated from field: string cursor = 2;
    */
@@ -1194,20 +1210,21 @@ export const ListUsersRequestSchema: GenMessage<ListUsersRequest> = /*@__PURE__*
   messageDesc(file_nomemory_v1_query_service, 26);
 
 /**
- * ListUsersResponse is one page.
+ * ListUsersResponse is a page of users.
  *
  * @generated from message nomemory.v1.ListUsersResponse
  */
 export type ListUsersResponse = Message<"nomemory.v1.ListUsersResponse"> & {
   /**
-   * users are those of the page. A user who gets a first message meanwhile is in the listing if their id is still to come.
+   * users are the users of the page. A user whose first message is written during the listing is included if their id comes
+   * after the current page.
    *
    * @generated from field: repeated nomemory.v1.UserSummary users = 1;
    */
   users: UserSummary[];
 
   /**
-   * next_cursor continues the listing. Empty: this was the last page.
+   * next_cursor continues the listing. Empty: this is the last page.
    *
    * @generated from field: string next_cursor = 2;
    */
@@ -1222,20 +1239,20 @@ export const ListUsersResponseSchema: GenMessage<ListUsersResponse> = /*@__PURE_
   messageDesc(file_nomemory_v1_query_service, 27);
 
 /**
- * UserSummary is one user who has messages.
+ * UserSummary is a user who has messages.
  *
  * @generated from message nomemory.v1.UserSummary
  */
 export type UserSummary = Message<"nomemory.v1.UserSummary"> & {
   /**
-   * user_id is the user.
+   * user_id is the id of the user.
    *
    * @generated from field: string user_id = 1;
    */
   userId: string;
 
   /**
-   * message_count is how many messages they have.
+   * message_count is the number of messages.
    *
    * @generated from field: int64 message_count = 2;
    */
@@ -1256,21 +1273,21 @@ export const UserSummarySchema: GenMessage<UserSummary> = /*@__PURE__*/
  */
 export type ExportMessagesRequest = Message<"nomemory.v1.ExportMessagesRequest"> & {
   /**
-   * user_id is whose messages are exported. Required. At most 128 characters.
+   * user_id is the user whose messages are exported. Required. At most 128 characters.
    *
    * @generated from field: string user_id = 1;
    */
   userId: string;
 
   /**
-   * filter narrows the export. Unset: everything.
+   * filter restricts the export. Default: unset, all messages.
    *
    * @generated from field: nomemory.v1.Filter filter = 2;
    */
   filter?: Filter | undefined;
 
   /**
-   * cursor is the `next_cursor` of the latest batch that arrived. Empty: from the beginning.
+   * cursor is the `next_cursor` of the latest batch that was received. Default: empty, the beginning.
    *
    * @generated from field: string cursor = 3;
    */
@@ -1285,21 +1302,20 @@ export const ExportMessagesRequestSchema: GenMessage<ExportMessagesRequest> = /*
   messageDesc(file_nomemory_v1_query_service, 29);
 
 /**
- * ExportMessagesResponse is one batch of an export.
+ * ExportMessagesResponse is a batch of an export.
  *
  * @generated from message nomemory.v1.ExportMessagesResponse
  */
 export type ExportMessagesResponse = Message<"nomemory.v1.ExportMessagesResponse"> & {
   /**
-   * messages are the next ones: as many as ImportMessages takes in a batch, or fewer; none if nothing is left. Callers'
-   * own embeddings are not among their fields.
+   * messages are the messages of the batch, at most as many as ImportMessages accepts in one. They have no `embedding`.
    *
    * @generated from field: repeated nomemory.v1.ChatMessage messages = 1;
    */
   messages: ChatMessage[];
 
   /**
-   * next_cursor resumes the export after this batch. Empty: this was the last batch.
+   * next_cursor resumes the export after this batch. Empty: this is the last batch.
    *
    * @generated from field: string next_cursor = 2;
    */
@@ -1314,13 +1330,13 @@ export const ExportMessagesResponseSchema: GenMessage<ExportMessagesResponse> = 
   messageDesc(file_nomemory_v1_query_service, 30);
 
 /**
- * ListOrder is the direction of a listing by time.
+ * ListOrder is the order of a listing by time.
  *
  * @generated from enum nomemory.v1.ListOrder
  */
 export enum ListOrder {
   /**
-   * LIST_ORDER_UNSPECIFIED means newest first.
+   * LIST_ORDER_UNSPECIFIED: newest first.
    *
    * @generated from enum value: LIST_ORDER_UNSPECIFIED = 0;
    */
@@ -1348,21 +1364,21 @@ export const ListOrderSchema: GenEnum<ListOrder> = /*@__PURE__*/
   enumDesc(file_nomemory_v1_query_service, 0);
 
 /**
- * QueryService reads one user's messages: by time, by words, by meaning and by neighbourhood. It writes nothing.
+ * QueryService reads the messages of a user: by time, lexically, semantically, and around a message. It is read-only.
  *
- * Every error carries a google.rpc.ErrorInfo whose `reason` is a name of ErrorReason and whose `domain` is
- * "nomemory"; bad input also carries a google.rpc.BadRequest that names every violation.
+ * Every error has a google.rpc.ErrorInfo with the `domain` "nomemory". Its `reason` is the name of an ErrorReason without
+ * the prefix ERROR_REASON_. Invalid input also has a google.rpc.BadRequest with all violations.
  *
- * Times are ranges that include their start and exclude their end. A cursor is opaque, bound to the method, the
- * user, the query and the filter (not to `page_size`), and never authorises anything. Following cursors to the end
- * yields every message that matched at the first page exactly once, in order, while other writes land: messages
- * written or replaced later are not part of the listing, deleted ones vanish from it.
+ * Time ranges include their start and exclude their end. A cursor is opaque and bound to the method, the user, the query
+ * and the filter, but not to `page_size`. It grants no access. Following cursors to the last page returns each message that
+ * matched at the first page exactly once and in order, even during writes: later messages are not included, and deleted
+ * messages disappear.
  *
  * @generated from service nomemory.v1.QueryService
  */
 export const QueryService: GenService<{
   /**
-   * ListMessages reads by time, newest first (`ts` descending, then `message_id` descending) unless `order` says otherwise.
+   * ListMessages returns messages by time, newest first by default (`ts` descending, then `message_id` descending).
    *
    * @generated from rpc nomemory.v1.QueryService.ListMessages
    */
@@ -1373,7 +1389,7 @@ export const QueryService: GenService<{
   },
   /**
    * LexicalSearch finds words and exact phrases. Order: score descending, `ts` descending, `message_id` descending.
-   * The grammar is in docs/query-grammar.md.
+   * docs/query-grammar.md describes the query grammar.
    *
    * @generated from rpc nomemory.v1.QueryService.LexicalSearch
    */
@@ -1383,7 +1399,7 @@ export const QueryService: GenService<{
     output: typeof LexicalSearchResponseSchema;
   },
   /**
-   * SemanticSearch finds what means the same. Order: score descending, `ts` descending, `message_id` descending.
+   * SemanticSearch finds messages by vector similarity. Order: score descending, `ts` descending, `message_id` descending.
    *
    * @generated from rpc nomemory.v1.QueryService.SemanticSearch
    */
@@ -1393,8 +1409,9 @@ export const QueryService: GenService<{
     output: typeof SemanticSearchResponseSchema;
   },
   /**
-   * HybridSearch finds what answers a question: words, meaning, who spoke and what stands around, in one ranking. Order:
-   * score descending, `ts` descending, `message_id` descending. There is no paging.
+   * HybridSearch ranks messages by how well they answer a question: it combines lexical and semantic scores with the
+   * author and the neighbors of a message. Order: score descending, `ts` descending, `message_id` descending. It has no
+   * paging.
    *
    * @generated from rpc nomemory.v1.QueryService.HybridSearch
    */
@@ -1404,7 +1421,7 @@ export const QueryService: GenService<{
     output: typeof HybridSearchResponseSchema;
   },
   /**
-   * GetNeighbors reads the messages around one of them, oldest first (`ts` ascending, then `message_id` ascending).
+   * GetNeighbors returns the messages around an anchor, oldest first (`ts` ascending, then `message_id` ascending).
    *
    * @generated from rpc nomemory.v1.QueryService.GetNeighbors
    */
@@ -1414,7 +1431,7 @@ export const QueryService: GenService<{
     output: typeof GetNeighborsResponseSchema;
   },
   /**
-   * BatchGetMessages resolves message ids, for instance citations, in the order in which they were asked.
+   * BatchGetMessages returns messages by their ids, in the order of the request.
    *
    * @generated from rpc nomemory.v1.QueryService.BatchGetMessages
    */
@@ -1424,7 +1441,7 @@ export const QueryService: GenService<{
     output: typeof BatchGetMessagesResponseSchema;
   },
   /**
-   * CountMessages counts a user's messages.
+   * CountMessages returns the number of a user's messages.
    *
    * @generated from rpc nomemory.v1.QueryService.CountMessages
    */
@@ -1434,8 +1451,8 @@ export const QueryService: GenService<{
     output: typeof CountMessagesResponseSchema;
   },
   /**
-   * ListConversations reads a user's conversations, the one with the latest message first (`last_ts` descending, then
-   * `conversation_id` descending). Messages without a conversation_id are in none.
+   * ListConversations returns a user's conversations, most recent first (`last_ts` descending, then `conversation_id`
+   * descending). Messages without a conversation_id are not included.
    *
    * @generated from rpc nomemory.v1.QueryService.ListConversations
    */
@@ -1445,8 +1462,8 @@ export const QueryService: GenService<{
     output: typeof ListConversationsResponseSchema;
   },
   /**
-   * ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a namespace
-   * sees the namespace's users only.
+   * ListUsers returns the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a
+   * namespace gets the users of the namespace.
    *
    * @generated from rpc nomemory.v1.QueryService.ListUsers
    */
@@ -1456,8 +1473,8 @@ export const QueryService: GenService<{
     output: typeof ListUsersResponseSchema;
   },
   /**
-   * ExportMessages streams all messages of a user in the order of the log, oldest first (`ts` ascending, then `message_id`
-   * ascending), in a form that ImportMessages takes. A stream that breaks is resumed with the latest cursor.
+   * ExportMessages streams all messages of a user, oldest first (`ts` ascending, then `message_id` ascending), in batches
+   * for ImportMessages. Resume an interrupted stream with the latest cursor.
    *
    * @generated from rpc nomemory.v1.QueryService.ExportMessages
    */

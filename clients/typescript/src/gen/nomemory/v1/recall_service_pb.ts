@@ -17,7 +17,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file nomemory/v1/recall_service.proto.
  */
 export const file_nomemory_v1_recall_service: GenFile = /*@__PURE__*/
-  fileDesc("CiBub21lbW9yeS92MS9yZWNhbGxfc2VydmljZS5wcm90bxILbm9tZW1vcnkudjEi5QEKDVJlY2FsbFJlcXVlc3QSEAoIcXVlc3Rpb24YASABKAkSKwoHY29udGV4dBgCIAEoCzIaLm5vbWVtb3J5LnYxLlJlY2FsbENvbnRleHQSDQoFc2tpbGwYAyABKAkSKQoGYnVkZ2V0GAQgASgLMhkubm9tZW1vcnkudjEuUmVjYWxsQnVkZ2V0EhUKDWluY2x1ZGVfdHJhY2UYBSABKAgSMgoScXVlc3Rpb25fZW1iZWRkaW5nGAYgASgLMhYubm9tZW1vcnkudjEuRW1iZWRkaW5nEhAKCGF0X2xlYXN0GAcgASgJIkEKE1N0cmVhbVJlY2FsbFJlcXVlc3QSKgoGcmVjYWxsGAEgASgLMhoubm9tZW1vcnkudjEuUmVjYWxsUmVxdWVzdCJ3ChRTdHJlYW1SZWNhbGxSZXNwb25zZRInCgRzdGVwGAEgASgLMhcubm9tZW1vcnkudjEuUmVjYWxsU3RlcEgAEi0KBnJlc3VsdBgCIAEoCzIbLm5vbWVtb3J5LnYxLlJlY2FsbFJlc3BvbnNlSABCBwoFZXZlbnQi2AEKDVJlY2FsbENvbnRleHQSKgoKdGltZV9yYW5nZRgBIAEoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZRIkCglyb2xlX3ByZWYYAiABKA4yES5ub21lbW9yeS52MS5Sb2xlEicKA25vdxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJdGltZV96b25lGAQgASgJEhcKD2NvbnZlcnNhdGlvbl9pZBgFIAEoCRIgCgV0dXJucxgGIAMoCzIRLm5vbWVtb3J5LnYxLlR1cm4iNQoEVHVybhIfCgRyb2xlGAEgASgOMhEubm9tZW1vcnkudjEuUm9sZRIMCgR0ZXh0GAIgASgJIn4KDFJlY2FsbEJ1ZGdldBISCgppdGVyYXRpb25zGAEgASgFEhIKCnRvb2xfY2FsbHMYAiABKAUSGQoRZXZpZGVuY2VfbWVzc2FnZXMYAyABKAUSKwoIZGVhZGxpbmUYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24ikgIKDlJlY2FsbFJlc3BvbnNlEiwKC21lbW9yeV92aWV3GAEgASgLMhcubm9tZW1vcnkudjEuTWVtb3J5VmlldxIuCghldmlkZW5jZRgCIAMoCzIcLm5vbWVtb3J5LnYxLkV2aWRlbmNlTWVzc2FnZRIpCgZsaW1pdHMYAyABKAsyGS5ub21lbW9yeS52MS5SZWNhbGxMaW1pdHMSJQoHdmVyZGljdBgEIAEoDjIULm5vbWVtb3J5LnYxLlZlcmRpY3QSKAoJY29uZmxpY3RzGAUgAygLMhUubm9tZW1vcnkudjEuQ29uZmxpY3QSJgoFdHJhY2UYBiADKAsyFy5ub21lbW9yeS52MS5SZWNhbGxTdGVwIo8BCgpNZW1vcnlWaWV3EisKC3ByZWZlcmVuY2VzGAEgAygLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EicKB3Byb2ZpbGUYAiADKAsyFi5ub21lbW9yeS52MS5TdGF0ZW1lbnQSKwoLY29uc3RyYWludHMYAyADKAsyFi5ub21lbW9yeS52MS5TdGF0ZW1lbnQiiQEKCVN0YXRlbWVudBIMCgR0ZXh0GAEgASgJEigKCWNpdGF0aW9ucxgCIAMoCzIVLm5vbWVtb3J5LnYxLkNpdGF0aW9uEhUKDXN1cGVyc2VkZWRfYnkYAyABKAkSLQoLYXR0cmlidXRpb24YBCABKA4yGC5ub21lbW9yeS52MS5BdHRyaWJ1dGlvbiJ2CghDaXRhdGlvbhISCgptZXNzYWdlX2lkGAEgASgJEg0KBXF1b3RlGAIgASgJEh8KBHNwYW4YAyABKAsyES5ub21lbW9yeS52MS5TcGFuEiYKAnRzGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJeCg9FdmlkZW5jZU1lc3NhZ2USKQoHbWVzc2FnZRgBIAEoCzIYLm5vbWVtb3J5LnYxLkNoYXRNZXNzYWdlEhEKCXRydW5jYXRlZBgCIAEoCBINCgVzY29yZRgDIAEoAiJsCghDb25mbGljdBInCgdlYXJsaWVyGAEgASgLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EiUKBWxhdGVyGAIgASgLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EhAKCHBvc3NpYmxlGAMgASgIIvUDCgxSZWNhbGxMaW1pdHMSKgoKdGltZV9yYW5nZRgBIAEoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZRIfCgRyb2xlGAIgASgOMhEubm9tZW1vcnkudjEuUm9sZRIbChNtZXNzYWdlc19jb25zaWRlcmVkGAMgASgFEhIKCnRvb2xfY2FsbHMYBCABKAUSEgoKaXRlcmF0aW9ucxgFIAEoBRIPCgdwbGFubmVyGAYgASgJEiwKC3N0b3BfcmVhc29uGAcgASgOMhcubm9tZW1vcnkudjEuU3RvcFJlYXNvbhIRCgl0cnVuY2F0ZWQYCCABKAgSFAoMaW5kZXhfYmVoaW5kGAkgASgIEg8KB3dpZGVuZWQYCiABKAgSDQoFc2tpbGwYCyABKAkSGQoRZHJvcHBlZF9hcmd1bWVudHMYDCABKAUSDQoFbm90ZXMYDSADKAkSGAoLc3VmZmljaWVuY3kYDiABKAJIAIgBARITCgttb2RlbF9jYWxscxgPIAEoBRIVCg1tZXNzYWdlc19yZWFkGBAgASgFEhMKBmVub3VnaBgRIAEoAkgBiAEBEisKC2NvZGVkX25vdGVzGBIgAygLMhYubm9tZW1vcnkudjEuQ29kZWROb3RlQg4KDF9zdWZmaWNpZW5jeUIJCgdfZW5vdWdoIj8KCUNvZGVkTm90ZRIjCgRjb2RlGAEgASgOMhUubm9tZW1vcnkudjEuTm90ZUNvZGUSDQoFY291bnQYAiABKAUizgEKClJlY2FsbFN0ZXASEQoJaXRlcmF0aW9uGAEgASgFEg8KB3Rob3VnaHQYAiABKAkSDAoEdG9vbBgDIAEoCRIqCglhcmd1bWVudHMYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EgwKBGhpdHMYBSABKAUSEwoLbWVzc2FnZV9pZHMYBiADKAkSEwoLb2JzZXJ2YXRpb24YByABKAkSKgoHZWxhcHNlZBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbipvCgtBdHRyaWJ1dGlvbhIbChdBVFRSSUJVVElPTl9VTlNQRUNJRklFRBAAEhQKEEFUVFJJQlVUSU9OX1VTRVIQARIVChFBVFRSSUJVVElPTl9PVEhFUhACEhYKEkFUVFJJQlVUSU9OX1FVT1RFRBADKuIDCghOb3RlQ29kZRIZChVOT1RFX0NPREVfVU5TUEVDSUZJRUQQABIeChpOT1RFX0NPREVfT05FX0NPTlZFUlNBVElPThABEiAKHE5PVEVfQ09ERV9NRUFOSU5HX0lOQ09NUExFVEUQAhIcChhOT1RFX0NPREVfUExBTk5FUl9GQUlMRUQQAxIaChZOT1RFX0NPREVfTU9ERUxfRkFJTEVEEAQSEwoPTk9URV9DT0RFX1NLSUxMEAUSGwoXTk9URV9DT0RFX05PVF9SRVRSSUVWRUQQBhIXChNOT1RFX0NPREVfTk9UX1RIRVJFEAcSFQoRTk9URV9DT0RFX1VOQ0lURUQQCBIYChROT1RFX0NPREVfT1ZFUl9MSU1JVBAJEhwKGE5PVEVfQ09ERV9WRVJESUNUX01JU0ZJVBAKEh4KGk5PVEVfQ09ERV9WRVJESUNUX09GX01PREVMEAsSGwoXTk9URV9DT0RFX05PVEhJTkdfQ0lURUQQDBIbChdOT1RFX0NPREVfQ09OVFJBRElDVE9SWRANEhsKF05PVEVfQ09ERV9OT1RfRVNUSU1BVEVEEA4SFwoTTk9URV9DT0RFX0VTVElNQVRFRBAPEhUKEU5PVEVfQ09ERV9QRU5ESU5HEBAqgQEKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhUKEVZFUkRJQ1RfU1VQUE9SVEVEEAESFwoTVkVSRElDVF9DT05GTElDVElORxACEhgKFFZFUkRJQ1RfSU5TVUZGSUNJRU5UEAMSEwoPVkVSRElDVF9QRU5ESU5HEAQqsAEKClN0b3BSZWFzb24SGwoXU1RPUF9SRUFTT05fVU5TUEVDSUZJRUQQABIaChZTVE9QX1JFQVNPTl9TVUZGSUNJRU5UEAESFwoTU1RPUF9SRUFTT05fTk9fR0FJThACEhoKFlNUT1BfUkVBU09OX0lURVJBVElPTlMQAxIaChZTVE9QX1JFQVNPTl9UT09MX0NBTExTEAQSGAoUU1RPUF9SRUFTT05fREVBRExJTkUQBTLeAQoNUmVjYWxsU2VydmljZRJYCgZSZWNhbGwSGi5ub21lbW9yeS52MS5SZWNhbGxSZXF1ZXN0Ghsubm9tZW1vcnkudjEuUmVjYWxsUmVzcG9uc2UiFYLT5JMCDzoBKiIKL3YxL3JlY2FsbBJzCgxTdHJlYW1SZWNhbGwSIC5ub21lbW9yeS52MS5TdHJlYW1SZWNhbGxSZXF1ZXN0GiEubm9tZW1vcnkudjEuU3RyZWFtUmVjYWxsUmVzcG9uc2UiHILT5JMCFjoBKiIRL3YxL3JlY2FsbDpzdHJlYW0wAUJuCg5pby5ub21lbW9yeS52MVABWj1naXRodWIuY29tL25vbWVtb3J5L25vbWVtb3J5L2NsaWVudHMvZ28vbm9tZW1vcnl2MTtub21lbW9yeXYxqgILTm9NZW1vcnkuVjHqAgxOb01lbW9yeTo6VjFiBnByb3RvMw", [file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_nomemory_v1_message, file_nomemory_v1_query_service]);
+  fileDesc("CiBub21lbW9yeS92MS9yZWNhbGxfc2VydmljZS5wcm90bxILbm9tZW1vcnkudjEi5QEKDVJlY2FsbFJlcXVlc3QSEAoIcXVlc3Rpb24YASABKAkSKwoHY29udGV4dBgCIAEoCzIaLm5vbWVtb3J5LnYxLlJlY2FsbENvbnRleHQSDQoFc2tpbGwYAyABKAkSKQoGYnVkZ2V0GAQgASgLMhkubm9tZW1vcnkudjEuUmVjYWxsQnVkZ2V0EhUKDWluY2x1ZGVfdHJhY2UYBSABKAgSMgoScXVlc3Rpb25fZW1iZWRkaW5nGAYgASgLMhYubm9tZW1vcnkudjEuRW1iZWRkaW5nEhAKCGF0X2xlYXN0GAcgASgJIukBChNTdHJlYW1SZWNhbGxSZXF1ZXN0EhAKCHF1ZXN0aW9uGAEgASgJEisKB2NvbnRleHQYAiABKAsyGi5ub21lbW9yeS52MS5SZWNhbGxDb250ZXh0Eg0KBXNraWxsGAMgASgJEikKBmJ1ZGdldBgEIAEoCzIZLm5vbWVtb3J5LnYxLlJlY2FsbEJ1ZGdldBIyChJxdWVzdGlvbl9lbWJlZGRpbmcYBiABKAsyFi5ub21lbW9yeS52MS5FbWJlZGRpbmcSEAoIYXRfbGVhc3QYByABKAlKBAgFEAZSDWluY2x1ZGVfdHJhY2UidwoUU3RyZWFtUmVjYWxsUmVzcG9uc2USJwoEc3RlcBgBIAEoCzIXLm5vbWVtb3J5LnYxLlJlY2FsbFN0ZXBIABItCgZyZXN1bHQYAiABKAsyGy5ub21lbW9yeS52MS5SZWNhbGxSZXNwb25zZUgAQgcKBWV2ZW50It0BCg1SZWNhbGxDb250ZXh0EioKCnRpbWVfcmFuZ2UYASABKAsyFi5ub21lbW9yeS52MS5UaW1lUmFuZ2USKQoOcHJlZmVycmVkX3JvbGUYAiABKA4yES5ub21lbW9yeS52MS5Sb2xlEicKA25vdxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJdGltZV96b25lGAQgASgJEhcKD2NvbnZlcnNhdGlvbl9pZBgFIAEoCRIgCgV0dXJucxgGIAMoCzIRLm5vbWVtb3J5LnYxLlR1cm4iNQoEVHVybhIfCgRyb2xlGAEgASgOMhEubm9tZW1vcnkudjEuUm9sZRIMCgR0ZXh0GAIgASgJIokBCgxSZWNhbGxCdWRnZXQSFgoObWF4X2l0ZXJhdGlvbnMYASABKAUSFgoObWF4X3Rvb2xfY2FsbHMYAiABKAUSHQoVbWF4X2V2aWRlbmNlX21lc3NhZ2VzGAMgASgFEioKB3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24ikgIKDlJlY2FsbFJlc3BvbnNlEiwKC21lbW9yeV92aWV3GAEgASgLMhcubm9tZW1vcnkudjEuTWVtb3J5VmlldxIuCghldmlkZW5jZRgCIAMoCzIcLm5vbWVtb3J5LnYxLkV2aWRlbmNlTWVzc2FnZRIpCgZsaW1pdHMYAyABKAsyGS5ub21lbW9yeS52MS5SZWNhbGxMaW1pdHMSJQoHdmVyZGljdBgEIAEoDjIULm5vbWVtb3J5LnYxLlZlcmRpY3QSKAoJY29uZmxpY3RzGAUgAygLMhUubm9tZW1vcnkudjEuQ29uZmxpY3QSJgoFdHJhY2UYBiADKAsyFy5ub21lbW9yeS52MS5SZWNhbGxTdGVwIo8BCgpNZW1vcnlWaWV3EisKC3ByZWZlcmVuY2VzGAEgAygLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EicKB3Byb2ZpbGUYAiADKAsyFi5ub21lbW9yeS52MS5TdGF0ZW1lbnQSKwoLY29uc3RyYWludHMYAyADKAsyFi5ub21lbW9yeS52MS5TdGF0ZW1lbnQiiQEKCVN0YXRlbWVudBIMCgR0ZXh0GAEgASgJEigKCWNpdGF0aW9ucxgCIAMoCzIVLm5vbWVtb3J5LnYxLkNpdGF0aW9uEhUKDXN1cGVyc2VkZWRfYnkYAyABKAkSLQoLYXR0cmlidXRpb24YBCABKA4yGC5ub21lbW9yeS52MS5BdHRyaWJ1dGlvbiJ2CghDaXRhdGlvbhISCgptZXNzYWdlX2lkGAEgASgJEg0KBXF1b3RlGAIgASgJEh8KBHNwYW4YAyABKAsyES5ub21lbW9yeS52MS5TcGFuEiYKAnRzGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJeCg9FdmlkZW5jZU1lc3NhZ2USKQoHbWVzc2FnZRgBIAEoCzIYLm5vbWVtb3J5LnYxLkNoYXRNZXNzYWdlEhEKCXRydW5jYXRlZBgCIAEoCBINCgVzY29yZRgDIAEoAiJsCghDb25mbGljdBInCgdlYXJsaWVyGAEgASgLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EiUKBWxhdGVyGAIgASgLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EhAKCHBvc3NpYmxlGAMgASgIIpAECgxSZWNhbGxMaW1pdHMSKgoKdGltZV9yYW5nZRgBIAEoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZRIfCgRyb2xlGAIgASgOMhEubm9tZW1vcnkudjEuUm9sZRIbChNtZXNzYWdlc19jb25zaWRlcmVkGAMgASgFEhIKCnRvb2xfY2FsbHMYBCABKAUSEgoKaXRlcmF0aW9ucxgFIAEoBRIlCgdwbGFubmVyGAYgASgOMhQubm9tZW1vcnkudjEuUGxhbm5lchIsCgtzdG9wX3JlYXNvbhgHIAEoDjIXLm5vbWVtb3J5LnYxLlN0b3BSZWFzb24SEQoJdHJ1bmNhdGVkGAggASgIEhUKDWluZGV4X2xhZ2dpbmcYCSABKAgSDwoHd2lkZW5lZBgKIAEoCBINCgVza2lsbBgLIAEoCRIZChFkcm9wcGVkX2FyZ3VtZW50cxgMIAEoBRIgCgVub3RlcxgNIAMoCzIRLm5vbWVtb3J5LnYxLk5vdGUSGAoLc3VmZmljaWVuY3kYDiABKAJIAIgBARIiChVzdWZmaWNpZW5jeV90aHJlc2hvbGQYDyABKAJIAYgBARITCgttb2RlbF9jYWxscxgQIAEoBRIVCg1tZXNzYWdlc19yZWFkGBEgASgFQg4KDF9zdWZmaWNpZW5jeUIYChZfc3VmZmljaWVuY3lfdGhyZXNob2xkIkgKBE5vdGUSIwoEY29kZRgBIAEoDjIVLm5vbWVtb3J5LnYxLk5vdGVDb2RlEg0KBWNvdW50GAIgASgFEgwKBHRleHQYAyABKAkizgEKClJlY2FsbFN0ZXASEQoJaXRlcmF0aW9uGAEgASgFEg8KB3Rob3VnaHQYAiABKAkSDAoEdG9vbBgDIAEoCRIqCglhcmd1bWVudHMYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EgwKBGhpdHMYBSABKAUSEwoLbWVzc2FnZV9pZHMYBiADKAkSEwoLb2JzZXJ2YXRpb24YByABKAkSKgoHZWxhcHNlZBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbipvCgtBdHRyaWJ1dGlvbhIbChdBVFRSSUJVVElPTl9VTlNQRUNJRklFRBAAEhQKEEFUVFJJQlVUSU9OX1VTRVIQARIVChFBVFRSSUJVVElPTl9PVEhFUhACEhYKEkFUVFJJQlVUSU9OX1FVT1RFRBADKpEBCgdQbGFubmVyEhcKE1BMQU5ORVJfVU5TUEVDSUZJRUQQABIRCg1QTEFOTkVSX1JVTEVTEAESDwoLUExBTk5FUl9MTE0QAhIYChRQTEFOTkVSX0xMTV9GQUxMQkFDSxADEhIKDlBMQU5ORVJfUExVR0lOEAQSGwoXUExBTk5FUl9QTFVHSU5fRkFMTEJBQ0sQBSqmBAoITm90ZUNvZGUSGQoVTk9URV9DT0RFX1VOU1BFQ0lGSUVEEAASIQodTk9URV9DT0RFX1NJTkdMRV9DT05WRVJTQVRJT04QARIhCh1OT1RFX0NPREVfU0VNQU5USUNfSU5DT01QTEVURRACEhwKGE5PVEVfQ09ERV9QTEFOTkVSX0ZBSUxFRBADEhoKFk5PVEVfQ09ERV9NT0RFTF9GQUlMRUQQBBIbChdOT1RFX0NPREVfU0tJTExfSUdOT1JFRBAFEiQKIE5PVEVfQ09ERV9DSVRBVElPTl9OT1RfUkVUUklFVkVEEAYSHQoZTk9URV9DT0RFX1FVT1RFX05PVF9GT1VORBAHEh8KG05PVEVfQ09ERV9TVEFURU1FTlRfVU5DSVRFRBAIEh0KGU5PVEVfQ09ERV9TVEFURU1FTlRfTElNSVQQCRIkCiBOT1RFX0NPREVfTU9ERUxfVkVSRElDVF9SRUpFQ1RFRBAKEhsKF05PVEVfQ09ERV9NT0RFTF9WRVJESUNUEAsSGgoWTk9URV9DT0RFX05PX1NUQVRFTUVOVBAMEhYKEk5PVEVfQ09ERV9DT05GTElDVBANEiEKHU5PVEVfQ09ERV9TVUZGSUNJRU5DWV9VTktOT1dOEA4SIwofTk9URV9DT0RFX1NVRkZJQ0lFTkNZX0VTVElNQVRFRBAPEh4KGk5PVEVfQ09ERV9JTkRFWElOR19QRU5ESU5HEBAqgQEKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhUKEVZFUkRJQ1RfU1VQUE9SVEVEEAESFwoTVkVSRElDVF9DT05GTElDVElORxACEhgKFFZFUkRJQ1RfSU5TVUZGSUNJRU5UEAMSEwoPVkVSRElDVF9QRU5ESU5HEAQqsAEKClN0b3BSZWFzb24SGwoXU1RPUF9SRUFTT05fVU5TUEVDSUZJRUQQABIaChZTVE9QX1JFQVNPTl9TVUZGSUNJRU5UEAESFwoTU1RPUF9SRUFTT05fTk9fR0FJThACEhoKFlNUT1BfUkVBU09OX0lURVJBVElPTlMQAxIaChZTVE9QX1JFQVNPTl9UT09MX0NBTExTEAQSGAoUU1RPUF9SRUFTT05fREVBRExJTkUQBTLeAQoNUmVjYWxsU2VydmljZRJYCgZSZWNhbGwSGi5ub21lbW9yeS52MS5SZWNhbGxSZXF1ZXN0Ghsubm9tZW1vcnkudjEuUmVjYWxsUmVzcG9uc2UiFYLT5JMCDzoBKiIKL3YxL3JlY2FsbBJzCgxTdHJlYW1SZWNhbGwSIC5ub21lbW9yeS52MS5TdHJlYW1SZWNhbGxSZXF1ZXN0GiEubm9tZW1vcnkudjEuU3RyZWFtUmVjYWxsUmVzcG9uc2UiHILT5JMCFjoBKiIRL3YxL3JlY2FsbDpzdHJlYW0wAUJuCg5pby5ub21lbW9yeS52MVABWj1naXRodWIuY29tL25vbWVtb3J5L25vbWVtb3J5L2NsaWVudHMvZ28vbm9tZW1vcnl2MTtub21lbW9yeXYxqgILTm9NZW1vcnkuVjHqAgxOb01lbW9yeTo6VjFiBnByb3RvMw", [file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_nomemory_v1_message, file_nomemory_v1_query_service]);
 
 /**
  * RecallRequest is a question.
@@ -26,53 +26,56 @@ export const file_nomemory_v1_recall_service: GenFile = /*@__PURE__*/
  */
 export type RecallRequest = Message<"nomemory.v1.RecallRequest"> & {
   /**
-   * question is asked about the bound user, in Chinese or English. At most 2,000 characters. Required, unless
-   * `context.turns` has something: then, left empty, it means "what should an assistant think of before it answers?".
+   * question is the question about the bound user, in Chinese or English. Required unless `context.turns` is set; empty
+   * with turns: recall what is relevant to the conversation. At most 2,000 characters (NOMEMORY_MAX_QUERY_CHARS).
    *
    * @generated from field: string question = 1;
    */
   question: string;
 
   /**
-   * context is where the search starts. Unset: now, UTC, any time, any role.
+   * context is the starting point of the search. Default: unset, the current time, UTC, any time, any role.
    *
    * @generated from field: nomemory.v1.RecallContext context = 2;
    */
   context?: RecallContext | undefined;
 
   /**
-   * skill names the recall skill that tunes the search. Empty: the server's default. Unknown: NOT_FOUND
-   * (ERROR_REASON_SKILL_NOT_FOUND); one that does not load: FAILED_PRECONDITION (ERROR_REASON_SKILL_INVALID).
+   * skill is the name of the recall skill that tunes the search. Default: empty, the server's default skill. An unknown
+   * skill is NOT_FOUND (ERROR_REASON_SKILL_NOT_FOUND); one that does not load is FAILED_PRECONDITION
+   * (ERROR_REASON_SKILL_INVALID).
    *
    * @generated from field: string skill = 3;
    */
   skill: string;
 
   /**
-   * budget may tighten the server's own, and may ask for more `evidence`; anything else that is higher has no effect.
+   * budget lowers the limits of the server. Default: unset, the limits of the server. Only `max_evidence_messages` can
+   * exceed the server's value; other higher values have no effect.
    *
    * @generated from field: nomemory.v1.RecallBudget budget = 4;
    */
   budget?: RecallBudget | undefined;
 
   /**
-   * include_trace asks for `trace`. Default: false.
+   * include_trace returns the steps in `trace`. Default: false.
    *
    * @generated from field: bool include_trace = 5;
    */
   includeTrace: boolean;
 
   /**
-   * question_embedding is the caller's own vector of `question`, of the server's dimension, finite, not zero. It saves
-   * the server embedding the question, and lets a server without an embedder search by meaning. Unset: the server embeds.
+   * question_embedding is the vector of `question`. Default: unset, the server embeds the question. With it, a server
+   * without an embedder can search semantically. It must have the server's dimension and be finite and not zero; otherwise
+   * the error is INVALID_ARGUMENT.
    *
    * @generated from field: nomemory.v1.Embedding question_embedding = 6;
    */
   questionEmbedding?: Embedding | undefined;
 
   /**
-   * at_least is a write token: the recall waits, within its deadline, until what was acknowledged with it is found by words
-   * and by meaning. Empty: no waiting.
+   * at_least is a write token. The recall waits until both indexes have applied that write; if its deadline passes before,
+   * the error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
    *
    * @generated from field: string at_least = 7;
    */
@@ -87,17 +90,59 @@ export const RecallRequestSchema: GenMessage<RecallRequest> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 0);
 
 /**
- * StreamRecallRequest is a question whose steps are shown.
+ * StreamRecallRequest is a question. It has the fields of RecallRequest except `include_trace`: the steps are streamed.
  *
  * @generated from message nomemory.v1.StreamRecallRequest
  */
 export type StreamRecallRequest = Message<"nomemory.v1.StreamRecallRequest"> & {
   /**
-   * recall is the question. Required. `include_trace` has no effect: the steps are streamed.
+   * question is the question about the bound user, in Chinese or English. Required unless `context.turns` is set; empty
+   * with turns: recall what is relevant to the conversation. At most 2,000 characters (NOMEMORY_MAX_QUERY_CHARS).
    *
-   * @generated from field: nomemory.v1.RecallRequest recall = 1;
+   * @generated from field: string question = 1;
    */
-  recall?: RecallRequest | undefined;
+  question: string;
+
+  /**
+   * context is the starting point of the search. Default: unset, the current time, UTC, any time, any role.
+   *
+   * @generated from field: nomemory.v1.RecallContext context = 2;
+   */
+  context?: RecallContext | undefined;
+
+  /**
+   * skill is the name of the recall skill that tunes the search. Default: empty, the server's default skill. An unknown
+   * skill is NOT_FOUND (ERROR_REASON_SKILL_NOT_FOUND); one that does not load is FAILED_PRECONDITION
+   * (ERROR_REASON_SKILL_INVALID).
+   *
+   * @generated from field: string skill = 3;
+   */
+  skill: string;
+
+  /**
+   * budget lowers the limits of the server. Default: unset, the limits of the server. Only `max_evidence_messages` can
+   * exceed the server's value; other higher values have no effect.
+   *
+   * @generated from field: nomemory.v1.RecallBudget budget = 4;
+   */
+  budget?: RecallBudget | undefined;
+
+  /**
+   * question_embedding is the vector of `question`. Default: unset, the server embeds the question. With it, a server
+   * without an embedder can search semantically. It must have the server's dimension and be finite and not zero; otherwise
+   * the error is INVALID_ARGUMENT.
+   *
+   * @generated from field: nomemory.v1.Embedding question_embedding = 6;
+   */
+  questionEmbedding?: Embedding | undefined;
+
+  /**
+   * at_least is a write token. The recall waits until both indexes have applied that write; if its deadline passes before,
+   * the error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
+   *
+   * @generated from field: string at_least = 7;
+   */
+  atLeast: string;
 };
 
 /**
@@ -108,19 +153,19 @@ export const StreamRecallRequestSchema: GenMessage<StreamRecallRequest> = /*@__P
   messageDesc(file_nomemory_v1_recall_service, 1);
 
 /**
- * StreamRecallResponse is a step, or, last, the result.
+ * StreamRecallResponse is a step or the result.
  *
  * @generated from message nomemory.v1.StreamRecallResponse
  */
 export type StreamRecallResponse = Message<"nomemory.v1.StreamRecallResponse"> & {
   /**
-   * event is what happened.
+   * event is a step, or the result as the last event of the stream.
    *
    * @generated from oneof nomemory.v1.StreamRecallResponse.event
    */
   event: {
     /**
-     * step is one call of a tool and what it brought.
+     * step is a completed step.
      *
      * @generated from field: nomemory.v1.RecallStep step = 1;
      */
@@ -128,7 +173,7 @@ export type StreamRecallResponse = Message<"nomemory.v1.StreamRecallResponse"> &
     case: "step";
   } | {
     /**
-     * result ends the stream.
+     * result is the answer.
      *
      * @generated from field: nomemory.v1.RecallResponse result = 2;
      */
@@ -145,51 +190,53 @@ export const StreamRecallResponseSchema: GenMessage<StreamRecallResponse> = /*@_
   messageDesc(file_nomemory_v1_recall_service, 2);
 
 /**
- * RecallContext is where a search starts. The agent may widen it, and `limits` says so.
+ * RecallContext is the starting point of a search. The search can go beyond `time_range` and `preferred_role`;
+ * RecallLimits reports it.
  *
  * @generated from message nomemory.v1.RecallContext
  */
 export type RecallContext = Message<"nomemory.v1.RecallContext"> & {
   /**
-   * time_range is the range to look at first. Unset: taken from the question, or any time.
+   * time_range is the time range to search first. Default: unset, the range that the question mentions, or any time.
    *
    * @generated from field: nomemory.v1.TimeRange time_range = 1;
    */
   timeRange?: TimeRange | undefined;
 
   /**
-   * role_pref is whose messages matter most. ROLE_UNSPECIFIED (the default): taken from the question.
+   * preferred_role is the role to search first. Default: ROLE_UNSPECIFIED, the role that the question mentions, or any.
    *
-   * @generated from field: nomemory.v1.Role role_pref = 2;
+   * @generated from field: nomemory.v1.Role preferred_role = 2;
    */
-  rolePref: Role;
+  preferredRole: Role;
 
   /**
-   * now is the time at which the question is asked; nothing said at or after it is looked at. Unset: the server's clock.
+   * now is the time of the question. Messages at or after it are ignored. Default: unset, the server's clock.
    *
    * @generated from field: google.protobuf.Timestamp now = 3;
    */
   now?: Timestamp | undefined;
 
   /**
-   * time_zone is an IANA name such as `Asia/Shanghai`, for "yesterday" and the like. Empty: UTC. Unknown:
-   * INVALID_ARGUMENT.
+   * time_zone is an IANA time zone such as `Asia/Shanghai`, for expressions such as "yesterday". Default: empty, UTC. An
+   * unknown time zone is INVALID_ARGUMENT.
    *
    * @generated from field: string time_zone = 4;
    */
   timeZone: string;
 
   /**
-   * conversation_id confines the whole recall to one conversation. Empty (the default): all of the user's messages. At most
-   * 128 characters.
+   * conversation_id restricts the recall to one conversation. Default: empty, all messages of the user. At most 128
+   * characters.
    *
    * @generated from field: string conversation_id = 5;
    */
   conversationId: string;
 
   /**
-   * turns are the last turns of the conversation in progress, oldest first: at most 20 of at most 4,000 characters, 16,000
-   * in all; more is INVALID_ARGUMENT. They help to find what is meant. They are never stored and never logged.
+   * turns are the latest turns of the current conversation, oldest first. They help to interpret the question, and are
+   * neither stored nor logged. At most 20 turns of 4,000 characters each and 16,000 in total; otherwise the error is
+   * INVALID_ARGUMENT.
    *
    * @generated from field: repeated nomemory.v1.Turn turns = 6;
    */
@@ -204,20 +251,20 @@ export const RecallContextSchema: GenMessage<RecallContext> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 3);
 
 /**
- * Turn is one turn of a conversation in progress.
+ * Turn is a turn of the current conversation.
  *
  * @generated from message nomemory.v1.Turn
  */
 export type Turn = Message<"nomemory.v1.Turn"> & {
   /**
-   * role is who speaks. Required; ROLE_UNSPECIFIED or an unknown number is INVALID_ARGUMENT.
+   * role is the author type. Required: ROLE_UNSPECIFIED and unknown numbers are INVALID_ARGUMENT.
    *
    * @generated from field: nomemory.v1.Role role = 1;
    */
   role: Role;
 
   /**
-   * text is what they say. Required, not blank.
+   * text is the text of the turn. Required, not blank.
    *
    * @generated from field: string text = 2;
    */
@@ -232,38 +279,40 @@ export const TurnSchema: GenMessage<Turn> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 4);
 
 /**
- * RecallBudget changes the server's own budget. 0 (the default) leaves the server's; negative: INVALID_ARGUMENT.
+ * RecallBudget limits a recall. A value of 0 (the default) means the server's limit; negative values are
+ * INVALID_ARGUMENT.
  *
  * @generated from message nomemory.v1.RecallBudget
  */
 export type RecallBudget = Message<"nomemory.v1.RecallBudget"> & {
   /**
-   * iterations is the most rounds of searching.
+   * max_iterations is the maximum number of search iterations.
    *
-   * @generated from field: int32 iterations = 1;
+   * @generated from field: int32 max_iterations = 1;
    */
-  iterations: number;
+  maxIterations: number;
 
   /**
-   * tool_calls is the most calls of tools.
+   * max_tool_calls is the maximum number of tool calls.
    *
-   * @generated from field: int32 tool_calls = 2;
+   * @generated from field: int32 max_tool_calls = 2;
    */
-  toolCalls: number;
+  maxToolCalls: number;
 
   /**
-   * evidence_messages is the most messages in `evidence`. It may be more than the server's own; more than 50 counts as 50.
+   * max_evidence_messages is the maximum number of messages in `evidence`. It can exceed the server's value. Values over
+   * 50 count as 50.
    *
-   * @generated from field: int32 evidence_messages = 3;
+   * @generated from field: int32 max_evidence_messages = 3;
    */
-  evidenceMessages: number;
+  maxEvidenceMessages: number;
 
   /**
-   * deadline is the most time that searching may take. Unset: the server's.
+   * timeout is the maximum duration of the search. Default: unset, the server's limit.
    *
-   * @generated from field: google.protobuf.Duration deadline = 4;
+   * @generated from field: google.protobuf.Duration timeout = 4;
    */
-  deadline?: Duration | undefined;
+  timeout?: Duration | undefined;
 };
 
 /**
@@ -274,49 +323,49 @@ export const RecallBudgetSchema: GenMessage<RecallBudget> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 5);
 
 /**
- * RecallResponse is an answer made of evidence.
+ * RecallResponse is an answer with its evidence.
  *
  * @generated from message nomemory.v1.RecallResponse
  */
 export type RecallResponse = Message<"nomemory.v1.RecallResponse"> & {
   /**
-   * memory_view has the statements.
+   * memory_view has the statements of the answer.
    *
    * @generated from field: nomemory.v1.MemoryView memory_view = 1;
    */
   memoryView?: MemoryView | undefined;
 
   /**
-   * evidence has the messages that statements cite, and then the best of the others, as many as the budget holds; best
-   * first.
+   * evidence has the cited messages, followed by the best of the other messages, up to `max_evidence_messages`. Each group
+   * is ordered by score, descending.
    *
    * @generated from field: repeated nomemory.v1.EvidenceMessage evidence = 2;
    */
   evidence: EvidenceMessage[];
 
   /**
-   * limits says what was looked at.
+   * limits describes the scope of the search and the reason why it stopped.
    *
    * @generated from field: nomemory.v1.RecallLimits limits = 3;
    */
   limits?: RecallLimits | undefined;
 
   /**
-   * verdict says whether the evidence answers the question.
+   * verdict states whether the evidence answers the question.
    *
    * @generated from field: nomemory.v1.Verdict verdict = 4;
    */
   verdict: Verdict;
 
   /**
-   * conflicts are pairs of statements that contradict each other; both are in `memory_view`, too.
+   * conflicts are pairs of statements in `memory_view` that contradict each other.
    *
    * @generated from field: repeated nomemory.v1.Conflict conflicts = 5;
    */
   conflicts: Conflict[];
 
   /**
-   * trace has the steps, if the request asked for them.
+   * trace has the steps, if `include_trace` was set.
    *
    * @generated from field: repeated nomemory.v1.RecallStep trace = 6;
    */
@@ -331,27 +380,27 @@ export const RecallResponseSchema: GenMessage<RecallResponse> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 6);
 
 /**
- * MemoryView sorts the statements.
+ * MemoryView groups the statements of an answer.
  *
  * @generated from message nomemory.v1.MemoryView
  */
 export type MemoryView = Message<"nomemory.v1.MemoryView"> & {
   /**
-   * preferences are what the user likes, dislikes, or wants things to be like.
+   * preferences are likes, dislikes and wishes of the user.
    *
    * @generated from field: repeated nomemory.v1.Statement preferences = 1;
    */
   preferences: Statement[];
 
   /**
-   * profile is everything else about the user: facts, plans, events, projects.
+   * profile has all other statements about the user: facts, plans, events, projects.
    *
    * @generated from field: repeated nomemory.v1.Statement profile = 2;
    */
   profile: Statement[];
 
   /**
-   * constraints are what must or must not be: allergies, deadlines, rules.
+   * constraints are requirements and prohibitions: allergies, deadlines, rules.
    *
    * @generated from field: repeated nomemory.v1.Statement constraints = 3;
    */
@@ -366,36 +415,36 @@ export const MemoryViewSchema: GenMessage<MemoryView> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 7);
 
 /**
- * Statement is one line of a memory view. It has at least one citation.
+ * Statement is a statement with at least one citation.
  *
  * @generated from message nomemory.v1.Statement
  */
 export type Statement = Message<"nomemory.v1.Statement"> & {
   /**
-   * text is the statement.
+   * text is the text of the statement.
    *
    * @generated from field: string text = 1;
    */
   text: string;
 
   /**
-   * citations prove it.
+   * citations are the quotes that support the statement.
    *
    * @generated from field: repeated nomemory.v1.Citation citations = 2;
    */
   citations: Citation[];
 
   /**
-   * superseded_by is the message_id that a newer statement of this view cites, if that says anew what this one says. Empty:
-   * nothing newer was found. Statements stand newest first, so what supersedes comes before what it supersedes. Where all
-   * messages that the statement cites were taken back, it is the id of the message that did: see `retracted_by`.
+   * superseded_by is the id of a message that supersedes this statement: a message that a newer statement of the view
+   * cites, or the message that retracts all cited messages. Default: empty, the statement is current. Statements are
+   * ordered newest first.
    *
    * @generated from field: string superseded_by = 3;
    */
   supersededBy: string;
 
   /**
-   * attribution says whose words these are.
+   * attribution is the origin of the cited text.
    *
    * @generated from field: nomemory.v1.Attribution attribution = 4;
    */
@@ -410,34 +459,34 @@ export const StatementSchema: GenMessage<Statement> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 8);
 
 /**
- * Citation is an exact quote from a message that was retrieved in this recall.
+ * Citation is a verbatim quote from a retrieved message.
  *
  * @generated from message nomemory.v1.Citation
  */
 export type Citation = Message<"nomemory.v1.Citation"> & {
   /**
-   * message_id is the message.
+   * message_id is the id of the message.
    *
    * @generated from field: string message_id = 1;
    */
   messageId: string;
 
   /**
-   * quote is a part of its content, verbatim.
+   * quote is a verbatim part of the content.
    *
    * @generated from field: string quote = 2;
    */
   quote: string;
 
   /**
-   * span is where in the content the quote stands.
+   * span is the position of the quote in the content.
    *
    * @generated from field: nomemory.v1.Span span = 3;
    */
   span?: Span | undefined;
 
   /**
-   * ts is when it was said.
+   * ts is the time of the message.
    *
    * @generated from field: google.protobuf.Timestamp ts = 4;
    */
@@ -452,27 +501,27 @@ export const CitationSchema: GenMessage<Citation> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 9);
 
 /**
- * EvidenceMessage is a message that was retrieved.
+ * EvidenceMessage is a retrieved message.
  *
  * @generated from message nomemory.v1.EvidenceMessage
  */
 export type EvidenceMessage = Message<"nomemory.v1.EvidenceMessage"> & {
   /**
-   * message is what was said, whole and verbatim, unless `truncated`.
+   * message is the message, verbatim and complete unless `truncated`.
    *
    * @generated from field: nomemory.v1.ChatMessage message = 1;
    */
   message?: ChatMessage | undefined;
 
   /**
-   * truncated is true if its content was cut to fit a budget; what is left is verbatim from its start.
+   * truncated is true if the end of the content was cut to fit a limit.
    *
    * @generated from field: bool truncated = 2;
    */
   truncated: boolean;
 
   /**
-   * score is how well it answers the question, comparable within this recall only.
+   * score is the relevance to the question. Compare scores of the same recall only.
    *
    * @generated from field: float score = 3;
    */
@@ -487,27 +536,27 @@ export const EvidenceMessageSchema: GenMessage<EvidenceMessage> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 10);
 
 /**
- * Conflict is two statements that cannot both hold at the same time. The agent does not judge between them.
+ * Conflict is a pair of statements that contradict each other. The server does not decide between them.
  *
  * @generated from message nomemory.v1.Conflict
  */
 export type Conflict = Message<"nomemory.v1.Conflict"> & {
   /**
-   * earlier is what was said first.
+   * earlier is the older statement.
    *
    * @generated from field: nomemory.v1.Statement earlier = 1;
    */
   earlier?: Statement | undefined;
 
   /**
-   * later is what was said last.
+   * later is the newer statement.
    *
    * @generated from field: nomemory.v1.Statement later = 2;
    */
   later?: Statement | undefined;
 
   /**
-   * possible is true where it is a guess: the two differ in a way that need not be a contradiction.
+   * possible is true if the difference may not be a contradiction.
    *
    * @generated from field: bool possible = 3;
    */
@@ -522,137 +571,130 @@ export const ConflictSchema: GenMessage<Conflict> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 11);
 
 /**
- * RecallLimits says what a recall looked at, and why it stopped.
+ * RecallLimits describes the scope of a recall and the reason why it stopped.
  *
  * @generated from message nomemory.v1.RecallLimits
  */
 export type RecallLimits = Message<"nomemory.v1.RecallLimits"> & {
   /**
-   * time_range is the widest range that was searched. Unset bounds were open.
+   * time_range is the widest time range that was searched. Unset bounds are open.
    *
    * @generated from field: nomemory.v1.TimeRange time_range = 1;
    */
   timeRange?: TimeRange | undefined;
 
   /**
-   * role is whose messages were searched; ROLE_UNSPECIFIED: anybody's.
+   * role is the role that was searched. ROLE_UNSPECIFIED: any role.
    *
    * @generated from field: nomemory.v1.Role role = 2;
    */
   role: Role;
 
   /**
-   * messages_considered is how many different messages the tools brought.
+   * messages_considered is the number of distinct messages that the tools returned.
    *
    * @generated from field: int32 messages_considered = 3;
    */
   messagesConsidered: number;
 
   /**
-   * tool_calls is how many calls were made.
+   * tool_calls is the number of tool calls.
    *
    * @generated from field: int32 tool_calls = 4;
    */
   toolCalls: number;
 
   /**
-   * iterations is how many rounds there were.
+   * iterations is the number of search iterations.
    *
    * @generated from field: int32 iterations = 5;
    */
   iterations: number;
 
   /**
-   * planner is `rules` or `llm`; `llm→rules` if the model failed and the rules went on.
+   * planner is the planner that controlled the search.
    *
-   * @generated from field: string planner = 6;
+   * @generated from field: nomemory.v1.Planner planner = 6;
    */
-  planner: string;
+  planner: Planner;
 
   /**
-   * stop_reason is why it stopped.
+   * stop_reason is the reason why the search stopped.
    *
    * @generated from field: nomemory.v1.StopReason stop_reason = 7;
    */
   stopReason: StopReason;
 
   /**
-   * truncated is true if evidence was cut or left out to fit a budget.
+   * truncated is true if evidence was cut or omitted to fit a limit.
    *
    * @generated from field: bool truncated = 8;
    */
   truncated: boolean;
 
   /**
-   * index_behind is true if messages of this user were stored but not searchable yet.
+   * index_lagging is true if stored messages of this user were not searchable yet.
    *
-   * @generated from field: bool index_behind = 9;
+   * @generated from field: bool index_lagging = 9;
    */
-  indexBehind: boolean;
+  indexLagging: boolean;
 
   /**
-   * widened is true if the search went beyond the range or role that it started with.
+   * widened is true if the search went beyond the initial time range or role.
    *
    * @generated from field: bool widened = 10;
    */
   widened: boolean;
 
   /**
-   * skill names the skill that was used.
+   * skill is the name of the skill that was used.
    *
    * @generated from field: string skill = 11;
    */
   skill: string;
 
   /**
-   * dropped_arguments counts arguments that a planner was not allowed to give, such as a user id.
+   * dropped_arguments is the number of forbidden tool arguments, such as user ids, that were removed.
    *
    * @generated from field: int32 dropped_arguments = 12;
    */
   droppedArguments: number;
 
   /**
-   * notes say in words what a reader should know: a fallback, what a skill tried to set, why the verdict is what it is.
+   * notes explain the result: fallbacks, ignored parts of a skill, the reason for the verdict.
    *
-   * @generated from field: repeated string notes = 13;
+   * @generated from field: repeated nomemory.v1.Note notes = 13;
    */
-  notes: string[];
+  notes: Note[];
 
   /**
-   * sufficiency is how likely it is that the log answers the question at all, 0 to 1, as HybridSearch gives it. Unset: it
-   * was not asked.
+   * sufficiency is the estimated probability from 0 to 1 that the log contains the answer, as in HybridSearch. Unset: it
+   * was not estimated.
    *
    * @generated from field: optional float sufficiency = 14;
    */
   sufficiency?: number | undefined;
 
   /**
-   * model_calls is how many questions the chat model was asked; 0: rules answered.
+   * sufficiency_threshold is the minimum `sufficiency` for VERDICT_SUPPORTED. Unset: the verdict does not depend on it.
    *
-   * @generated from field: int32 model_calls = 15;
+   * @generated from field: optional float sufficiency_threshold = 15;
+   */
+  sufficiencyThreshold?: number | undefined;
+
+  /**
+   * model_calls is the number of chat model calls. 0: no chat model was used.
+   *
+   * @generated from field: int32 model_calls = 16;
    */
   modelCalls: number;
 
   /**
-   * messages_read is how many different messages the chat model was shown, whole or in part.
+   * messages_read is the number of distinct messages in the prompts of the chat model.
    *
-   * @generated from field: int32 messages_read = 16;
+   * @generated from field: int32 messages_read = 17;
    */
   messagesRead: number;
-
-  /**
-   * enough is the sufficiency from which on the rules take the log to answer. Unset: the verdict does not rest on it.
-   *
-   * @generated from field: optional float enough = 17;
-   */
-  enough?: number | undefined;
-
-  /**
-   * coded_notes say of each of `notes`, in their order, what it is, for readers of other languages.
-   *
-   * @generated from field: repeated nomemory.v1.CodedNote coded_notes = 18;
-   */
-  codedNotes: CodedNote[];
 };
 
 /**
@@ -663,91 +705,98 @@ export const RecallLimitsSchema: GenMessage<RecallLimits> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 12);
 
 /**
- * CodedNote is a note without its words.
+ * Note is an explanation of a recall's result.
  *
- * @generated from message nomemory.v1.CodedNote
+ * @generated from message nomemory.v1.Note
  */
-export type CodedNote = Message<"nomemory.v1.CodedNote"> & {
+export type Note = Message<"nomemory.v1.Note"> & {
   /**
-   * code is what the note is of.
+   * code is the machine-readable kind of the note.
    *
    * @generated from field: nomemory.v1.NoteCode code = 1;
    */
   code: NoteCode;
 
   /**
-   * count is how many citations or statements it is of. 0: it counts nothing.
+   * count is the number of citations or statements that the note refers to. 0: the note has no count.
    *
    * @generated from field: int32 count = 2;
    */
   count: number;
+
+  /**
+   * text is the note in English.
+   *
+   * @generated from field: string text = 3;
+   */
+  text: string;
 };
 
 /**
- * Describes the message nomemory.v1.CodedNote.
- * Use `create(CodedNoteSchema)` to create a new message.
+ * Describes the message nomemory.v1.Note.
+ * Use `create(NoteSchema)` to create a new message.
  */
-export const CodedNoteSchema: GenMessage<CodedNote> = /*@__PURE__*/
+export const NoteSchema: GenMessage<Note> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 13);
 
 /**
- * RecallStep is one call of a tool, or, with an empty `tool`, a decision: to stop, or what the chat model reads.
+ * RecallStep is a tool call or a decision.
  *
  * @generated from message nomemory.v1.RecallStep
  */
 export type RecallStep = Message<"nomemory.v1.RecallStep"> & {
   /**
-   * iteration is the round, from 1.
+   * iteration is the number of the search iteration, starting at 1.
    *
    * @generated from field: int32 iteration = 1;
    */
   iteration: number;
 
   /**
-   * thought is why the call was made.
+   * thought is the reason for the step.
    *
    * @generated from field: string thought = 2;
    */
   thought: string;
 
   /**
-   * tool is `messages_list`, `lexical_search`, `semantic_search` or `neighbors`, or `hybrid_search`, the ranking that a
-   * recall begins with; empty for a decision without a call.
+   * tool is `messages_list`, `lexical_search`, `semantic_search`, `neighbors` or `hybrid_search`, which starts every
+   * recall. Empty: the step is a decision, such as to stop or which messages the chat model reads.
    *
    * @generated from field: string tool = 3;
    */
   tool: string;
 
   /**
-   * arguments are what the tool was called with. Never a user id.
+   * arguments are the arguments of the tool call. They never contain a user id.
    *
    * @generated from field: google.protobuf.Struct arguments = 4;
    */
   arguments?: JsonObject | undefined;
 
   /**
-   * hits is how many messages it brought, or how many the chat model reads.
+   * hits is the number of messages that the tool returned or that the chat model reads.
    *
    * @generated from field: int32 hits = 5;
    */
   hits: number;
 
   /**
-   * message_ids are the first of them.
+   * message_ids are the ids of the first 20 of these messages.
    *
    * @generated from field: repeated string message_ids = 6;
    */
   messageIds: string[];
 
   /**
-   * observation says what came of it, or why the call could not be made.
+   * observation is the result of the step, or the reason why the tool could not be called.
    *
    * @generated from field: string observation = 7;
    */
   observation: string;
 
   /**
-   * elapsed is how long it took.
+   * elapsed is the duration of the step.
    *
    * @generated from field: google.protobuf.Duration elapsed = 8;
    */
@@ -762,34 +811,34 @@ export const RecallStepSchema: GenMessage<RecallStep> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 14);
 
 /**
- * Attribution is whose words a statement quotes.
+ * Attribution is the origin of cited text.
  *
  * @generated from enum nomemory.v1.Attribution
  */
 export enum Attribution {
   /**
-   * ATTRIBUTION_UNSPECIFIED: not known.
+   * ATTRIBUTION_UNSPECIFIED: unknown.
    *
    * @generated from enum value: ATTRIBUTION_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * ATTRIBUTION_USER: the user said it.
+   * ATTRIBUTION_USER: the user's own words.
    *
    * @generated from enum value: ATTRIBUTION_USER = 1;
    */
   USER = 1,
 
   /**
-   * ATTRIBUTION_OTHER: somebody else said it: the assistant, a tool, another speaker.
+   * ATTRIBUTION_OTHER: the words of the assistant, a tool or another participant.
    *
    * @generated from enum value: ATTRIBUTION_OTHER = 2;
    */
   OTHER = 2,
 
   /**
-   * ATTRIBUTION_QUOTED: the user passed it on: pasted, forwarded or quoted text, code.
+   * ATTRIBUTION_QUOTED: text that the user pasted, forwarded or quoted, or code.
    *
    * @generated from enum value: ATTRIBUTION_QUOTED = 3;
    */
@@ -803,7 +852,62 @@ export const AttributionSchema: GenEnum<Attribution> = /*@__PURE__*/
   enumDesc(file_nomemory_v1_recall_service, 0);
 
 /**
- * NoteCode is what a note is of. Unknown ones can be ignored.
+ * Planner is the component that controls the search of a recall.
+ *
+ * @generated from enum nomemory.v1.Planner
+ */
+export enum Planner {
+  /**
+   * PLANNER_UNSPECIFIED is never returned.
+   *
+   * @generated from enum value: PLANNER_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * PLANNER_RULES: the built-in rules.
+   *
+   * @generated from enum value: PLANNER_RULES = 1;
+   */
+  RULES = 1,
+
+  /**
+   * PLANNER_LLM: the chat model.
+   *
+   * @generated from enum value: PLANNER_LLM = 2;
+   */
+  LLM = 2,
+
+  /**
+   * PLANNER_LLM_FALLBACK: the chat model failed, and the built-in rules took over.
+   *
+   * @generated from enum value: PLANNER_LLM_FALLBACK = 3;
+   */
+  LLM_FALLBACK = 3,
+
+  /**
+   * PLANNER_PLUGIN: a planner of another package.
+   *
+   * @generated from enum value: PLANNER_PLUGIN = 4;
+   */
+  PLUGIN = 4,
+
+  /**
+   * PLANNER_PLUGIN_FALLBACK: a planner of another package failed, and the built-in rules took over.
+   *
+   * @generated from enum value: PLANNER_PLUGIN_FALLBACK = 5;
+   */
+  PLUGIN_FALLBACK = 5,
+}
+
+/**
+ * Describes the enum nomemory.v1.Planner.
+ */
+export const PlannerSchema: GenEnum<Planner> = /*@__PURE__*/
+  enumDesc(file_nomemory_v1_recall_service, 1);
+
+/**
+ * NoteCode is the kind of a note. Ignore unknown values.
  *
  * @generated from enum nomemory.v1.NoteCode
  */
@@ -816,126 +920,127 @@ export enum NoteCode {
   UNSPECIFIED = 0,
 
   /**
-   * NOTE_CODE_ONE_CONVERSATION: only the conversation that the request names was looked at.
+   * NOTE_CODE_SINGLE_CONVERSATION: the search was restricted to the conversation of the request.
    *
-   * @generated from enum value: NOTE_CODE_ONE_CONVERSATION = 1;
+   * @generated from enum value: NOTE_CODE_SINGLE_CONVERSATION = 1;
    */
-  ONE_CONVERSATION = 1,
+  SINGLE_CONVERSATION = 1,
 
   /**
-   * NOTE_CODE_MEANING_INCOMPLETE: not everything was searched by meaning.
+   * NOTE_CODE_SEMANTIC_INCOMPLETE: semantic search was unavailable or incomplete.
    *
-   * @generated from enum value: NOTE_CODE_MEANING_INCOMPLETE = 2;
+   * @generated from enum value: NOTE_CODE_SEMANTIC_INCOMPLETE = 2;
    */
-  MEANING_INCOMPLETE = 2,
+  SEMANTIC_INCOMPLETE = 2,
 
   /**
-   * NOTE_CODE_PLANNER_FAILED: the planner gave no answer, and the rules went on.
+   * NOTE_CODE_PLANNER_FAILED: the planner failed, and the built-in rules took over.
    *
    * @generated from enum value: NOTE_CODE_PLANNER_FAILED = 3;
    */
   PLANNER_FAILED = 3,
 
   /**
-   * NOTE_CODE_MODEL_FAILED: the chat model gave nothing that holds, and the rules composed the view.
+   * NOTE_CODE_MODEL_FAILED: the chat model returned no valid answer, and the built-in rules composed the view.
    *
    * @generated from enum value: NOTE_CODE_MODEL_FAILED = 4;
    */
   MODEL_FAILED = 4,
 
   /**
-   * NOTE_CODE_SKILL: a part of the skill is ignored, or cannot be read; the note's words say which.
+   * NOTE_CODE_SKILL_IGNORED: a part of the skill is invalid or ignored; `text` names it.
    *
-   * @generated from enum value: NOTE_CODE_SKILL = 5;
+   * @generated from enum value: NOTE_CODE_SKILL_IGNORED = 5;
    */
-  SKILL = 5,
+  SKILL_IGNORED = 5,
 
   /**
-   * NOTE_CODE_NOT_RETRIEVED: citations of messages that were not retrieved were struck.
+   * NOTE_CODE_CITATION_NOT_RETRIEVED: citations of messages that were not retrieved were removed.
    *
-   * @generated from enum value: NOTE_CODE_NOT_RETRIEVED = 6;
+   * @generated from enum value: NOTE_CODE_CITATION_NOT_RETRIEVED = 6;
    */
-  NOT_RETRIEVED = 6,
+  CITATION_NOT_RETRIEVED = 6,
 
   /**
-   * NOTE_CODE_NOT_THERE: citations whose words do not stand in the message were struck.
+   * NOTE_CODE_QUOTE_NOT_FOUND: citations whose quotes are not in the message were removed.
    *
-   * @generated from enum value: NOTE_CODE_NOT_THERE = 7;
+   * @generated from enum value: NOTE_CODE_QUOTE_NOT_FOUND = 7;
    */
-  NOT_THERE = 7,
+  QUOTE_NOT_FOUND = 7,
 
   /**
-   * NOTE_CODE_UNCITED: statements without evidence were dropped.
+   * NOTE_CODE_STATEMENT_UNCITED: statements without citations were removed.
    *
-   * @generated from enum value: NOTE_CODE_UNCITED = 8;
+   * @generated from enum value: NOTE_CODE_STATEMENT_UNCITED = 8;
    */
-  UNCITED = 8,
+  STATEMENT_UNCITED = 8,
 
   /**
-   * NOTE_CODE_OVER_LIMIT: statements over the limit were left out.
+   * NOTE_CODE_STATEMENT_LIMIT: statements over the limit were omitted.
    *
-   * @generated from enum value: NOTE_CODE_OVER_LIMIT = 9;
+   * @generated from enum value: NOTE_CODE_STATEMENT_LIMIT = 9;
    */
-  OVER_LIMIT = 9,
+  STATEMENT_LIMIT = 9,
 
   /**
-   * NOTE_CODE_VERDICT_MISFIT: the model's verdict did not fit, and the rules decided.
+   * NOTE_CODE_MODEL_VERDICT_REJECTED: the verdict of the chat model contradicts its statements, and the built-in rules
+   * decided.
    *
-   * @generated from enum value: NOTE_CODE_VERDICT_MISFIT = 10;
+   * @generated from enum value: NOTE_CODE_MODEL_VERDICT_REJECTED = 10;
    */
-  VERDICT_MISFIT = 10,
+  MODEL_VERDICT_REJECTED = 10,
 
   /**
-   * NOTE_CODE_VERDICT_OF_MODEL: the verdict is the model's.
+   * NOTE_CODE_MODEL_VERDICT: the chat model decided the verdict.
    *
-   * @generated from enum value: NOTE_CODE_VERDICT_OF_MODEL = 11;
+   * @generated from enum value: NOTE_CODE_MODEL_VERDICT = 11;
    */
-  VERDICT_OF_MODEL = 11,
+  MODEL_VERDICT = 11,
 
   /**
-   * NOTE_CODE_NOTHING_CITED: no statement could be cited.
+   * NOTE_CODE_NO_STATEMENT: no statement has a citation.
    *
-   * @generated from enum value: NOTE_CODE_NOTHING_CITED = 12;
+   * @generated from enum value: NOTE_CODE_NO_STATEMENT = 12;
    */
-  NOTHING_CITED = 12,
+  NO_STATEMENT = 12,
 
   /**
-   * NOTE_CODE_CONTRADICTORY: what was said contradicts itself.
+   * NOTE_CODE_CONFLICT: the evidence contradicts itself.
    *
-   * @generated from enum value: NOTE_CODE_CONTRADICTORY = 13;
+   * @generated from enum value: NOTE_CODE_CONFLICT = 13;
    */
-  CONTRADICTORY = 13,
+  CONFLICT = 13,
 
   /**
-   * NOTE_CODE_NOT_ESTIMATED: how likely it is that the quotes answer was not asked.
+   * NOTE_CODE_SUFFICIENCY_UNKNOWN: the sufficiency was not estimated.
    *
-   * @generated from enum value: NOTE_CODE_NOT_ESTIMATED = 14;
+   * @generated from enum value: NOTE_CODE_SUFFICIENCY_UNKNOWN = 14;
    */
-  NOT_ESTIMATED = 14,
+  SUFFICIENCY_UNKNOWN = 14,
 
   /**
-   * NOTE_CODE_ESTIMATED: the verdict rests on `sufficiency` and `enough`.
+   * NOTE_CODE_SUFFICIENCY_ESTIMATED: the verdict depends on `sufficiency` and `sufficiency_threshold`.
    *
-   * @generated from enum value: NOTE_CODE_ESTIMATED = 15;
+   * @generated from enum value: NOTE_CODE_SUFFICIENCY_ESTIMATED = 15;
    */
-  ESTIMATED = 15,
+  SUFFICIENCY_ESTIMATED = 15,
 
   /**
-   * NOTE_CODE_PENDING: messages were stored that are not searchable yet.
+   * NOTE_CODE_INDEXING_PENDING: stored messages are not searchable yet.
    *
-   * @generated from enum value: NOTE_CODE_PENDING = 16;
+   * @generated from enum value: NOTE_CODE_INDEXING_PENDING = 16;
    */
-  PENDING = 16,
+  INDEXING_PENDING = 16,
 }
 
 /**
  * Describes the enum nomemory.v1.NoteCode.
  */
 export const NoteCodeSchema: GenEnum<NoteCode> = /*@__PURE__*/
-  enumDesc(file_nomemory_v1_recall_service, 1);
+  enumDesc(file_nomemory_v1_recall_service, 2);
 
 /**
- * Verdict says whether the evidence answers the question.
+ * Verdict states whether the evidence answers the question.
  *
  * @generated from enum nomemory.v1.Verdict
  */
@@ -948,30 +1053,30 @@ export enum Verdict {
   UNSPECIFIED = 0,
 
   /**
-   * VERDICT_SUPPORTED: the statements probably answer the question. That they were said is proven by the evidence; that
-   * they answer is a judgement: the model's, or, without one, that of rules, which weigh how likely the log is to answer.
+   * VERDICT_SUPPORTED: the statements probably answer the question. The citations prove that the quoted text exists; that
+   * it answers the question is the judgement of the chat model or of the built-in rules.
    *
    * @generated from enum value: VERDICT_SUPPORTED = 1;
    */
   SUPPORTED = 1,
 
   /**
-   * VERDICT_CONFLICTING: the evidence says both; both sides are given.
+   * VERDICT_CONFLICTING: the evidence contradicts itself; the view contains both sides.
    *
    * @generated from enum value: VERDICT_CONFLICTING = 2;
    */
   CONFLICTING = 2,
 
   /**
-   * VERDICT_INSUFFICIENT: nothing found answers the question; the nearest evidence is attached.
+   * VERDICT_INSUFFICIENT: no evidence answers the question; `evidence` has the best matches.
    *
    * @generated from enum value: VERDICT_INSUFFICIENT = 3;
    */
   INSUFFICIENT = 3,
 
   /**
-   * VERDICT_PENDING: nothing found answers the question, but messages of this user were stored that are not searchable
-   * yet. Ask again, or ask with `at_least`.
+   * VERDICT_PENDING: no evidence answers the question, and stored messages of this user are not searchable yet. Retry, or
+   * set `at_least`.
    *
    * @generated from enum value: VERDICT_PENDING = 4;
    */
@@ -982,10 +1087,10 @@ export enum Verdict {
  * Describes the enum nomemory.v1.Verdict.
  */
 export const VerdictSchema: GenEnum<Verdict> = /*@__PURE__*/
-  enumDesc(file_nomemory_v1_recall_service, 2);
+  enumDesc(file_nomemory_v1_recall_service, 3);
 
 /**
- * StopReason is why a recall stopped.
+ * StopReason is the reason why a recall stopped searching.
  *
  * @generated from enum nomemory.v1.StopReason
  */
@@ -1005,28 +1110,28 @@ export enum StopReason {
   SUFFICIENT = 1,
 
   /**
-   * STOP_REASON_NO_GAIN: another round brought nothing new.
+   * STOP_REASON_NO_GAIN: the last iteration found nothing new.
    *
    * @generated from enum value: STOP_REASON_NO_GAIN = 2;
    */
   NO_GAIN = 2,
 
   /**
-   * STOP_REASON_ITERATIONS: the budget of rounds is spent.
+   * STOP_REASON_ITERATIONS: the limit of iterations was reached.
    *
    * @generated from enum value: STOP_REASON_ITERATIONS = 3;
    */
   ITERATIONS = 3,
 
   /**
-   * STOP_REASON_TOOL_CALLS: the budget of calls is spent.
+   * STOP_REASON_TOOL_CALLS: the limit of tool calls was reached.
    *
    * @generated from enum value: STOP_REASON_TOOL_CALLS = 4;
    */
   TOOL_CALLS = 4,
 
   /**
-   * STOP_REASON_DEADLINE: the time is up.
+   * STOP_REASON_DEADLINE: the timeout or the deadline was reached.
    *
    * @generated from enum value: STOP_REASON_DEADLINE = 5;
    */
@@ -1037,21 +1142,21 @@ export enum StopReason {
  * Describes the enum nomemory.v1.StopReason.
  */
 export const StopReasonSchema: GenEnum<StopReason> = /*@__PURE__*/
-  enumDesc(file_nomemory_v1_recall_service, 3);
+  enumDesc(file_nomemory_v1_recall_service, 4);
 
 /**
- * RecallService answers a question about one user with evidence: an agent that is bound to that user searches their
- * messages and composes a memory view in which every statement quotes the messages that prove it.
+ * RecallService answers questions about a user from the stored messages. Every statement of an answer cites the messages
+ * that support it.
  *
- * There is no user_id in any request. The user comes from the authenticated caller: a user's own token, or a service
- * with the scope `act-as` that names the user in `x-user-id` metadata. Missing, empty or ambiguous: the call fails.
- * Errors are as described at QueryService.
+ * Requests do not contain a user_id. The user is that of the caller's token; a service with the scope `act-as` names the
+ * user in `x-user-id` metadata. A call without exactly one user is UNAUTHENTICATED (ERROR_REASON_USER_NOT_BOUND). Other
+ * errors are as described at QueryService.
  *
  * @generated from service nomemory.v1.RecallService
  */
 export const RecallService: GenService<{
   /**
-   * Recall searches and answers.
+   * Recall searches the messages and returns an answer.
    *
    * @generated from rpc nomemory.v1.RecallService.Recall
    */
@@ -1061,7 +1166,7 @@ export const RecallService: GenService<{
     output: typeof RecallResponseSchema;
   },
   /**
-   * StreamRecall does the same and shows each step as it happens, then the result. Cancelling stops the work.
+   * StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search.
    *
    * @generated from rpc nomemory.v1.RecallService.StreamRecall
    */

@@ -11,10 +11,10 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file nomemory/v1/server_service.proto.
  */
 export const file_nomemory_v1_server_service: GenFile = /*@__PURE__*/
-  fileDesc("CiBub21lbW9yeS92MS9zZXJ2ZXJfc2VydmljZS5wcm90bxILbm9tZW1vcnkudjEiFgoUR2V0U2VydmVySW5mb1JlcXVlc3Qi+gEKFUdldFNlcnZlckluZm9SZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEhcKD2VtYmVkZGluZ19tb2RlbBgCIAEoCRIbChNlbWJlZGRpbmdfZGltZW5zaW9uGAMgASgFEhAKCGZlYXR1cmVzGAQgAygJEikKBmxpbWl0cxgFIAEoCzIZLm5vbWVtb3J5LnYxLlNlcnZlckxpbWl0cxIkCgVyZWFkcxgGIAEoCzIVLm5vbWVtb3J5LnYxLlJlYWRMb2FkEicKBmNhbGxlchgHIAEoCzIXLm5vbWVtb3J5LnYxLkNhbGxlckluZm8SDgoGc2tpbGxzGAggAygJIi0KCkNhbGxlckluZm8SDwoHdXNlcl9pZBgBIAEoCRIOCgZzY29wZXMYAiADKAkiTAoIUmVhZExvYWQSDwoHcnVubmluZxgBIAEoBRIPCgd3YWl0aW5nGAIgASgFEg0KBXVzZXJzGAMgASgFEg8KB3JlZnVzZWQYBCABKAMixAEKDFNlcnZlckxpbWl0cxIVCg1yZXF1ZXN0X2J5dGVzGAEgASgDEhUKDWNvbnRlbnRfYnl0ZXMYAiABKAMSFgoOYmF0Y2hfbWVzc2FnZXMYAyABKAUSEQoJcGFnZV9zaXplGAQgASgFEhMKC3F1ZXJ5X2NoYXJzGAUgASgFEg0KBXRvcF9rGAYgASgFEg0KBXR1cm5zGAcgASgFEhIKCnVzZXJfcmVhZHMYCCABKAUSFAoMY2FsbGVyX3JlYWRzGAkgASgFMoABCg1TZXJ2ZXJTZXJ2aWNlEm8KDUdldFNlcnZlckluZm8SIS5ub21lbW9yeS52MS5HZXRTZXJ2ZXJJbmZvUmVxdWVzdBoiLm5vbWVtb3J5LnYxLkdldFNlcnZlckluZm9SZXNwb25zZSIXgtPkkwIREg8vdjEvc2VydmVyX2luZm9CbgoOaW8ubm9tZW1vcnkudjFQAVo9Z2l0aHViLmNvbS9ub21lbW9yeS9ub21lbW9yeS9jbGllbnRzL2dvL25vbWVtb3J5djE7bm9tZW1vcnl2MaoCC05vTWVtb3J5LlYx6gIMTm9NZW1vcnk6OlYxYgZwcm90bzM", [file_google_api_annotations]);
+  fileDesc("CiBub21lbW9yeS92MS9zZXJ2ZXJfc2VydmljZS5wcm90bxILbm9tZW1vcnkudjEiFgoUR2V0U2VydmVySW5mb1JlcXVlc3Qi/gEKFUdldFNlcnZlckluZm9SZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEhcKD2VtYmVkZGluZ19tb2RlbBgCIAEoCRIbChNlbWJlZGRpbmdfZGltZW5zaW9uGAMgASgFEhAKCGZlYXR1cmVzGAQgAygJEikKBmxpbWl0cxgFIAEoCzIZLm5vbWVtb3J5LnYxLlNlcnZlckxpbWl0cxIoCglyZWFkX2xvYWQYBiABKAsyFS5ub21lbW9yeS52MS5SZWFkTG9hZBInCgZjYWxsZXIYByABKAsyFy5ub21lbW9yeS52MS5DYWxsZXJJbmZvEg4KBnNraWxscxgIIAMoCSItCgpDYWxsZXJJbmZvEg8KB3VzZXJfaWQYASABKAkSDgoGc2NvcGVzGAIgAygJIk0KCFJlYWRMb2FkEg8KB3J1bm5pbmcYASABKAUSDwoHd2FpdGluZxgCIAEoBRINCgV1c2VycxgDIAEoBRIQCghyZWplY3RlZBgEIAEoAyKCAgoMU2VydmVyTGltaXRzEhkKEW1heF9yZXF1ZXN0X2J5dGVzGAEgASgDEhkKEW1heF9jb250ZW50X2J5dGVzGAIgASgDEhoKEm1heF9iYXRjaF9tZXNzYWdlcxgDIAEoBRIVCg1tYXhfcGFnZV9zaXplGAQgASgFEhcKD21heF9xdWVyeV9jaGFycxgFIAEoBRIRCgltYXhfdG9wX2sYBiABKAUSEQoJbWF4X3R1cm5zGAcgASgFEiMKG21heF9pbmZsaWdodF9yZWFkc19wZXJfdXNlchgIIAEoBRIlCh1tYXhfaW5mbGlnaHRfcmVhZHNfcGVyX2NhbGxlchgJIAEoBTKAAQoNU2VydmVyU2VydmljZRJvCg1HZXRTZXJ2ZXJJbmZvEiEubm9tZW1vcnkudjEuR2V0U2VydmVySW5mb1JlcXVlc3QaIi5ub21lbW9yeS52MS5HZXRTZXJ2ZXJJbmZvUmVzcG9uc2UiF4LT5JMCERIPL3YxL3NlcnZlcl9pbmZvQm4KDmlvLm5vbWVtb3J5LnYxUAFaPWdpdGh1Yi5jb20vbm9tZW1vcnkvbm9tZW1vcnkvY2xpZW50cy9nby9ub21lbW9yeXYxO25vbWVtb3J5djGqAgtOb01lbW9yeS5WMeoCDE5vTWVtb3J5OjpWMWIGcHJvdG8z", [file_google_api_annotations]);
 
 /**
- * GetServerInfoRequest asks for a description. It has no fields.
+ * GetServerInfoRequest has no fields.
  *
  * @generated from message nomemory.v1.GetServerInfoRequest
  */
@@ -35,60 +35,60 @@ export const GetServerInfoRequestSchema: GenMessage<GetServerInfoRequest> = /*@_
  */
 export type GetServerInfoResponse = Message<"nomemory.v1.GetServerInfoResponse"> & {
   /**
-   * version is the server's version, such as `0.2.0`.
+   * version is the version of the server, such as `0.2.0`.
    *
    * @generated from field: string version = 1;
    */
   version: string;
 
   /**
-   * embedding_model names the model that embeds queries now. Empty: the server has no embedder. It changes while the server
-   * runs when another model takes its place.
+   * embedding_model is the name of the model that embeds queries. Empty: the server has no embedder. It changes at runtime
+   * when an index of another model replaces the active one.
    *
    * @generated from field: string embedding_model = 2;
    */
   embeddingModel: string;
 
   /**
-   * embedding_dimension is how many numbers a vector has, the caller's own, too. 0: this server searches no vectors.
+   * embedding_dimension is the length of vectors. 0: the server does not search vectors.
    *
    * @generated from field: int32 embedding_dimension = 3;
    */
   embeddingDimension: number;
 
   /**
-   * features are what this server can do beyond what every server can: `recall`, `query`, `ingest`, `semantic_search_text`,
-   * `recall_model`, `authentication`, `retention`. Unknown ones can be ignored.
+   * features are the optional capabilities of the server: `recall`, `query`, `ingest`, `semantic_search_text`,
+   * `recall_model`, `authentication`, `retention`. Ignore unknown values.
    *
    * @generated from field: repeated string features = 4;
    */
   features: string[];
 
   /**
-   * limits are this server's bounds on requests.
+   * limits are the limits of requests to this server.
    *
    * @generated from field: nomemory.v1.ServerLimits limits = 5;
    */
   limits?: ServerLimits | undefined;
 
   /**
-   * reads are the expensive reads (searches, recalls, counts, exports) that the answering process has in hand. Unset for a caller
-   * in a namespace, and where this server serves no queries.
+   * read_load is the number of expensive reads (searches, recalls, counts, exports) in the answering process. Unset for a
+   * caller in a namespace, and if the server does not serve QueryService.
    *
-   * @generated from field: nomemory.v1.ReadLoad reads = 6;
+   * @generated from field: nomemory.v1.ReadLoad read_load = 6;
    */
-  reads?: ReadLoad | undefined;
+  readLoad?: ReadLoad | undefined;
 
   /**
-   * caller is who asked, as the server sees them.
+   * caller describes the credentials of the call.
    *
    * @generated from field: nomemory.v1.CallerInfo caller = 7;
    */
   caller?: CallerInfo | undefined;
 
   /**
-   * skills name the skills that a recall can be asked with, the default one first. A skill that is there may still not load. Empty
-   * where this server recalls nothing, and for a caller without the scope `recall`.
+   * skills are the names of the recall skills, the default one first. A listed skill can still fail to load. Empty if the
+   * server does not serve RecallService, and for a caller without the scope `recall`.
    *
    * @generated from field: repeated string skills = 8;
    */
@@ -103,22 +103,21 @@ export const GetServerInfoResponseSchema: GenMessage<GetServerInfoResponse> = /*
   messageDesc(file_nomemory_v1_server_service, 1);
 
 /**
- * CallerInfo is what a caller's credentials allow.
+ * CallerInfo describes the permissions of a caller.
  *
  * @generated from message nomemory.v1.CallerInfo
  */
 export type CallerInfo = Message<"nomemory.v1.CallerInfo"> & {
   /**
-   * user_id is the one user whom the caller's token is of; every request must name this user. Empty: a service, which names
-   * users itself.
+   * user_id is the user of the caller's token; requests must name this user. Empty: the caller is a service, which names
+   * users in its requests.
    *
    * @generated from field: string user_id = 1;
    */
   userId: string;
 
   /**
-   * scopes are the kinds of calls that are allowed: `ingest`, `query`, `recall`, `admin`, `act-as`. Unknown ones can be
-   * ignored.
+   * scopes are the granted scopes: `ingest`, `query`, `recall`, `admin`, `act-as`. Ignore unknown values.
    *
    * @generated from field: repeated string scopes = 2;
    */
@@ -133,38 +132,38 @@ export const CallerInfoSchema: GenMessage<CallerInfo> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_server_service, 2);
 
 /**
- * ReadLoad is how busy one process of a server is with expensive reads.
+ * ReadLoad is the load of one server process with expensive reads.
  *
  * @generated from message nomemory.v1.ReadLoad
  */
 export type ReadLoad = Message<"nomemory.v1.ReadLoad"> & {
   /**
-   * running is how many are being worked on, those that wait for the embedder or the vector index included.
+   * running is the number of reads in progress, including those that wait for the embedder or the vector index.
    *
    * @generated from field: int32 running = 1;
    */
   running: number;
 
   /**
-   * waiting is how many wait for their turn.
+   * waiting is the number of queued reads.
    *
    * @generated from field: int32 waiting = 2;
    */
   waiting: number;
 
   /**
-   * users is of how many users they are.
+   * users is the number of users with a running or queued read.
    *
    * @generated from field: int32 users = 3;
    */
   users: number;
 
   /**
-   * refused counts the reads that were refused with ERROR_REASON_OVERLOADED since the process started.
+   * rejected is the number of reads that were rejected with ERROR_REASON_OVERLOADED since the process started.
    *
-   * @generated from field: int64 refused = 4;
+   * @generated from field: int64 rejected = 4;
    */
-  refused: bigint;
+  rejected: bigint;
 };
 
 /**
@@ -175,75 +174,76 @@ export const ReadLoadSchema: GenMessage<ReadLoad> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_server_service, 3);
 
 /**
- * ServerLimits are a server's bounds on requests. What goes beyond is INVALID_ARGUMENT. A bound on what this server does
- * not serve is 0.
+ * ServerLimits are the limits of requests. A request over a limit is INVALID_ARGUMENT, unless the field names another
+ * error. 0: the server does not serve the methods that the limit applies to.
  *
  * @generated from message nomemory.v1.ServerLimits
  */
 export type ServerLimits = Message<"nomemory.v1.ServerLimits"> & {
   /**
-   * request_bytes is the most that a request may weigh. What goes beyond is RESOURCE_EXHAUSTED.
+   * max_request_bytes is the maximum size of a request. Error: RESOURCE_EXHAUSTED.
    *
-   * @generated from field: int64 request_bytes = 1;
+   * @generated from field: int64 max_request_bytes = 1;
    */
-  requestBytes: bigint;
+  maxRequestBytes: bigint;
 
   /**
-   * content_bytes is the most that the content of a message may weigh in UTF-8.
+   * max_content_bytes is the maximum size of ChatMessage.content in UTF-8.
    *
-   * @generated from field: int64 content_bytes = 2;
+   * @generated from field: int64 max_content_bytes = 2;
    */
-  contentBytes: bigint;
+  maxContentBytes: bigint;
 
   /**
-   * batch_messages is the most messages in a batch that is written.
+   * max_batch_messages is the maximum number of messages in a write batch.
    *
-   * @generated from field: int32 batch_messages = 3;
+   * @generated from field: int32 max_batch_messages = 3;
    */
-  batchMessages: number;
+  maxBatchMessages: number;
 
   /**
-   * page_size is the greatest page.
+   * max_page_size is the maximum `page_size`.
    *
-   * @generated from field: int32 page_size = 4;
+   * @generated from field: int32 max_page_size = 4;
    */
-  pageSize: number;
+  maxPageSize: number;
 
   /**
-   * query_chars is the most characters of a query or a question.
+   * max_query_chars is the maximum length of a query or question, in characters.
    *
-   * @generated from field: int32 query_chars = 5;
+   * @generated from field: int32 max_query_chars = 5;
    */
-  queryChars: number;
+  maxQueryChars: number;
 
   /**
-   * top_k is the most messages of a search by meaning.
+   * max_top_k is the maximum `top_k`.
    *
-   * @generated from field: int32 top_k = 6;
+   * @generated from field: int32 max_top_k = 6;
    */
-  topK: number;
+  maxTopK: number;
 
   /**
-   * turns is the most turns of a conversation in a recall.
+   * max_turns is the maximum number of RecallContext.turns.
    *
-   * @generated from field: int32 turns = 7;
+   * @generated from field: int32 max_turns = 7;
    */
-  turns: number;
+  maxTurns: number;
 
   /**
-   * user_reads is how many expensive reads of one user a process has in hand at most. What goes beyond is
-   * RESOURCE_EXHAUSTED (ERROR_REASON_OVERLOADED), with RetryInfo.
+   * max_inflight_reads_per_user is the maximum number of running and queued expensive reads of a user in one process.
+   * Error: RESOURCE_EXHAUSTED (ERROR_REASON_OVERLOADED) with RetryInfo.
    *
-   * @generated from field: int32 user_reads = 8;
+   * @generated from field: int32 max_inflight_reads_per_user = 8;
    */
-  userReads: number;
+  maxInflightReadsPerUser: number;
 
   /**
-   * caller_reads is the same of one caller.
+   * max_inflight_reads_per_caller is the maximum number of running and queued expensive reads of a caller in one process.
+   * Error: RESOURCE_EXHAUSTED (ERROR_REASON_OVERLOADED) with RetryInfo.
    *
-   * @generated from field: int32 caller_reads = 9;
+   * @generated from field: int32 max_inflight_reads_per_caller = 9;
    */
-  callerReads: number;
+  maxInflightReadsPerCaller: number;
 };
 
 /**
@@ -254,13 +254,13 @@ export const ServerLimitsSchema: GenMessage<ServerLimits> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_server_service, 4);
 
 /**
- * ServerService tells what a server is, so that a client can adapt.
+ * ServerService describes a server, so that a client can adapt to it.
  *
  * @generated from service nomemory.v1.ServerService
  */
 export const ServerService: GenService<{
   /**
-   * GetServerInfo describes the server. Any caller who is let in may ask.
+   * GetServerInfo describes the server. It needs no scope.
    *
    * @generated from rpc nomemory.v1.ServerService.GetServerInfo
    */
