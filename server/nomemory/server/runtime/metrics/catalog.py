@@ -40,7 +40,7 @@ HTTP_REJECTED: Final = Family(
     "nomemory_http_requests_rejected_total",
     "HTTP requests rejected before they reached an API method: unknown paths, forbidden origins, and scrapes "
     "without credentials.",
-    "For `ORIGIN_REFUSED`, check whether the origin should be listed in NOMEMORY_HTTP_CORS_ORIGINS.",
+    "For `ORIGIN_NOT_ALLOWED`, check whether the origin should be listed in NOMEMORY_HTTP_CORS_ORIGINS.",
     labels=("reason",),
 )
 READS_RUNNING: Final = Family(

@@ -74,8 +74,8 @@ def recall_service(
     """
     answered_by = choose_planner(settings, stack)
     recall = settings.recall
-    points = (recall.sufficiency, _SUFFICIENCY_NAMED, _SUFFICIENCY_UNNAMED, _SUFFICIENCY_LEXICAL)
-    host = RecallAgent(stub, metadata, answered_by, EnoughRule(*points, recall.quoted))
+    points = (recall.sufficiency_threshold, _SUFFICIENCY_NAMED, _SUFFICIENCY_UNNAMED, _SUFFICIENCY_LEXICAL)
+    host = RecallAgent(stub, metadata, answered_by, EnoughRule(*points, recall.quote_threshold))
     return RecallService(host.ask, skill_library(settings), host_budget(settings), settings, spaces, meters or Meters())
 
 
