@@ -26,7 +26,6 @@ NAMES: Final = ("LexicalSearch", "SemanticSearch", HYBRID, RECALL)
 """What results call the methods, cheap ones first."""
 
 _TOO_COMPLEX: Final = "ERROR_REASON_QUERY_TOO_COMPLEX"
-_MODEL: Final = "llm"
 _IDS_ONLY: Final = ("message_id",)
 _NO_EMBEDDER: Final = "ERROR_REASON_EMBEDDER_DISABLED"
 _UNANSWERED: Final = frozenset({"INSUFFICIENT", "PENDING"})
@@ -133,7 +132,7 @@ class Recall:
             verdict=pb.Verdict.Name(reply.verdict).removeprefix("VERDICT_"),
             is_cut=text != question.text,
             view=view_of(reply),
-            is_by_rules=limits.planner != _MODEL,
+            is_by_rules=limits.planner != pb.PLANNER_LLM,
         )
 
 

@@ -39,7 +39,7 @@ from evaluation.variants import Asked, ablation, ablation_tables, leave_one_out
 from nomemory.cli.console import stderr_console, stdout_console
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
-from nomemory.importing.progress import catching_up
+from nomemory.importing.progress import indexing_progress
 
 _WIDTH: Final = 160
 _WAITING: Final = 3
@@ -164,14 +164,14 @@ def _settings(data: str) -> dict[str, str]:
     return {
         "NOMEMORY_DATA": data,
         "NOMEMORY_RECALL_PLANNER": "rules",
-        "NOMEMORY_AUDIT": "false",
+        "NOMEMORY_AUDIT_LOG": "false",
     }
 
 
 def _load(client: Client, sets: Sequence[LabelledSet]) -> None:
     for one in sets:
         load(client, one.path, one.messages)
-    with catching_up(stderr_console()) as tell:
+    with indexing_progress(stderr_console()) as tell:
         wait_for_indexes(client, tell)
 
 

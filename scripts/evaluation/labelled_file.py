@@ -13,7 +13,7 @@ from typing import Final
 
 from nomemory.importing.fields import Fields
 from nomemory.importing.files import Source
-from nomemory.importing.json_stream import records
+from nomemory.importing.json_stream import read_values
 from nomemory.importing.jsonl import MessageLines
 from nomemory.importing.record import Accepted, ImportDefaults, Record, Rejected
 
@@ -85,7 +85,7 @@ def read_messages(path: Path) -> list[Accepted]:
     """
     form = MessageLines(ImportDefaults())
     accepted, faults = [], []
-    for record in records(Source(str(path))):
+    for record in read_values(Source(str(path))):
         for parsed in [record] if isinstance(record, Rejected) else form.parse(record):
             if isinstance(parsed, Accepted):
                 accepted.append(parsed)
@@ -109,7 +109,7 @@ def read_questions(path: Path, known: frozenset[tuple[str, str]] | None = None) 
     """
     questions: dict[str, Question] = {}
     faults = []
-    for record in records(Source(str(path))):
+    for record in read_values(Source(str(path))):
         question = _question(record)
         if isinstance(question, Question):
             question = _checked(record, question, questions.keys(), known)
@@ -142,7 +142,7 @@ def _question(record: Record | Rejected) -> Question | Rejected:
         text=fields.text("question", required=True),
         category=fields.text("category", required=True),
         evidence=_ids("evidence", record.value.get("evidence"), fields.reasons),
-        now=fields.moment("now"),
+        now=fields.time("now"),
         needed=_needed(record.value.get("evidence_any"), fields.reasons),
         old=_ids("old", record.value.get("old"), fields.reasons),
         verdict=fields.text("verdict"),

@@ -27,7 +27,7 @@ from nomemory.cli.connection import Target, connect, target_option
 from nomemory.cli.console import stderr_console, stdout_console
 from nomemory.cli.terminal import counted, one_line
 from nomemory.client.sync import Client
-from nomemory.importing.progress import catching_up
+from nomemory.importing.progress import indexing_progress
 from nomemory.recall.skills.folder import SKILL_FILE
 
 _TEXT_MAX: Final = 60  # columns of the terminal
@@ -104,11 +104,11 @@ def _answers(skills: Skills, questions: Path, messages: Path | None, target: Tar
 @contextmanager
 def _holding(labelled: LabelledSet, skills: Skills) -> Iterator[Client]:
     """Run a server that has the messages and the skills; returns a client of it."""
-    own = [*map(str, skills.folders), os.environ.get("NOMEMORY_RECALL_SKILLS", "")]
-    settings = {"NOMEMORY_RECALL_SKILLS": os.pathsep.join(filter(None, own))}
+    own = [*map(str, skills.folders), os.environ.get("NOMEMORY_RECALL_SKILL_DIRS", "")]
+    settings = {"NOMEMORY_RECALL_SKILL_DIRS": os.pathsep.join(filter(None, own))}
     with temporary_server(settings) as server, connect(Target(server.target)) as client:
         load(client, labelled.path, labelled.messages)
-        with catching_up(stderr_console()) as tell:
+        with indexing_progress(stderr_console()) as tell:
             wait_for_indexes(client, tell)
         yield client
 

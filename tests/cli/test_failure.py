@@ -39,8 +39,8 @@ def test_a_server_that_is_not_there_is_one_line_that_says_how_to_start_one(run: 
             "Refused: no such message for this user (message not found)\n",
         ),
         (
-            Fault(Reason.ERROR_REASON_OVERLOADED, "too many writes are waiting", retry_after_s=1.5),
-            "Refused: too many writes are waiting (overloaded)\n  Try again in 1.5 s.\n",
+            Fault(Reason.ERROR_REASON_OVERLOADED, "the write queue is full", retry_after_s=1.5),
+            "Refused: the write queue is full (overloaded)\n  Try again in 1.5 s.\n",
         ),
         (
             Fault(Reason.ERROR_REASON_INTERNAL, "internal error"),
@@ -81,10 +81,10 @@ def test_wrong_usage_is_exit_code_2(run: Run, arguments: list[str]) -> None:
 
 
 def test_a_bad_setting_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NOMEMORY_PAGE_SIZE_MAX", "none")
+    monkeypatch.setenv("NOMEMORY_MAX_PAGE_SIZE", "none")
     result = run("doctor")
     assert result.exit_code == 2
-    assert "page_size_max: Input should be a valid integer" in result.stderr
+    assert "max_page_size: Input should be a valid integer" in result.stderr
 
 
 def test_a_reader_that_goes_away_is_no_error(script: Scripted) -> None:

@@ -17,8 +17,8 @@ from rich.console import Console
 
 from nomemory.client.sync import Client
 from nomemory.importing.files import Source
-from nomemory.importing.json_stream import records
-from nomemory.importing.progress import catching_up
+from nomemory.importing.json_stream import read_values
+from nomemory.importing.progress import indexing_progress
 from nomemory.importing.record import SourceLocation, Record, Rejected
 from nomemory.importing.upload import OTHER_REASONS, Upload, wait_until_indexed
 from nomemory.server.faults import Fault, Reason
@@ -113,7 +113,7 @@ def test_an_endless_record_is_not_held(form: str, tmp_path: Path) -> None:
         file.write(f'"}}\n{good}\n' if form == "lines" else f'"}},{good}]')
     tracemalloc.start()
     source = Source(str(path))
-    kinds = [type(item) for item in records(source)]
+    kinds = [type(item) for item in read_values(source)]
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kinds == [Record, Rejected, Record]
@@ -240,7 +240,7 @@ def test_reasons_without_end_are_counted_together() -> None:
     upload = Upload(lambda _: ingest_service_pb2.ImportMessagesResponse(), lambda *_: None)
     refused = [Rejected(SourceLocation("line", number), "", (f"reason {number}",)) for number in range(1, 31)]
     assert list(upload.run(refused))
-    assert (len(upload.wrong), upload.wrong[OTHER_REASONS].count, upload.wrong[OTHER_REASONS].first.number) == (
+    assert (len(upload.rejection_groups), upload.rejection_groups[OTHER_REASONS].count, upload.rejection_groups[OTHER_REASONS].first.number) == (
         21,
         10,
         21,
@@ -285,7 +285,7 @@ def test_who_waits_long_looks_seldom_and_says_so_now_and_then(monkeypatch: pytes
 
     monkeypatch.setattr("time.sleep", sleep)
     monkeypatch.setattr("time.monotonic", lambda: now)
-    with catching_up(Console(file=told)) as tell:
+    with indexing_progress(Console(file=told)) as tell:
         assert wait_until_indexed(lambda: behind(0 if now > 60 else 4), 600, tell)
     assert len(pauses) < 40, "the server logs each look"
     assert pauses[-1] == 2

@@ -11,7 +11,7 @@ from nomemory.cli.main import nomemory
 
 
 def _run(*arguments: str, url: str) -> Result:
-    return CliRunner(env={"NOMEMORY_LOG": url, "NOMEMORY_TARGET": "127.0.0.1:1"}).invoke(nomemory, arguments)
+    return CliRunner(env={"NOMEMORY_DATABASE_URL": url, "NOMEMORY_TARGET": "127.0.0.1:1"}).invoke(nomemory, arguments)
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_what_works_on_a_file_says_that_there_is_none(arguments: tuple[str, ...]
     given = [one.format(data=tmp_path) for one in arguments]
     done = _run(*given, "--data", str(tmp_path), url="postgresql://nomemory:secret@127.0.0.1:1/none")
     assert done.exit_code == 1
-    assert "the message log is in PostgreSQL (NOMEMORY_LOG)" in done.output
+    assert "the message log is in PostgreSQL (NOMEMORY_DATABASE_URL)" in done.output
     assert "secret" not in done.output
 
 
@@ -30,7 +30,7 @@ def test_the_doctor_looks_at_the_database(postgres_url: str, tmp_path: Path) -> 
     done = _run("doctor", "--data", str(tmp_path), url=postgres_url)
     assert "in PostgreSQL, up to change 0" in done.output
     away = _run("doctor", "--data", str(tmp_path), url="postgresql://nomemory:secret@127.0.0.1:1/none")
-    assert "cannot be used" in away.output
+    assert "cannot be opened" in away.output
     assert "secret" not in away.output
 
 

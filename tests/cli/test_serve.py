@@ -102,7 +102,7 @@ def test_a_port_that_is_taken_is_refused_in_a_line(server: Server, tmp_path: Pat
 @pytest.mark.parametrize(
     ("file", "content", "reason"),
     [
-        ("log.db", b"no database at all" * 500, "cannot be used: file is not a database"),
+        ("log.db", b"no database at all" * 500, "cannot be opened: file is not a database"),
         ("server.key", b"", "does not contain a key of 32 bytes. Restore it from a backup. If you delete it"),
     ],
 )
@@ -126,5 +126,5 @@ def test_a_log_that_was_cut_short_is_refused_in_a_line(own_settings: Settings, s
     log = own_settings.server.data / "log.db"
     os.truncate(log, 20_000)
     said = refusal("--data", str(own_settings.server.data), "--listen", "127.0.0.1:0")
-    assert said.startswith(f"Error: the message log {log} cannot be used: ")
+    assert said.startswith(f"Error: the message log {log} cannot be opened: ")
     assert "Traceback" not in said

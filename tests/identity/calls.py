@@ -99,7 +99,7 @@ def recall(channel: grpc.Channel, user: str, metadata: Metadata = ()) -> r.Recal
 
 
 def _stream_recall(channel: grpc.Channel, user: str, metadata: Metadata) -> object:  # noqa: ARG001 - as its likes
-    request = r.StreamRecallRequest(recall=r.RecallRequest(question="tea?"))
+    request = r.StreamRecallRequest(question="tea?")
     return list(RecallServiceStub(channel).StreamRecall(request, metadata=metadata, timeout=10))
 
 

@@ -108,7 +108,7 @@ async def test_a_kind_of_credential_that_is_not_configured_is_refused(settle: Se
     only_keys = make_authenticator(settle(api_keys=str(tmp_path / "keys.json")))
     only_tokens = make_authenticator(settle(**TOKENS))
     for authenticator, credential in ((only_keys, "a.b.c"), (only_tokens, "nm_0_0")):
-        with pytest.raises(Fault, match="of this kind") as error:
+        with pytest.raises(Fault, match="this kind of credential") as error:
             await authenticator.authenticate((("authorization", f"Bearer {credential}"),), dict)
         assert error.value.reason == Reason.ERROR_REASON_CREDENTIALS_INVALID
 

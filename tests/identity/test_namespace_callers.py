@@ -95,7 +95,7 @@ def test_a_recall_is_of_the_bound_user_in_the_namespace(confined: Guarded, user:
     scopes = ("recall", "act-as")
     own, other = (key(confined, *scopes, namespace=name) for name in ("acme", "other"))
     for reader in own, other:
-        request = r.StreamRecallRequest(recall=r.RecallRequest(question="tea?", include_trace=True))
+        request = r.StreamRecallRequest(question="tea?")
         for named in (user, f"acme/{user}", f"../acme/{user}"):
             metadata = (*reader, ("x-user-id", named))
             told = str(recall(confined.channel, user, metadata))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nomemory.cli.json_lines import message_record
 from nomemory.client.messages import chat_message
 from nomemory.importing.files import Source
-from nomemory.importing.formats import FORMATS, detect, records
+from nomemory.importing.formats import FORMATS, detect, read_records
 from nomemory.importing.record import Accepted, ImportDefaults, ParseResult, SourceLocation, Record, Rejected, Skipped
 
 IMPORTS = Path(__file__).parent / "files"
@@ -25,10 +25,10 @@ ANN = ImportDefaults(user="ann")
 START = datetime(2024, 5, 1, 8, tzinfo=UTC)
 
 
-def parsed(name: str, given_: ImportDefaults = NOBODY) -> list[ParseResult]:
+def parsed(name: str, defaults: ImportDefaults = NOBODY) -> list[ParseResult]:
     def items() -> Iterator[ParseResult]:
         source = Source(str(IMPORTS / name))
-        chosen, found = detect(records(source, None), given_)
+        chosen, found = detect(read_records(source, None), defaults)
         for item in found:
             yield from [item] if isinstance(item, Rejected) else chosen.parse(item)
 
@@ -97,7 +97,7 @@ def test_an_archive_without_talk_or_too_large_is_refused(tmp_path: Path) -> None
     torn.write_bytes(raw[:100])
     for archive in (bomb, harmless, str(damaged), str(torn)):
         assert refusals(parsed(archive, ANN)) == [
-            (1, "", ("is a zip archive without conversations that can be read: unpack it",))
+            (1, "", ("is a zip archive without readable conversations; extract it first",))
         ]
 
 
@@ -114,7 +114,7 @@ def test_an_archive_without_talk_or_too_large_is_refused(tmp_path: Path) -> None
 )
 def test_the_format_is_found_out(name: str, expected: str) -> None:
     source = Source(str(IMPORTS / name))
-    items = list(records(source, None))
+    items = list(read_records(source, None))
     chosen, again = detect(iter(items), ImportDefaults())
     assert chosen.name == expected
     assert list(again) == items
@@ -167,13 +167,13 @@ def test_every_fault_of_a_broken_line_is_named() -> None:
     found = {number: reasons for number, _, reasons in refusals(items)}
     assert set(found) == {2, 3, 4, 5, 6, 7}
     assert all(found[number][0].startswith("is not JSON") for number in (2, 3))
-    assert found[7] == ("a text in it is not valid Unicode (half of a surrogate pair)",)
+    assert found[7] == ("a text contains an unpaired surrogate, which is not valid Unicode",)
     assert found[4] == ("is not a JSON object",)
     assert found[5] == (zone, "content: is required", roles)
     assert found[6] == (
         "user_id: is required",
         "ts: is not a time in RFC 3339, like 2024-05-01T08:30:00Z",
-        "message_id: must be text",
+        "message_id: must be a string",
         "metadata: must be an object",
     )
 
@@ -194,8 +194,8 @@ def test_openai_messages() -> None:
 
 def test_openai_refuses_what_says_nothing_or_not_when() -> None:
     assert refusals(parsed("openai.json", ANN)) == [
-        (1, "message 3", ("content: is empty, the message only has tool_calls",)),
-        (1, "message 7", ("created_at: is missing; give the time of the first message with --start",)),
+        (1, "message 3", ("content: is empty; the message only has tool_calls",)),
+        (1, "message 7", ("created_at: is missing; set the time of the first message with --start",)),
         (1, "message 8", ("content: is required",)),
         (1, "message 9", ("is not a JSON object",)),
     ]
@@ -218,7 +218,7 @@ def test_the_same_thing_said_twice_is_two_messages() -> None:
 def test_formats_without_users_need_one() -> None:
     for name in ("openai.json", "loose.json", "conversations.json"):
         reasons = {reason for _, _, found in refusals(parsed(name, ImportDefaults(start=START))) for reason in found}
-        assert reasons == {"user_id: this format names no user; give one with --user"}
+        assert reasons == {"user_id: this format has no user ids; set one with --user"}
 
 
 def test_chatgpt_gives_the_branch_that_was_seen_last() -> None:
@@ -249,9 +249,9 @@ def test_chatgpt_skips_what_nobody_said_and_refuses_what_it_cannot_place() -> No
 
 @pytest.mark.parametrize("name", ["messages.jsonl", "openai.json", "loose.json", "conversations.json"])
 def test_derived_ids_are_the_same_every_time(name: str) -> None:
-    given_ = ImportDefaults("ann", START)
-    assert ids(parsed(name, given_)) == ids(parsed(name, given_))
-    assert all(ids(parsed(name, given_)))
+    defaults = ImportDefaults("ann", START)
+    assert ids(parsed(name, defaults)) == ids(parsed(name, defaults))
+    assert all(ids(parsed(name, defaults)))
 
 
 def test_derived_ids_depend_on_the_user() -> None:
@@ -295,8 +295,8 @@ NEARLY = st.recursive(
 @pytest.mark.parametrize("name", FORMATS)
 @given(value=NEARLY, user=st.sampled_from(["", "ann"]), start=st.sampled_from([None, START]))
 def test_any_value_is_taken_or_refused(name: str, value: object, user: str, start: datetime | None) -> None:
-    given_ = ImportDefaults(user, start)
-    for item in FORMATS[name](given_).parse(Record(SourceLocation("item", 1), value, value)):
+    defaults = ImportDefaults(user, start)
+    for item in FORMATS[name](defaults).parse(Record(SourceLocation("item", 1), value, value)):
         assert isinstance(item, Accepted | Rejected | Skipped)
         if isinstance(item, Accepted):
             assert item.message.message_id

@@ -14,7 +14,7 @@ import pytest
 from importing.test_formats import ANN, NOBODY, accepted, parsed, refusals
 
 from nomemory.importing.files import Source
-from nomemory.importing.formats import detect, records
+from nomemory.importing.formats import detect, read_records
 from nomemory.importing.letta import Letta
 from nomemory.importing.record import ImportDefaults, SourceLocation, Record, Skipped
 
@@ -35,7 +35,7 @@ SHANGHAI = ImportDefaults(user="ann", zone=ZoneInfo("Asia/Shanghai"))
 )
 def test_the_format_is_found_out(name: str, expected: str) -> None:
     source = Source(f"tests/importing/files/{name}")
-    chosen, _ = detect(records(source, None), NOBODY)
+    chosen, _ = detect(read_records(source, None), NOBODY)
     assert chosen.name == expected
 
 
@@ -132,9 +132,9 @@ def test_a_chinese_phones_chat_is_read_too() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (ANN, "give one with --time-zone"),
-        (SHANGHAI, "whether the day or the month stands first"),
-        (ImportDefaults(zone=ZoneInfo("Asia/Shanghai")), "give one with --user"),
+        (ANN, "set one with --time-zone"),
+        (SHANGHAI, "order of day and month"),
+        (ImportDefaults(zone=ZoneInfo("Asia/Shanghai")), "set one with --user"),
     ],
 )
 def test_no_time_and_no_user_is_guessed(given: ImportDefaults, said: str) -> None:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from importing.test_formats import ANN, START, accepted, ids, parsed, refusals
 
 from nomemory.importing.files import Source
-from nomemory.importing.formats import detect, records
+from nomemory.importing.formats import detect, read_records
 from nomemory.importing.record import ImportDefaults, Skipped
-from nomemory.importing.secret_shapes import LEFT_OUT, without_secrets
-from nomemory.importing.transcripts import kept
+from nomemory.importing.secret_redaction import REDACTED, redact_secrets
+from nomemory.importing.transcripts import content_to_store
 
 CURSOR = replace(ANN, start=START, file="k1")
 
@@ -23,7 +23,7 @@ CURSOR = replace(ANN, start=START, file="k1")
     [("claude_code.jsonl", "claude-code"), ("codex.jsonl", "codex"), ("cursor.jsonl", "cursor")],
 )
 def test_the_format_is_found_out(name: str, expected: str) -> None:
-    chosen, _ = detect(records(Source(f"tests/importing/files/{name}"), None), ImportDefaults())
+    chosen, _ = detect(read_records(Source(f"tests/importing/files/{name}"), None), ImportDefaults())
     assert chosen.name == expected
 
 
@@ -32,7 +32,7 @@ def test_claude_code_gives_what_was_said_and_what_tools_answered() -> None:
     assert [(one["role"], one.get("name"), one["content"]) for one in accepted(items)] == [
         ("user", None, "Which port did we choose?"),
         ("assistant", None, "I look at the settings."),
-        ("tool", "Bash", f"PORT=7710\nDB_PASSWORD={LEFT_OUT}"),
+        ("tool", "Bash", f"PORT=7710\nDB_PASSWORD={REDACTED}"),
         ("assistant", None, "端口是 7710。"),
     ]
     first = accepted(items)[0]
@@ -59,7 +59,7 @@ def test_cursor_needs_a_time_and_has_its_files_name_as_the_session() -> None:
         ("assistant", "Port 7710.", "2024-05-01T08:00:01Z", "k1"),
     ]
     reasons = {reason for _, _, found in refusals(parsed("cursor.jsonl", ANN)) for reason in found}
-    assert reasons == {"ts: the transcript has no times; give the time of the first message with --start"}
+    assert reasons == {"ts: the transcript has no times; set the time of the first message with --start"}
 
 
 @pytest.mark.parametrize("name", ["claude_code.jsonl", "codex.jsonl", "cursor.jsonl"])
@@ -71,13 +71,13 @@ def test_ids_are_the_same_every_time_and_one_for_each_message(name: str) -> None
 
 def test_what_tools_answer_is_cut_in_the_middle_and_what_people_say_is_not() -> None:
     long = "".join(f"line {number}\n" for number in range(1000))
-    cut = kept(long, "tool")
+    cut = content_to_store(long, "tool")
     assert cut.startswith("line 0\n")
     assert cut.endswith("line 999")
     assert "characters left out]" in cut
     assert len(cut) < 2_100
-    assert kept(long, "user") == long
-    assert len(kept("字" * 100_000, "user").encode()) < 262_144
+    assert content_to_store(long, "user") == long
+    assert len(content_to_store("字" * 100_000, "user").encode()) < 262_144
 
 
 SECRETS = (
@@ -95,9 +95,9 @@ SECRETS = (
 @pytest.mark.parametrize("secret", SECRETS)
 def test_a_secret_of_a_known_form_is_left_out_wherever_it_stands(secret: str) -> None:
     for around in ("{}", "before {} after", "KEY='{}'", "({})", "密钥{}。", '{{"a": "{}"}}'):
-        shown = without_secrets(around.format(secret))
+        shown = redact_secrets(around.format(secret))
         assert secret not in shown
-        assert LEFT_OUT in shown
+        assert REDACTED in shown
 
 
 @pytest.mark.parametrize(
@@ -114,10 +114,10 @@ def test_a_secret_of_a_known_form_is_left_out_wherever_it_stands(secret: str) ->
     ],
 )
 def test_what_is_given_as_a_secret_is_left_out_and_its_name_stays(text: str, secret: str) -> None:
-    shown = without_secrets(text)
+    shown = redact_secrets(text)
     assert secret not in shown
-    assert LEFT_OUT in shown
-    assert shown.split(LEFT_OUT)[0] in text
+    assert REDACTED in shown
+    assert shown.split(REDACTED)[0] in text
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,11 @@ def test_what_is_given_as_a_secret_is_left_out_and_its_name_stays(text: str, sec
     ],
 )
 def test_what_only_looks_like_one_stays(text: str) -> None:
-    assert without_secrets(text) == text
+    assert redact_secrets(text) == text
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=300))
 def test_nothing_else_is_changed_and_twice_is_once(text: str) -> None:
-    shown = without_secrets(text)
-    assert without_secrets(shown) == shown
-    assert LEFT_OUT in shown or shown == text
+    shown = redact_secrets(text)
+    assert redact_secrets(shown) == shown
+    assert REDACTED in shown or shown == text

@@ -24,7 +24,7 @@ CANARY = b"secret"
         (grpc.StatusCode.UNKNOWN, b"", True, "UNKNOWN"),
         (grpc.StatusCode.DEADLINE_EXCEEDED, b"", False, "hang"),
         (grpc.StatusCode.UNAVAILABLE, b"", False, "connection"),
-        (grpc.StatusCode.UNAVAILABLE, b"a message of this answer is damaged", True, "damage"),
+        (grpc.StatusCode.UNAVAILABLE, b"a requested message is damaged", True, "damage"),
     ],
 )
 def test_leaks_errors_and_hangs_are_problems(

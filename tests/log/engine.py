@@ -69,15 +69,15 @@ def decoded(messages: list[LoggedMessage]) -> list[Message]:
 class Engine(Protocol):
     """Opens the log that belongs to a directory, a new one at first. The engine need not keep it there."""
 
-    async def __call__(self, directory: Path, lifetimes: RetentionPolicy = FOREVER) -> Log:
+    async def __call__(self, directory: Path, retention: RetentionPolicy = FOREVER) -> Log:
         """Open it."""
 
 
-async def open_sqlite_log(directory: Path, lifetimes: RetentionPolicy = FOREVER) -> Log:
+async def open_sqlite_log(directory: Path, retention: RetentionPolicy = FOREVER) -> Log:
     """Open a log in SQLite."""
     path = directory / "log.db"
-    writer = SqliteLogWriter(path, queue_max=100, queue_max_bytes=10**9, announce=lambda: None, lifetimes=lifetimes)
-    reader, feed = SqliteLogReader(path, lifetimes), SqliteChangeFeed(path)
+    writer = SqliteLogWriter(path, queue_max=100, queue_max_bytes=10**9, announce=lambda: None, retention=retention)
+    reader, feed = SqliteLogReader(path, retention), SqliteChangeFeed(path)
 
     async def close() -> None:
         feed.close()
@@ -97,7 +97,7 @@ class PostgresEngine:
         """Return where the log of a directory is."""
         return Database(schema_url(self.server, f"log_{sha256(str(directory).encode()).hexdigest()[:20]}"))
 
-    async def __call__(self, directory: Path, lifetimes: RetentionPolicy = FOREVER) -> Log:
+    async def __call__(self, directory: Path, retention: RetentionPolicy = FOREVER) -> Log:
         database = self.database(directory)
         await upgrade_schema(database)
         writer = PostgresLogWriter(
@@ -106,9 +106,9 @@ class PostgresEngine:
             queue_max_bytes=10**9,
             extract_tokens=token_columns,
             announce=lambda: None,
-            lifetimes=lifetimes,
+            retention=retention,
         )
-        reader, feed = PostgresLogReader(database, lifetimes), PostgresChangeFeed(database)
+        reader, feed = PostgresLogReader(database, retention), PostgresChangeFeed(database)
 
         async def close() -> None:
             feed.close()

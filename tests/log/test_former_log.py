@@ -67,7 +67,7 @@ def test_an_unknown_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     with closing(sqlite3.connect(path)) as file:
         file.execute("PRAGMA user_version=4")
-    with pytest.raises(LogVersionError, match="has schema 4, this server knows 3"):
+    with pytest.raises(LogVersionError, match="has schema 4, but this server supports only schemas up to 3"):
         SqliteLogWriter(path, queue_max=1, queue_max_bytes=1, announce=lambda: None)
     assert shape(path) == {}
 
@@ -78,7 +78,7 @@ async def test_an_upgrade_that_cannot_be_finished_changes_nothing(tmp_path: Path
     before = shape(tmp_path / "log.db")
     with closing(sqlite3.connect(tmp_path / "log.db")) as file:
         file.execute("ALTER TABLE messages ADD COLUMN crc")
-    with pytest.raises(LogUnusableError, match="cannot be used"):
+    with pytest.raises(LogUnusableError, match="cannot be opened"):
         await open_sqlite_log(tmp_path)
     with closing(sqlite3.connect(tmp_path / "log.db")) as file:
         file.execute("ALTER TABLE messages DROP COLUMN crc")

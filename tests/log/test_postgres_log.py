@@ -91,7 +91,7 @@ async def test_a_pinned_listing_stays_as_it_was_while_others_write(postgres_url:
         for n in range(30):
             await writers[0].write([said(f"{n:02}", n)], on_conflict=OnConflict.REFUSE)
         first = await reader.first_encoded_page("u", EVERYTHING, limit=10)
-        found = list(map(wire.decode, first.wires))
+        found = list(map(wire.decode, first.messages))
         while found[-1].ts_us > 0:
             at = int(found[-1].ts_us)
             newer = said(f"{at:02}-later", max(at - 3, 0))

@@ -51,7 +51,7 @@ async def read_in_every_way(log: Log, user: str) -> list[dict[str, str]]:
         marks(list((await reader.by_sequences(user, [one.sequence for one in page])).values())),
         marks_in(await reader.encoded_page(user, EVERYTHING, after=None, pinned=pinned, limit=99, oldest_first=True)),
         marks_in(await reader.encoded_page(user, Filter(role=Role.USER), after=None, pinned=pinned, limit=99)),
-        marks_in((await reader.first_encoded_page(user, EVERYTHING, limit=99)).wires),
+        marks_in((await reader.first_encoded_page(user, EVERYTHING, limit=99)).messages),
     ]
     if page:
         beside = await reader.surroundings(user, page[0].message_id, 99, 99)

@@ -77,7 +77,7 @@ def _users(world: World) -> Iterator[str]:
 def _numbers(world: World) -> Iterator[tuple[str, int]]:
     cursor = ""
     while True:
-        page = world.query.ListUsers(q.ListUsersRequest(page_size=world.info.limits.page_size, cursor=cursor))
+        page = world.query.ListUsers(q.ListUsersRequest(page_size=world.info.limits.max_page_size, cursor=cursor))
         yield from ((one.user_id, one.message_count) for one in page.users)
         if not (cursor := page.next_cursor):
             return

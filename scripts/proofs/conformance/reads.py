@@ -178,7 +178,7 @@ def _together(world: World) -> Iterator[str]:
             user_id=dataset.user_id,
             query_text=word,
             query_embedding=q.Embedding(values=vector(world.random, dataset.dimension)),
-            top_k=world.info.limits.top_k,
+            top_k=world.info.limits.max_top_k,
             at_least=token,
         )
         hits = world.query.HybridSearch(request).items

@@ -95,7 +95,7 @@ class World:
         request = q.SemanticSearchRequest(
             user_id=user_id,
             query_embedding=q.Embedding(values=values),
-            top_k=self.info.limits.top_k,
+            top_k=self.info.limits.max_top_k,
             **how,  # type: ignore[arg-type]
         )
         return [(item.message, item.score) for item in self.query.SemanticSearch(request).items]

@@ -45,13 +45,13 @@ def wait_for_indexes(server: Reachable, longest_s: float) -> list[Finding]:
 
 
 def _of_status(status: GetIndexStatusResponse) -> list[Finding]:
-    parked = status.lexical.parked + status.vector.parked
-    return [Finding("parked", f"{parked} messages that could be embedded")] if parked else []
+    dead_letters = status.lexical.dead_letters + status.vector.dead_letters
+    return [Finding("dead_letters", f"{dead_letters} messages that could be embedded")] if dead_letters else []
 
 
 def _in_words(status: GetIndexStatusResponse) -> str:
     pending = f"words {status.lexical.pending}, meaning {status.vector.pending} pending"
-    return f"{pending}; faults '{status.lexical.fault}' '{status.vector.fault}'"
+    return f"{pending}; faults '{status.lexical.error}' '{status.vector.error}'"
 
 
 class Verification:

@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Final
 
-from nomemory.agents.transcript_sync import Capture, Event, parsed_event
 from nomemory.agents.local_data_dir import LocalDataDir
+from nomemory.agents.transcript_sync import Capture, Event, parsed_event
 from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.messages import role_name
 from nomemory.client.prompt_block import Block, RecalledMessage
 from nomemory.client.sync import Client
-from nomemory.importing.transcripts import about
+from nomemory.importing.transcripts import turn_metadata
 from nomemory.server.runtime.processes.supervisor import Supervisor
 from nomemory.server.runtime.structured_logs import get_logger
 
@@ -105,7 +105,7 @@ class HookServer:
 
     async def _bearing_on(self, question: str, event: Event) -> str:
         """Return what was said in other sessions of the same project, as a block for the prompt."""
-        project = about(event.agent, event.directory).get("project")
+        project = turn_metadata(event.agent, event.directory).get("project")
         found = await self._client.hybrid_search(
             event.user, question, top_k=_LOOKED_AT, metadata={"project": project} if project else None
         )
@@ -116,7 +116,7 @@ class HookServer:
             RecalledMessage(one.message_id, one.ts.ToDatetime(tzinfo=UTC), one.name or role_name(one.role), one.content)
             for one in messages
         ]
-        return Block(recalled, question=question, behind=found.index_behind).text(_BLOCK_TOKENS)
+        return Block(recalled, question=question, behind=found.index_lagging).text(_BLOCK_TOKENS)
 
     async def _store_all(self) -> None:
         with Client(self._home.target) as client:

@@ -11,8 +11,8 @@ from typing import Final
 
 import grpc
 
-from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.agents.hook import start_server
+from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.client.errors import NoMemoryError
 
 IDLE_S: Final = 3600.0

@@ -11,11 +11,11 @@ from typing import BinaryIO, Final, NamedTuple
 
 from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.client.sync import Client
-from nomemory.importing.message_builder import MessageDraft, derived_id
 from nomemory.importing.fields import Fields, Importer
 from nomemory.importing.formats import FORMATS
-from nomemory.importing.record import Accepted, ImportDefaults, ParseResult, SourceLocation, Record, Rejected
-from nomemory.importing.transcripts import about, kept, turn_id
+from nomemory.importing.message_builder import MessageDraft, derived_id
+from nomemory.importing.record import Accepted, ImportDefaults, ParseResult, Record, Rejected, SourceLocation
+from nomemory.importing.transcripts import content_to_store, turn_id, turn_metadata
 from nomemory.importing.upload import Upload
 from nomemory.server.runtime.secure_files import write_atomically
 from nomemory.server.runtime.structured_logs import get_logger
@@ -146,11 +146,11 @@ def _of_cursor(event: Event) -> Iterator[ParseResult]:
         user_id=event.user,
         ts=event.at,
         role=role,
-        content=kept(text, role),
+        content=content_to_store(text, role),
         message_id=turn_id(event.session, own),
         name=fields.text("tool_name") or tool,
         conversation_id=event.session,
-        metadata=about(event.agent, event.directory),
+        metadata=turn_metadata(event.agent, event.directory),
     )
     yield draft.build(SourceLocation("item", 1), None, ())
 

@@ -1,4 +1,4 @@
-"""The server's settings as the command line sees them: the environment, and options on top."""
+"""Load the server's settings from the environment and command line options."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 def load_settings(**options: object) -> Settings:
-    """Read the settings; an option that is not None overrides what the environment says.
+    """Return the settings. Options that are not None override the environment.
 
     Raises:
-        click.UsageError: a value is not valid; it names each.
+        click.UsageError: settings are invalid; the message names each one.
     """
     try:
         return Settings.from_environment(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
         lines = [f"{_setting(*fault['loc'])}: {fault['msg']}" for fault in error.errors()]
-        raise click.UsageError("Bad settings.\n" + "\n".join(f"  {line}" for line in lines)) from None
+        raise click.UsageError("Invalid settings:\n" + "\n".join(f"  {line}" for line in lines)) from None
 
 
 def _setting(_group: int | str, variable: int | str) -> str:
-    """Return a setting's name as options and variables share it."""
+    """Return the name of a setting without its prefix, in lower case."""
     return str(variable).removeprefix(PREFIX).lower()
 
 
 def parse_address(text: str) -> ListenAddress:
-    """Read HOST:PORT for click.
+    """Parse HOST:PORT.
 
     Raises:
-        click.BadParameter: it is none.
+        click.BadParameter: the text is not a valid address.
     """
     try:
         return parse_listen_address(text)

@@ -1,4 +1,4 @@
-"""The server that a command talks to, how it reaches it, and what it says when that fails."""
+"""Connection options, the API client, and error messages for failed calls."""
 
 from __future__ import annotations
 
@@ -20,61 +20,61 @@ from nomemory.client.channel import Identity
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 
-_REASON = "ERROR_REASON_"
+_REASON_PREFIX = "ERROR_REASON_"
 DEFAULT_TARGET: Final = "127.0.0.1:7700"
 LOCAL: Final = "local"
-"""Instead of an address: the local server of this user, which is started if it is not there."""
+"""Target value for the local server of the current user, which is started on demand."""
 _ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/]+):\d{1,5}|unix:.+|local")
 Command = Callable[..., None]
-_ATTEMPTS: Final = 2  # somebody is waiting: once more after a hiccup, then say so
+_ATTEMPTS: Final = 2  # interactive use: fail fast, after one retry
 _IMPORT_TIMEOUT_S: Final = 600.0  # for one stream of at most 1,000 messages
 
 
 class CallError(click.ClickException):
-    """A call that the server refused, or that reached no server."""
+    """A failed call, or a server that cannot be reached."""
 
     def __init__(self, error: NoMemoryError, target: str) -> None:
         super().__init__("\n".join(error_lines(error, target)))
 
     def show(self, file: object = None) -> None:  # noqa: ARG002 - click's signature
-        """Print the lines to stderr."""
+        """Print the message to standard error."""
         click.echo(self.message, err=True)
 
 
 def error_lines(error: NoMemoryError, target: str) -> Iterator[str]:
-    """Say what went wrong: the cause, each bad field on its line, and what to do."""
+    """Yield the lines of an error message: the cause, each invalid field, and what to do."""
     if not error.reason:
-        yield _without_server(error, target)
+        yield _transport_error(error, target)
         return
-    name = error.reason.removeprefix(_REASON).lower().replace("_", " ")
+    name = error.reason.removeprefix(_REASON_PREFIX).lower().replace("_", " ")
     if error.violations:
         yield f"CallError: {name}"
         yield from (f"  {one_line(v.field)}: {one_line(v.description)}" for v in error.violations)
     else:
         yield f"CallError: {printable(error.message)} ({name})"
     if name == "credentials missing":
-        yield "  Give one with --api-key or NOMEMORY_API_KEY."
+        yield "  Set them with --api-key or NOMEMORY_API_KEY."
     if error.retry_after is not None:
-        yield f"  Try again in {error.retry_after:g} s."
+        yield f"  Retry in {error.retry_after:g} s."
     if error.code is grpc.StatusCode.INTERNAL and error.request_id:
-        yield f"  The server's log tells more about request {one_line(error.request_id)}."
+        yield f"  See the server's log for request {one_line(error.request_id)}."
 
 
-def _without_server(error: NoMemoryError, target: str) -> str:
+def _transport_error(error: NoMemoryError, target: str) -> str:
     match error.code:
         case grpc.StatusCode.UNAVAILABLE:
-            return f"No server answers at {target}. Start one with: nomemory serve --listen {target}"
+            return f"No server is running at {target}. Start one with: nomemory serve --listen {target}"
         case grpc.StatusCode.UNIMPLEMENTED:
-            return f"What answers at {target} is not this version of a NoMemory server."
+            return f"The server at {target} is not a NoMemory server of this version."
         case grpc.StatusCode.DEADLINE_EXCEEDED:
-            return f"The server at {target} did not answer in time."
+            return f"The call to {target} timed out."
         case _:
             return f"The call to {target} failed: {error.code.name}: {one_line(error.message)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An address as HOST:PORT, and what to show to the server there. As text it is the address."""
+    """A server address with credentials. Its string form is the address."""
 
     address: str
     identity: Identity = field(default_factory=Identity, repr=False)
@@ -84,29 +84,29 @@ class Target:
 
 
 def target_option(command: Command) -> Command:
-    """Add --target and the options of the connection, and give the command its `target`."""
+    """Add --target and the connection options, and pass `target` to the command."""
 
     @click.option(
         "--target",
-        type=_address,
+        type=_parse_target,
         metavar="HOST:PORT",
         default=DEFAULT_TARGET,
         show_default=True,
         envvar="NOMEMORY_TARGET",
         show_envvar=True,
-        help="The server; `local` is your own on this machine (docs/mcp.md).",
+        help="Server address, or `local` for your own server on this machine (docs/mcp.md).",
     )
     @click.option(
         "--api-key",
         metavar="KEY",
         envvar="NOMEMORY_API_KEY",
         show_envvar=True,
-        help="The key to call it with. The environment keeps it out of the list of processes.",
+        help="API key. Prefer the environment variable: arguments are visible in the process list.",
     )
-    @click.option("--tls", is_flag=True, envvar="NOMEMORY_TLS", show_envvar=True, help="Talk TLS.")
-    @_file_option("--tls-ca", "NOMEMORY_TLS_CA", "Talk TLS, and trust the authorities in this file (PEM).")
-    @_file_option("--tls-client-cert", "NOMEMORY_TLS_CLIENT_CERT", "Talk TLS, and show this certificate (PEM).")
-    @_file_option("--tls-client-key", "NOMEMORY_TLS_CLIENT_KEY", "The key of that certificate (PEM).")
+    @click.option("--tls", is_flag=True, envvar="NOMEMORY_TLS", show_envvar=True, help="Use TLS.")
+    @_file_option("--tls-ca", "NOMEMORY_TLS_CA", "CA certificates to trust (PEM). Implies TLS.")
+    @_file_option("--tls-client-cert", "NOMEMORY_TLS_CLIENT_CERT", "Client certificate (PEM). Implies TLS.")
+    @_file_option("--tls-client-key", "NOMEMORY_TLS_CLIENT_KEY", "Private key of the client certificate (PEM).")
     @functools.wraps(command)
     def connected(
         *,
@@ -119,7 +119,7 @@ def target_option(command: Command) -> Command:
         **others: object,
     ) -> None:
         if (tls_client_cert is None) != (tls_client_key is None):
-            raise click.UsageError("--tls-client-cert and --tls-client-key go together.")
+            raise click.UsageError("--tls-client-cert and --tls-client-key must be used together.")
         identity = Identity(api_key=api_key, tls=tls, tls_ca=tls_ca, tls_cert=tls_client_cert, tls_key=tls_client_key)
         with local_server() if target == LOCAL else nullcontext(target) as address:
             command(target=Target(address, identity), **others)
@@ -129,25 +129,25 @@ def target_option(command: Command) -> Command:
 
 @contextmanager
 def local_server() -> Iterator[str]:
-    """Start the local server, unless it is there, and keep it; returns its address.
+    """Start the local server if necessary, keep it running, and yield its address.
 
     Raises:
-        click.ClickException: it cannot be started.
+        click.ClickException: the server cannot be started.
     """
-    home = LocalDataDir.for_current_user()
-    with ExitStack() as use:
+    local_data = LocalDataDir.for_current_user()
+    with ExitStack() as lease:
         try:
-            ensure(home, use)
+            ensure(local_data, lease)
         except LocalServerError as error:
             raise click.ClickException(error.message) from None
-        yield home.target
+        yield local_data.target
 
 
 def client_option(command: Command) -> Command:
-    """Add the same options, and give the command a `client` of the server.
+    """Add the options of `target_option`, and pass a connected `client` to the command.
 
     Raises:
-        CallError: a call did not succeed.
+        CallError: a call failed.
     """
 
     @functools.wraps(command)
@@ -169,18 +169,18 @@ def _file_option(name: str, variable: str, help_text: str) -> Callable[[Command]
     )
 
 
-def _address(text: str) -> str:
+def _parse_target(text: str) -> str:
     if _ADDRESS.fullmatch(text) is None:
-        raise click.BadParameter(f"{text!r} is not of the form HOST:PORT, unix:PATH or local.")
+        raise click.BadParameter(f"{text!r} is not HOST:PORT, unix:PATH or local.")
     return text
 
 
 @contextmanager
 def connect(target: Target) -> Iterator[Client]:
-    """Open a client for the time of a `with`.
+    """Open a client for the duration of a `with` block.
 
     Raises:
-        CallError: a call did not succeed.
+        CallError: a call failed.
     """
     with Client(target.address, attempts=_ATTEMPTS, import_timeout=_IMPORT_TIMEOUT_S, **target.identity) as client:
         try:

@@ -1,4 +1,4 @@
-"""The consoles: what people read goes through one of these two. Importing this loads rich."""
+"""Rich consoles for standard output and standard error. Importing this module loads rich."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from rich.console import Console
 
 
 class _Terminal(Console):
-    """A console that leaves a broken pipe to the program, and takes no text for markup.
+    """A console that does not interpret markup and does not handle broken pipes.
 
-    A pipe, and any terminal while NO_COLOR is set, gets plain text.
+    Output is plain text if it goes to a pipe or if NO_COLOR is set.
     """
 
     def __init__(self, *, stderr: bool) -> None:
@@ -18,12 +18,12 @@ class _Terminal(Console):
         super().__init__(stderr=stderr, color_system=colours, highlight=False, markup=False, emoji=False)  # type: ignore[arg-type]  # rich's literals, narrowed by the condition
 
     def on_broken_pipe(self) -> None:
-        """Let it rise: the program ends quietly then."""
+        """Raise the error, so that the command can exit quietly."""
         raise BrokenPipeError
 
 
 def stdout_console() -> Console:
-    """Return the console for answers."""
+    """Return the console for results."""
     return _Terminal(stderr=False)
 
 

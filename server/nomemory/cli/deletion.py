@@ -9,7 +9,7 @@ import click
 from nomemory.cli.connection import client_option
 from nomemory.cli.options import filter_options, output_option, user_option
 from nomemory.cli.output import Output
-from nomemory.cli.terminal import counted
+from nomemory.cli.terminal import pluralize
 from nomemory.client.messages import FilterOptions
 from nomemory.client.sync import Client
 
@@ -18,41 +18,41 @@ from nomemory.client.sync import Client
 @click.argument("message_ids", nargs=-1)
 @user_option
 @filter_options
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @output_option
 @client_option
 def delete(
-    *, message_ids: Sequence[str], user: str, narrowing: FilterOptions, yes: bool, output: Output, client: Client
+    *, message_ids: Sequence[str], user: str, filters: FilterOptions, yes: bool, output: Output, client: Client
 ) -> None:
-    """Delete messages. No read returns them any more.
+    """Delete messages by id or by filter.
 
-    Name up to 1,000 by their ids, or by what holds for all of them; `nomemory erase` deletes everything of a user.
+    Takes up to 1,000 ids, or at least one filter. Use `nomemory erase` to delete all data of a user.
     """
-    _check(message_ids, narrowing)
-    what = counted(len(message_ids), "message") if message_ids else "all messages that these options admit"
-    if not (yes or click.confirm(f"Delete {what} of {user}?", err=True)):
-        raise click.ClickException("nothing was deleted.")
-    output.show(client.delete(user, message_ids) if message_ids else client.delete_matching(user, **narrowing))
+    _check_selection(message_ids, filters)
+    selection = pluralize(len(message_ids), "message") if message_ids else "all messages that match these filters"
+    if not (yes or click.confirm(f"Delete {selection} of {user}?", err=True)):
+        raise click.ClickException("cancelled; nothing was deleted.")
+    output.show(client.delete(user, message_ids) if message_ids else client.delete_matching(user, **filters))
 
 
-def _check(message_ids: Sequence[str], narrowing: FilterOptions) -> None:
-    if bool(message_ids) == any(value is not None for value in narrowing.values()):
+def _check_selection(message_ids: Sequence[str], filters: FilterOptions) -> None:
+    if bool(message_ids) == any(value is not None for value in filters.values()):
         raise click.UsageError(
-            "Give either ids of messages, or some of --since, --until, --role, --conversation and --metadata. "
-            "`nomemory erase` deletes everything of a user."
+            "Give either message ids or at least one of --since, --until, --role, --conversation and --metadata. "
+            "Use `nomemory erase` to delete all data of a user."
         )
 
 
 @click.command("erase")
-@click.option("--user", required=True, metavar="USER", help="Whom to erase. NOMEMORY_USER is not read.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--user", required=True, metavar="USER", help="User to erase. NOMEMORY_USER is ignored.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @output_option
 @client_option
 def erase(*, user: str, yes: bool, output: Output, client: Client) -> None:
-    """Erase everything of a user, and show the receipt.
+    """Erase all data of a user, and show the receipt.
 
-    No read returns anything of the user any more. The receipt says where bytes still are, and what removes them.
+    The data can no longer be read. The receipt lists storage that still contains bytes of it, and when they are removed.
     """
-    if not (yes or click.confirm(f"Erase everything of {user}?", err=True)):
-        raise click.ClickException("nothing was erased.")
+    if not (yes or click.confirm(f"Erase all data of {user}?", err=True)):
+        raise click.ClickException("cancelled; nothing was erased.")
     output.show(client.erase_user(user))

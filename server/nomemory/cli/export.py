@@ -26,51 +26,51 @@ from nomemory.v1 import message_pb2
     metavar="USER",
     envvar="NOMEMORY_USER",
     show_envvar=True,
-    help="Whose messages. Without one, those of all users; a key then needs the scope `admin`, too.",
+    help="User id. Default: all users, which requires the scope `admin`.",
 )
 @filter_options
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Where to write. It appears when it is complete. Default: standard output.",
+    help="Output file, created when the export is complete. Default: standard output.",
 )
 @output_option
 @client_option
-def export(*, user: str | None, narrowing: FilterOptions, out: Path | None, output: Output, client: Client) -> None:
-    """Write all messages as JSON Lines, oldest first, user by user: what `nomemory import` reads.
+def export(*, user: str | None, filters: FilterOptions, out: Path | None, output: Output, client: Client) -> None:
+    """Export messages as JSON Lines, oldest first, user by user, for `nomemory import`.
 
-    The vectors that messages brought are not among their fields. With --out, the receipt goes to standard output.
+    Embeddings supplied with messages are not exported. With --out, a summary is written to standard output.
     """
-    tally = Counter[str]()
-    messages = _messages(client, user, narrowing, tally)
+    counts = Counter[str]()
+    messages = _messages(client, user, filters, counts)
     if out is None:
         for message in messages:
             click.echo(json_line(message_record(message)))
         return
-    with _new_file(out) as file:
+    with _atomic_file(out) as file:
         file.writelines(utf8_line(message_record(message)) for message in messages)
-    output.show(Exported(str(out), len(tally), tally.total()))
+    output.show(Exported(str(out), len(counts), counts.total()))
 
 
 def _messages(
-    client: Client, user: str | None, narrowing: FilterOptions, tally: Counter[str]
+    client: Client, user: str | None, filters: FilterOptions, counts: Counter[str]
 ) -> Iterator[message_pb2.ChatMessage]:
-    """Read the messages of one user or of all, and count them by their users."""
-    users = [user] if user else (one.user_id for one in client.iter_users(page_size=PAGE_MAX))
-    for name in users:
-        for batch in client.export_messages(name, **narrowing):
-            tally.update(message.user_id for message in batch.messages)
+    """Yield the messages of one user or all users, and count them by user."""
+    users = [user] if user else (entry.user_id for entry in client.iter_users(page_size=PAGE_MAX))
+    for user_id in users:
+        for batch in client.export_messages(user_id, **filters):
+            counts.update(message.user_id for message in batch.messages)
             yield from batch.messages
 
 
 @contextmanager
-def _new_file(path: Path) -> Iterator[TextIO]:
-    """Open a file that takes its place when it is complete. What breaks off leaves what was there before."""
-    part = path.with_name(f"{path.name}.part")
+def _atomic_file(path: Path) -> Iterator[TextIO]:
+    """Write to a temporary file and rename it on success. On failure an existing file is unchanged."""
+    temporary = path.with_name(f"{path.name}.part")
     try:
-        with part.open("w", encoding="utf-8", newline="\n") as file:
+        with temporary.open("w", encoding="utf-8", newline="\n") as file:
             yield file
-        part.replace(path)
+        temporary.replace(path)
     finally:
-        part.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

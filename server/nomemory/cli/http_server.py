@@ -1,4 +1,4 @@
-"""Serves HTTP for a command until it is told to stop, on the server that `nomemory serve --http` has."""
+"""Run an HTTP server for a command until it is stopped."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ async def serve(
     """Serve until SIGTERM or SIGINT, then drain.
 
     Args:
-        application: answers requests.
-        address: where; port 0 picks a free one.
-        settings: time limits.
-        announce: called with the address that was bound.
-        tls: the files for TLS; None: connections are not encrypted.
+        application: the ASGI application.
+        address: the address to listen on; port 0 selects a free port.
+        settings: the server settings, for timeouts.
+        announce: called with the bound address.
+        tls: the TLS certificate and key; None for plain HTTP.
 
     Raises:
-        click.ClickException: it cannot listen there, or the files cannot be used.
+        click.ClickException: the address cannot be bound or the TLS files cannot be loaded.
     """
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
-    server = HttpServer(application, tls, settings.connections.connection_idle_s)
+    server = HttpServer(application, tls, settings.connections.connection_idle_timeout_s)
     try:
         bound = await server.start(address)
     except (IdentitySettingsError, ListenAddressError) as error:
         raise click.ClickException(str(error)) from None
     announce(bound)
     await stop.wait()
-    await server.stop(settings.timing.drain_s)
+    await server.stop(settings.timing.drain_timeout_s)

@@ -13,14 +13,14 @@ import click
 
 from nomemory.cli.connection import client_option
 from nomemory.cli.console import stderr_console
-from nomemory.cli.options import TIME_FORMATS, parse_time, output_option, parse_duration
+from nomemory.cli.options import TIME_FORMATS, output_option, parse_duration, parse_time
 from nomemory.cli.output import Output
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.importing.file_order import FileOrder
 from nomemory.importing.files import STDIN, Source
-from nomemory.importing.formats import FORMATS, detect, load_format, records
-from nomemory.importing.progress import catching_up, progress
+from nomemory.importing.formats import FORMATS, detect, load_format, read_records
+from nomemory.importing.progress import indexing_progress, progress
 from nomemory.importing.record import Format, ImportDefaults, ParseResult, Rejected
 from nomemory.importing.rejects import Rejects, rejects_path
 from nomemory.importing.upload import Summary, Upload, wait_until_indexed
@@ -116,9 +116,9 @@ def import_(  # noqa: PLR0913 - a parameter for each option
             _run(upload, items, source)
         refused = rejects.path if rejects.path.exists() else None
         ignored = dict(upload.ignored)
-        told = (upload.tally, dry_run, ignored, refused, upload.write_token, upload.wrong)
+        told = (upload.counts, dry_run, ignored, refused, upload.write_token, upload.rejection_groups)
         output.show(Summary(file, found.name, found.title, *told))
-        rejected += upload.tally.rejected
+        rejected += upload.counts.rejected
     late = wait and not dry_run and not _caught_up(client, timeout)
     if late:
         output.notice("The indexes have not caught up yet; nomemory status shows how far they are.")
@@ -127,13 +127,15 @@ def import_(  # noqa: PLR0913 - a parameter for each option
 
 
 def _parsed(source: Source, name: str | None, given: ImportDefaults) -> tuple[Format, Iterator[ParseResult]]:
-    items = records(source, name)
+    items = read_records(source, name)
     if name is None:
         found, items = detect(items, given)
     else:
         found = load_format(name)(given)
-    parsed = itertools.chain.from_iterable([item] if isinstance(item, Rejected) else found.parse(item) for item in items)
-    return found, map(FileOrder().placed, parsed)
+    parsed = itertools.chain.from_iterable(
+        [item] if isinstance(item, Rejected) else found.parse(item) for item in items
+    )
+    return found, map(FileOrder().in_order, parsed)
 
 
 def _run(upload: Upload, items: Iterator[ParseResult], source: Source) -> None:
@@ -144,7 +146,7 @@ def _run(upload: Upload, items: Iterator[ParseResult], source: Source) -> None:
             for tally in upload.run(items):
                 tell(tally.sent, source.consumed, len(source.content))
     except NoMemoryError:
-        stopped = f"Stopped in {source.name} after {upload.tally.sent:,} messages."
+        stopped = f"Stopped in {source.name} after {upload.counts.sent:,} messages."
         click.echo(f"{stopped} Run the import again to go on: nothing is stored twice.", err=True)
         raise
 
@@ -154,5 +156,5 @@ def _pretend(_: object) -> ingest_service_pb2.ImportMessagesResponse:
 
 
 def _caught_up(client: Client, timeout: timedelta) -> bool:
-    with catching_up(stderr_console()) as tell:
+    with indexing_progress(stderr_console()) as tell:
         return wait_until_indexed(client.status, timeout.total_seconds(), tell)

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from nomemory.cli.configuration import parse_address, load_settings
+from nomemory.cli.configuration import load_settings, parse_address
 from nomemory.cli.connection import Target, connect, target_option
 from nomemory.cli.http_server import serve
 from nomemory.client import channel
@@ -28,17 +28,17 @@ _ATTEMPTS: Final = 2
     metavar="HOST:PORT",
     default="127.0.0.1:0",
     show_default=True,
-    help="Where on this machine; port 0 picks a free one.",
+    help="Loopback address to listen on; port 0 selects a free port.",
 )
 @target_option
 def inspect(*, listen: ListenAddress, target: Target) -> None:
-    """Look into a server: serve its inspector on this machine until it is told to stop.
+    """Serve the web inspector of a server on this machine.
 
-    Open the address that it prints. The page reads with the credentials of this command; calls need the token in the
-    address.
+    Open the printed address in a browser. The page uses the credentials of this command; its calls require the token in
+    the address.
     """
     if not listen.is_loopback():
-        raise click.UsageError("--listen: the inspector is for this machine only, such as 127.0.0.1:0.")
+        raise click.UsageError("--listen must be a loopback address, such as 127.0.0.1:0.")
     with connect(target) as client:
         client.server_info()
     asyncio.run(_serve(target, listen, load_settings()))
@@ -49,7 +49,7 @@ async def _serve(target: Target, address: ListenAddress, settings: Settings) -> 
 
     def announce(bound: ListenAddress) -> None:
         guard.serve_at(bound)
-        click.echo(f"The inspector of {target}. Stop it with Ctrl-C.\nhttp://{bound}{INSPECTOR}#token={guard.token}")
+        click.echo(f"Inspector of {target}. Stop it with Ctrl-C.\nhttp://{bound}{INSPECTOR}#token={guard.token}")
 
     async with channel.open_async(target.address, channel_credentials(target.identity), _ATTEMPTS) as opened:
         calls = ForwardedCalls(guard, opened, target.identity, _TIMEOUT_S, RequestMemory())

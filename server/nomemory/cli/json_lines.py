@@ -71,8 +71,8 @@ def hybrid_records(reply: query.HybridSearchResponse) -> Iterator[Json]:
     """Return the hits; on each stands what holds of the answer as a whole, and how that was found out."""
     answered = {
         "sufficiency": round(reply.sufficiency, 6),
-        "told_apart": reply.told_apart,
-        "words_only": reply.words_only,
+        "speaker_matched": reply.speaker_matched,
+        "semantic_unavailable": reply.semantic_unavailable,
         "embedding_model": reply.embedding_model,
     }
     for item in reply.items:
@@ -94,14 +94,14 @@ def hybrid_record(item: query.HybridItem) -> Json:
 
 
 def server_info_record(reply: server_service_pb2.GetServerInfoResponse) -> Json:
-    """Return the whole description; `reads` is null where the server does not say how busy it is."""
-    return whole_record(reply) | ({} if reply.HasField("reads") else {"reads": None})
+    """Return the whole description; `read_load` is null where the server does not say how busy it is."""
+    return whole_record(reply) | ({} if reply.HasField("read_load") else {"read_load": None})
 
 
 def summary_record(summary: Summary) -> Json:
     """Return what became of a file."""
     record: Json = {"file": summary.source, "format": summary.format, "dry_run": summary.dry_run}
-    record |= asdict(summary.tally)
+    record |= asdict(summary.counts)
     record |= {"ignored_fields": dict(sorted(summary.ignored.items())), "write_token": summary.write_token}
     return record | ({"rejects": str(summary.rejects)} if summary.rejects else {})
 

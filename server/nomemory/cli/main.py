@@ -1,4 +1,4 @@
-"""The command `nomemory`."""
+"""The `nomemory` command."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _COMMANDS: Final = {
     "migrate": "nomemory.cli.migrate:migrate",
     "doctor": "nomemory.cli.doctor.command:doctor",
 }
-"""The module of each command, and its name there: one is imported when it is asked for, so that none waits for all."""
+"""Import path of each command. Commands are imported on use, to keep startup fast."""
 
 _SKILL_COMMANDS: Final = {
     "new": "nomemory.cli.skill.new:new",
@@ -51,32 +51,32 @@ _SKILL_COMMANDS: Final = {
 }
 
 
-class _Group(click.Group):
-    """Commands in the order in which somebody meets them; one is imported when it is asked for.
+class _LazyGroup(click.Group):
+    """A group that imports its commands on use, and lists them in definition order.
 
     Args:
-        places: the module of each, and its name there.
+        import_paths: the import path of each command, as `module:attribute`.
     """
 
-    def __init__(self, *args: Any, places: Mapping[str, str], **options: Any) -> None:  # noqa: ANN401 - click's own
+    def __init__(self, *args: Any, import_paths: Mapping[str, str], **options: Any) -> None:  # noqa: ANN401 - click's own
         super().__init__(*args, **options)
-        self._places = places
+        self._import_paths = import_paths
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Keep their order."""
-        return list(self._places)
+        """Return the command names in definition order."""
+        return list(self._import_paths)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
-        """Import a command; None: there is none of this name."""
-        module, _, attribute = self._places.get(cmd_name, "").partition(":")
+        """Return a command; None if there is no command with this name."""
+        module, _, attribute = self._import_paths.get(cmd_name, "").partition(":")
         return getattr(import_module(module), attribute) if module else None
 
 
-class Commands(_Group):
-    """The commands. Errors become lines for people."""
+class Commands(_LazyGroup):
+    """The top-level group. It turns operating system errors into messages."""
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; what the system refuses is told in a line, and a reader that went away is no error."""
+        """Run a command. An operating system error becomes a one-line message; a broken pipe ends the command quietly."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -85,36 +85,36 @@ class Commands(_Group):
             raise click.exceptions.Exit(BROKEN_PIPE) from None
         except OSError as error:
             raise click.ClickException(f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")) from None
-        except UnicodeEncodeError:  # an argument that the locale could not decode is on its way to the server
-            raise click.UsageError("An argument is not text in this locale: set LC_ALL=C.UTF-8.") from None
+        except UnicodeEncodeError:  # the locale could not decode an argument
+            raise click.UsageError("An argument cannot be decoded in this locale. Set LC_ALL=C.UTF-8.") from None
         return result
 
 
-@click.group(cls=Commands, places=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, import_paths=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="nomemory")
 def nomemory() -> None:
-    """Keep what was said, find it again, and cite it.
+    """Store chat messages, search them, and answer questions with citations.
 
-    Start a server with `nomemory serve`, give it messages with `nomemory import`, read them with `list`, `search`,
-    `semantic`, `hybrid` and `neighbors`, and ask about them with `recall`.
+    Start a server with `nomemory serve` and load messages with `nomemory import`. Read them with `list`, `search`,
+    `semantic`, `hybrid` and `neighbors`, and ask questions with `recall`.
     """
 
 
-@click.group("skill", cls=_Group, places=_SKILL_COMMANDS)
+@click.group("skill", cls=_LazyGroup, import_paths=_SKILL_COMMANDS)
 def skill() -> None:
     """Write and check recall skills.
 
-    A recall skill is a folder with a SKILL.md that says how to search; docs/skills.md has its form.
+    A recall skill is a folder with a SKILL.md that describes how to search. See docs/skills.md for the format.
     """
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 refused or failed, 2 wrong usage."""
+    """Run the command line. Exit codes: 0 for success, 1 for failure, 2 for incorrect usage."""
     sys.exit(_run())
 
 
 def _run() -> int:
-    _replace_what_cannot_be_shown()
+    _replace_unencodable_output()
     try:
         code = nomemory.main(standalone_mode=False)
     except click.Abort:
@@ -125,13 +125,13 @@ def _run() -> int:
     return code if isinstance(code, int) else 0
 
 
-def _replace_what_cannot_be_shown() -> None:
-    """Show a question mark for a character that the locale's encoding does not have."""
+def _replace_unencodable_output() -> None:
+    """Print a question mark for characters that the locale's encoding cannot represent."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
 def _silence_stdout() -> None:
-    """Keep the interpreter from complaining, on its way out, that nobody reads what is still buffered."""
+    """Redirect stdout to /dev/null, so that flushing it at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -152,15 +152,16 @@ def _message(item: pb.EvidenceMessage, *, full: bool, facts: str) -> Iterator[Re
 def _limits(reply: pb.RecallResponse) -> Iterator[RenderableType]:
     looked = reply.limits
     stopped = pb.StopReason.Name(looked.stop_reason).removeprefix("STOP_REASON_").lower().replace("_", " ")
+    planner = pb.Planner.Name(looked.planner).removeprefix("PLANNER_").lower().replace("_", " ")
     facts = [
         f"{looked.messages_considered} messages considered",
         f"{looked.tool_calls} calls in {looked.iterations} rounds",
-        f"planner {looked.planner}",
+        f"planner {planner}",
         f"stopped: {stopped}",
     ]
     yield Text("\n" + " · ".join(facts), style="dim")
     for note in looked.notes:
-        yield Padding(Text(printable(note), style="dim"), _INDENT)
+        yield Padding(Text(printable(note.text), style="dim"), _INDENT)
 
 
 def _statement(statement: pb.Statement) -> Iterator[RenderableType]:

@@ -1,4 +1,4 @@
-"""What commands have to show, whatever it is shown as."""
+"""CLI output interface and result types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ State = Literal["ok", "warn", "fail", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding. `advice` says what to do about it; a check that failed or warns always has one."""
+    """The result of one check. `advice` says what to do; it is set for every failure and warning."""
 
     name: str
     state: State
@@ -23,14 +23,14 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All findings."""
+    """The results of all checks."""
 
     checks: Sequence[Check]
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A file, and how many messages of how many users are in it."""
+    """A completed export."""
 
     file: str
     users: int
@@ -39,16 +39,16 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many messages there are."""
+    """A number of messages."""
 
     count: int
 
 
 class Output(Protocol):
-    """Shows answers on standard output, and notices on standard error."""
+    """Writes results to standard output and notices to standard error."""
 
     def show(self, answer: object, *, explain: bool = False) -> None:
-        """Show a reply of the contract, or one of the above. A recall is explained if that is asked for."""
+        """Show an API response or a result type of this module. `explain` adds the evidence of a recall."""
 
     def step(self, step: recall_service_pb2.RecallStep) -> None:
         """Show a step of a recall as it happens."""
@@ -57,7 +57,7 @@ class Output(Protocol):
         """Show that nothing was found."""
 
     def more(self, cursor: str) -> None:
-        """Show how to go on."""
+        """Show how to get the next page."""
 
     def notice(self, text: str) -> None:
-        """Tell something beside the answer."""
+        """Write a notice to standard error."""

@@ -1,4 +1,4 @@
-"""The commands that read: `nomemory list`, `search`, `semantic`, `hybrid`, `neighbors` and what counts and lists."""
+"""Commands that read messages, conversations, users and status."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from nomemory.cli.output import Count, Output
 from nomemory.client.messages import FilterOptions
 from nomemory.client.sync import Client
 
-_CUT: Final = "The reply was cut at its size limit: there are fewer messages than asked for."
+_TRUNCATED: Final = "The response reached its size limit and has fewer messages than requested."
 
 
 @click.command("list")
 @user_option
 @filter_options
 @paging_options("messages")
-@click.option("--oldest-first", is_flag=True, help="Begin with the oldest.")
+@click.option("--oldest-first", is_flag=True, help="Sort by time, oldest first.")
 @content_output_option
 @client_option
 def list_(
-    *, user: str, narrowing: FilterOptions, paging: Paging, oldest_first: bool, output: Output, client: Client
+    *, user: str, filters: FilterOptions, paging: Paging, oldest_first: bool, output: Output, client: Client
 ) -> None:
-    """Show messages by time, newest first unless told otherwise. Times are UTC."""
-    found, cursor = 0, ""
-    for page in paging.follow(partial(client.list_messages, user, oldest_first=oldest_first, **narrowing)):
+    """List messages by time, newest first by default. Times are in UTC."""
+    total, cursor = 0, ""
+    for page in paging.follow(partial(client.list_messages, user, oldest_first=oldest_first, **filters)):
         output.show(page)
-        found, cursor = found + len(page.items), page.next_cursor
-    if not found:
+        total, cursor = total + len(page.items), page.next_cursor
+    if not total:
         output.nothing()
     if cursor:
         output.more(cursor)
@@ -51,71 +51,74 @@ def list_(
 @paging_options("messages")
 @content_output_option
 @client_option
-def search(*, query: str, user: str, narrowing: FilterOptions, paging: Paging, output: Output, client: Client) -> None:
-    """Find words and exact phrases, best first.
+def search(*, query: str, user: str, filters: FilterOptions, paging: Paging, output: Output, client: Client) -> None:
+    """Search for words and exact phrases, best match first.
 
-    QUERY takes words, "phrases", AND, OR, NOT, - and parentheses. Quote it for the shell:
+    QUERY supports words, "phrases", AND, OR, NOT, - and parentheses. Quote it for the shell:
 
         nomemory search '"不吃辣" AND 火锅' --user ann
     """
-    found, cursor, behind, truncated = 0, "", False, False
-    for page in paging.follow(partial(client.lexical_search, user, query, snippet_chars=0, **narrowing)):
+    total, cursor, behind, truncated = 0, "", False, False
+    for page in paging.follow(partial(client.lexical_search, user, query, snippet_chars=0, **filters)):
         output.show(page)
-        found, cursor, behind = found + len(page.items), page.next_cursor, behind or page.index_behind
+        found, cursor, behind = found + len(page.items), page.next_cursor, behind or page.index_lagging
         truncated = truncated or page.truncated
     if cursor:
         output.more(cursor)
     if truncated:
-        output.notice("More messages match than are ranked; narrow the query to rank the others.")
-    _tell_what_is_missing(output, found=bool(found), behind=behind, by=" by their words")
+        output.notice("Only part of the matching messages was ranked. Add terms or filters to rank the others.")
+    _notify_incomplete(output, found=bool(total), behind=behind, search=" for lexical search")
 
 
 @click.command("semantic")
 @click.argument("text")
 @user_option
 @filter_options
-@click.option("--top-k", type=click.IntRange(1, 200), default=20, show_default=True, help="How many messages to show.")
-@click.option("--min-score", type=click.FloatRange(-1, 1), help="Leave out what is less near than this cosine.")
+@click.option("--top-k", type=click.IntRange(1, 200), default=20, show_default=True, help="Maximum number of messages.")
+@click.option("--min-score", type=click.FloatRange(-1, 1), help="Minimum cosine similarity.")
 @content_output_option
 @client_option
 def semantic(
-    *, text: str, user: str, narrowing: FilterOptions, top_k: int, min_score: float | None, output: Output, client: Client
+    *, text: str, user: str, filters: FilterOptions, top_k: int, min_score: float | None, output: Output, client: Client
 ) -> None:
-    """Find what means the same as a text, nearest first. The score is a cosine."""
-    reply = client.semantic_search(user, text, top_k=top_k, min_score=min_score, **narrowing)
+    """Search for messages with a similar meaning, best match first. The score is the cosine similarity."""
+    reply = client.semantic_search(user, text, top_k=top_k, min_score=min_score, **filters)
     output.show(reply)
     if reply.truncated:
-        output.notice(_CUT)
-    _tell_what_is_missing(output, found=bool(reply.items), behind=reply.index_behind, by=" by meaning")
+        output.notice(_TRUNCATED)
+    _notify_incomplete(output, found=bool(reply.items), behind=reply.index_lagging, search=" for semantic search")
 
 
 @click.command("hybrid")
 @click.argument("question")
 @user_option
 @filter_options
-@click.option("--top-k", type=click.IntRange(1, 200), default=20, show_default=True, help="How many messages to show.")
-@click.option("--explain", is_flag=True, help="Show what each score is made of.")
+@click.option("--top-k", type=click.IntRange(1, 200), default=20, show_default=True, help="Maximum number of messages.")
+@click.option("--explain", is_flag=True, help="Show the components of each score.")
 @content_output_option
 @client_option
 def hybrid(
-    *, question: str, user: str, narrowing: FilterOptions, top_k: int, explain: bool, output: Output, client: Client
+    *, question: str, user: str, filters: FilterOptions, top_k: int, explain: bool, output: Output, client: Client
 ) -> None:
-    """Find what answers a question, best first: by words, by meaning, by who spoke and by what stands around."""
-    reply = client.hybrid_search(user, question, top_k=top_k, explain=explain, **narrowing)
+    """Search for messages that answer a question, best match first.
+
+    The ranking combines lexical and semantic search, the speaker and neighboring messages.
+    """
+    reply = client.hybrid_search(user, question, top_k=top_k, explain=explain, **filters)
     output.show(reply)
     if reply.truncated:
-        output.notice(_CUT)
-    if reply.words_only:
-        output.notice("Ranked by words alone: the server has no embedder, or it does not answer.")
-    _tell_what_is_missing(output, found=bool(reply.items), behind=reply.index_behind)
+        output.notice(_TRUNCATED)
+    if reply.semantic_unavailable:
+        output.notice("Lexical search only: the server has no embedder, or the embedder is unavailable.")
+    _notify_incomplete(output, found=bool(reply.items), behind=reply.index_lagging)
 
 
-def _tell_what_is_missing(output: Output, *, found: bool, behind: bool, by: str = "") -> None:
-    """Say that nothing was found, or that an index still lacks some messages."""
+def _notify_incomplete(output: Output, *, found: bool, behind: bool, search: str = "") -> None:
+    """Report that nothing was found, or that some messages are not indexed yet."""
     if found and behind:
-        output.notice(f"Some of this user's messages cannot be found{by} yet; nomemory status shows more.")
+        output.notice(f"Some of this user's messages are not indexed{search} yet. See `nomemory status`.")
     elif behind:
-        output.notice("No messages found yet: some are still being indexed; nomemory status shows how many.")
+        output.notice("No messages found. Some messages are still being indexed; see `nomemory status`.")
     elif not found:
         output.nothing()
 
@@ -123,16 +126,18 @@ def _tell_what_is_missing(output: Output, *, found: bool, behind: bool, by: str 
 @click.command("neighbors")
 @click.argument("message_id")
 @user_option
-@click.option("--before", type=click.IntRange(0, 200), default=20, show_default=True, help="How many before it.")
-@click.option("--after", type=click.IntRange(0, 200), default=0, show_default=True, help="How many after it.")
+@click.option(
+    "--before", type=click.IntRange(0, 200), default=20, show_default=True, help="Number of messages before it."
+)
+@click.option("--after", type=click.IntRange(0, 200), default=0, show_default=True, help="Number of messages after it.")
 @content_output_option
 @client_option
 def neighbors(*, message_id: str, user: str, before: int, after: int, output: Output, client: Client) -> None:
-    """Show the messages around one of them, oldest first. Times are UTC."""
+    """Show the messages before and after a message, oldest first. Times are in UTC."""
     reply = client.neighbors(user, message_id, before=before, after=after)
     output.show(reply)
     if reply.truncated_before or reply.truncated_after:
-        output.notice(_CUT)
+        output.notice(_TRUNCATED)
 
 
 @click.command("conversations")
@@ -141,14 +146,14 @@ def neighbors(*, message_id: str, user: str, before: int, after: int, output: Ou
 @output_option
 @client_option
 def conversations(*, user: str, paging: Paging, output: Output, client: Client) -> None:
-    """Show a user's conversations, the one with the latest message first. Times are UTC.
+    """List a user's conversations, most recently active first. Times are in UTC.
 
-    Messages without a conversation are in none.
+    Messages without a conversation id are not included.
     """
-    found = paging.whole(partial(client.list_conversations, user), "conversations")
-    output.show(found)
-    if found.next_cursor:
-        output.more(found.next_cursor)
+    reply = paging.whole(partial(client.list_conversations, user), "conversations")
+    output.show(reply)
+    if reply.next_cursor:
+        output.more(reply.next_cursor)
 
 
 @click.command("users")
@@ -156,11 +161,11 @@ def conversations(*, user: str, paging: Paging, output: Output, client: Client) 
 @output_option
 @client_option
 def users(*, paging: Paging, output: Output, client: Client) -> None:
-    """Show the users who have messages, by their ids. A key needs the scope `admin`."""
-    found = paging.whole(client.list_users, "users")
-    output.show(found)
-    if found.next_cursor:
-        output.more(found.next_cursor)
+    """List the users who have messages, by id. Requires the scope `admin`."""
+    reply = paging.whole(client.list_users, "users")
+    output.show(reply)
+    if reply.next_cursor:
+        output.more(reply.next_cursor)
 
 
 @click.command("count")
@@ -168,19 +173,24 @@ def users(*, paging: Paging, output: Output, client: Client) -> None:
 @filter_options
 @output_option
 @client_option
-def count(*, user: str, narrowing: FilterOptions, output: Output, client: Client) -> None:
+def count(*, user: str, filters: FilterOptions, output: Output, client: Client) -> None:
     """Count a user's messages."""
-    output.show(Count(client.count_messages(user, **narrowing)))
+    output.show(Count(client.count_messages(user, **filters)))
 
 
 @click.command("status")
 @click.option(
-    "--user", default="", metavar="USER", envvar="NOMEMORY_USER", show_envvar=True, help="Count only this user's."
+    "--user",
+    default="",
+    metavar="USER",
+    envvar="NOMEMORY_USER",
+    show_envvar=True,
+    help="Count only messages of this user.",
 )
 @output_option
 @client_option
 def status(*, user: str, output: Output, client: Client) -> None:
-    """Show what the log holds and how far the indexes are."""
+    """Show the size of the message log and the progress of the indexes."""
     output.show(client.status(user))
 
 
@@ -188,5 +198,5 @@ def status(*, user: str, output: Output, client: Client) -> None:
 @output_option
 @client_option
 def info(*, output: Output, client: Client) -> None:
-    """Show the server's version, what it can do, its embedding model and how much it takes."""
+    """Show the server's version, features, embedding model and limits."""
     output.show(client.server_info())

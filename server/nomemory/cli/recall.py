@@ -10,9 +10,9 @@ from nomemory.cli.connection import client_option
 from nomemory.cli.json_lines import JsonLines
 from nomemory.cli.options import TIME_FORMATS, content_output_option, role_option, time_option, user_option
 from nomemory.cli.output import Output
-from nomemory.cli.terminal import escaped
+from nomemory.cli.terminal import escape_json
 from nomemory.client import as_prompt
-from nomemory.client.prompt_block import MIN_TOKENS, MAX_TOKENS, PROMPT_MESSAGES
+from nomemory.client.prompt_block import MAX_TOKENS, MIN_TOKENS, PROMPT_MESSAGES
 from nomemory.client.sync import Client
 from nomemory.v1 import recall_service_pb2 as pb
 
@@ -70,12 +70,12 @@ def recall(
         event.result.trace.extend(steps)
         if shape == "prompt":
             block = as_prompt(event.result, max_tokens=max_tokens, question=question, time_zone=asked["time_zone"])
-            click.echo(escaped(block))
+            click.echo(escape_json(block))
         else:
             output.show(event.result, explain=explain)
         _notice_what_is_behind(event.result, output)
 
 
 def _notice_what_is_behind(result: pb.RecallResponse, output: Output) -> None:
-    if result.limits.index_behind and result.verdict != pb.VERDICT_PENDING:
+    if result.limits.index_lagging and result.verdict != pb.VERDICT_PENDING:
         output.notice("Some of this user's messages cannot be found yet; nomemory status shows more.")

@@ -1,4 +1,4 @@
-"""Starts the server for `nomemory serve`. Importing this loads the engines."""
+"""Run the server for `nomemory serve`. Importing this module loads the search engines."""
 
 from __future__ import annotations
 
@@ -16,32 +16,34 @@ from nomemory.server.search.lexical.protocol import IndexUnusableError
 
 
 def run(settings: Settings) -> None:
-    """Serve until the process is told to stop.
+    """Serve until the process is stopped.
 
     Raises:
-        click.ClickException: the server cannot start; says why.
+        click.ClickException: the server cannot start.
     """
     try:
         app.serve(settings, partial(_announce, settings))
     except StartupError as error:
         raise click.ClickException(str(error)) from None
     except Fault as fault:
-        raise click.ClickException(f"{fault.message}. Its files were left as they are: start again") from None
+        raise click.ClickException(f"{fault.message}. No files were changed; start the server again") from None
     except (sqlite3.OperationalError, IndexUnusableError) as error:
-        cause = str(error) or "the lexical index cannot be made"
-        raise click.ClickException(f"{cause}: {settings.server.data}. Is its disk full, or not writable?") from None
+        cause = str(error) or "the lexical index cannot be created"
+        raise click.ClickException(
+            f"{cause}: {settings.server.data}. Check that the disk is writable and has free space"
+        ) from None
 
 
 def _announce(settings: Settings, addresses: Addresses) -> None:
-    """Print it all at once: whoever has read the first line may close the pipe."""
+    """Print the addresses in one write, because the reader may close the pipe after the first line."""
     scheme = "https" if settings.identity.tls_cert else "http"
-    lines = [f"NoMemory serves {addresses}. Stop it with Ctrl-C."]
+    lines = [f"NoMemory is serving at {addresses}. Stop it with Ctrl-C."]
     if addresses.http:
         lines.append(f"HTTP at {scheme}://{addresses.http}")
-        if settings.http.inspect:
-            lines.append(f"The inspector at {scheme}://{addresses.http}{INSPECTOR}")
+        if settings.http.inspector:
+            lines.append(f"Inspector at {scheme}://{addresses.http}{INSPECTOR}")
     if addresses.metrics:
         lines.append(f"Metrics at {scheme}://{addresses.metrics}/metrics")
-    if not settings.recall.query_target:
-        lines.append(f"Its data is in {settings.server.data.resolve()}")
+    if not settings.recall.upstream:
+        lines.append(f"Data directory: {settings.server.data.resolve()}")
     click.echo("\n".join(lines))

@@ -13,21 +13,21 @@ from rich.table import Table
 from rich.text import Text
 
 from nomemory.cli.output import Count, Diagnosis, Exported
-from nomemory.cli.terminal import counted, one_line
+from nomemory.cli.terminal import one_line, pluralize
 from nomemory.importing.record import SourceLocation
 from nomemory.importing.upload import Summary
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, server_service_pb2
 
 _LIMITS: Final = {
-    "request_bytes": ("Request", "byte"),
-    "content_bytes": ("Content of a message", "byte"),
-    "batch_messages": ("Batch that is written", "message"),
-    "page_size": ("Page", "message"),
-    "query_chars": ("Query or question", "character"),
-    "top_k": ("Search by meaning", "message"),
-    "turns": ("Conversation in a recall", "turn"),
-    "user_reads": ("Expensive reads of one user", "read"),
-    "caller_reads": ("Expensive reads of one caller", "read"),
+    "max_request_bytes": ("Request", "byte"),
+    "max_content_bytes": ("Content of a message", "byte"),
+    "max_batch_messages": ("Batch that is written", "message"),
+    "max_page_size": ("Page", "message"),
+    "max_query_chars": ("Query or question", "character"),
+    "max_top_k": ("Search by meaning", "message"),
+    "max_turns": ("Conversation in a recall", "turn"),
+    "max_inflight_reads_per_user": ("Expensive reads of one user", "read"),
+    "max_inflight_reads_per_caller": ("Expensive reads of one caller", "read"),
 }
 """What people call the limits of a server, and what each counts."""
 _REASONS_SHOWN: Final = 5
@@ -41,25 +41,26 @@ def status(reply: ingest_service_pb2.GetIndexStatusResponse) -> Iterable[Table]:
     table = Table.grid(padding=(0, 2))
     table.add_row(
         _label("Log"),
-        f"{counted(log.messages, 'message')} of {counted(log.users, 'user')}",
+        f"{pluralize(log.messages, 'message')} of {pluralize(log.users, 'user')}",
         f"sequence {log.sequence:,}" if log.sequence or not log.messages else "",  # none is told in a namespace
     )
-    if log.fault or log.damaged:
-        damage = f"{counted(log.damaged, 'message')} damaged" if log.damaged else one_line(log.fault)
+    if log.error or log.damaged:
+        damage = f"{pluralize(log.damaged, 'message')} damaged" if log.damaged else one_line(log.error)
         table.add_row(_label("Damage"), Text(damage, style="red"), "")
     table.add_row(_label("Words"), _progress(reply.lexical), Text(one_line(reply.lexical.name), style="dim"))
-    if embedder.kind == "none":
+    if embedder.kind == ingest_service_pb2.EMBEDDER_KIND_NONE:
         table.add_row(_label("Meaning"), Text("no embedder, so only vectors of the caller's own", style="yellow"), "")
     else:
         table.add_row(_label("Meaning"), _progress(reply.vector), Text(one_line(reply.vector.name), style="dim"))
         table.add_row(_label("Embedder"), *_embedder(embedder))
-    if reply.HasField("coming_vector"):
-        coming = reply.coming_vector
+    if reply.HasField("next_vector"):
+        coming = reply.next_vector
         table.add_row(_label("To come"), _progress(coming), Text(one_line(coming.name), style="dim"))
-        table.add_row("", *_embedder(reply.coming_embedder))
+        table.add_row("", *_embedder(reply.next_embedder))
     for fault in reply.faults:
-        said = Text(f"{one_line(fault.part)}: {one_line(fault.detail or fault.kind)}", style="red")
-        since = Text(f"since {fault.since.ToDatetime(tzinfo=UTC):{_MOMENT}} UTC", style="dim")
+        kind = _name(ingest_service_pb2.FaultKind.Name(fault.kind), "FAULT_KIND_")
+        said = Text(f"{_component(fault)}: {one_line(fault.detail) or kind}", style="red")
+        since = Text(f"since {fault.start_ts.ToDatetime(tzinfo=UTC):{_MOMENT}} UTC", style="dim")
         table.add_row(Text("Fault", style="bold red"), said, since)
     return [table]
 
@@ -73,10 +74,10 @@ def server_info(reply: server_service_pb2.GetServerInfoResponse) -> Iterable[Tab
         table.add_row(_label("Embedder"), embedding_model(reply) or Text("none", style="yellow"))
     for name, (bounded, noun) in _LIMITS.items():
         if most := getattr(reply.limits, name):
-            table.add_row(_label(bounded), f"at most {counted(most, noun)}")
-    if reply.HasField("reads"):
-        reads = reply.reads
-        now = f"{reads.running:,} running, {reads.waiting:,} waiting, {reads.refused:,} refused since the start"
+            table.add_row(_label(bounded), f"at most {pluralize(most, noun)}")
+    if reply.HasField("read_load"):
+        reads = reply.read_load
+        now = f"{reads.running:,} running, {reads.waiting:,} waiting, {reads.rejected:,} rejected since the start"
         table.add_row(_label("Expensive reads now"), now)
     return [table]
 
@@ -84,12 +85,12 @@ def server_info(reply: server_service_pb2.GetServerInfoResponse) -> Iterable[Tab
 def embedding_model(reply: server_service_pb2.GetServerInfoResponse) -> str:
     """Name the model that embeds texts; nothing where there is none."""
     model = one_line(reply.embedding_model)
-    return f"{model}, {counted(reply.embedding_dimension, 'dimension')}" if model else ""
+    return f"{model}, {pluralize(reply.embedding_dimension, 'dimension')}" if model else ""
 
 
 def summary(done: Summary) -> Iterator[Text]:
     """Say what became of a file: its name and form, the counts that are not zero, and what to look at."""
-    tally = done.tally
+    tally = done.counts
     yield Text.assemble(
         (one_line(done.source), "bold"), f"  {done.title}", ("  dry run" if done.dry_run else "", "yellow")
     )
@@ -106,7 +107,7 @@ def summary(done: Summary) -> Iterator[Text]:
     if done.ignored:
         fields = ", ".join(f"{one_line(name)} ({number:,})" for name, number in sorted(done.ignored.items()))
         yield Text(f"  Fields without a place in a message: {fields}", style="yellow")
-    most = sorted(done.wrong.items(), key=lambda one: -one[1].count)
+    most = sorted(done.rejection_groups.items(), key=lambda one: -one[1].count)
     for reason, wrong in most[:_REASONS_SHOWN]:
         yield Text(f"  {wrong.count:,} × {one_line(reason)} (first at {_place(wrong.first)})", style="red")
     if done.rejects:
@@ -153,17 +154,17 @@ def users(reply: query_service_pb2.ListUsersResponse) -> Iterable[RenderableType
 
 def count(found: Count) -> Iterable[Text]:
     """Say how many there are."""
-    return [Text(f"{counted(found.count, 'message')}.")]
+    return [Text(f"{pluralize(found.count, 'message')}.")]
 
 
 def exported(done: Exported) -> Iterable[Text]:
     """Say what is in the file."""
-    return [Text(f"{one_line(done.file)}: {counted(done.messages, 'message')} of {counted(done.users, 'user')}.")]
+    return [Text(f"{one_line(done.file)}: {pluralize(done.messages, 'message')} of {pluralize(done.users, 'user')}.")]
 
 
 def deleted(reply: ingest_service_pb2.DeleteMessagesResponse) -> Iterator[Text]:
     """Say how many are gone, and which were not there."""
-    yield Text(f"Deleted {counted(reply.deleted, 'message')}.")
+    yield Text(f"Deleted {pluralize(reply.deleted, 'message')}.")
     for message_id in reply.missing_message_ids:
         yield Text(f"  There was no {one_line(message_id)}.", style="yellow")
 
@@ -171,12 +172,13 @@ def deleted(reply: ingest_service_pb2.DeleteMessagesResponse) -> Iterator[Text]:
 def erased(reply: ingest_service_pb2.EraseUserResponse) -> Iterator[RenderableType]:
     """Say how many are gone, and where bytes of them still are, which no read can reach."""
     at = reply.erase_ts.ToDatetime(tzinfo=UTC)
-    yield Text(f"Erased at {at:{_MOMENT}}: {counted(reply.deleted, 'message')}.")
+    yield Text(f"Erased at {at:{_MOMENT}}: {pluralize(reply.deleted, 'message')}.")
     if reply.residues:
         yield Text("No read finds anything of this user. Bytes are still in:")
     for residue in reply.residues:
-        by = f" By {residue.expire_ts.ToDatetime(tzinfo=UTC):{_MOMENT}}." if residue.HasField("expire_ts") else ""
-        yield Padding(Text(f"{residue.place}: {residue.until}{by}", style="dim"), (0, 0, 0, 2))
+        by = f" By {residue.purge_ts.ToDatetime(tzinfo=UTC):{_MOMENT}}." if residue.HasField("purge_ts") else ""
+        location = _name(ingest_service_pb2.StorageLocation.Name(residue.location), "STORAGE_LOCATION_")
+        yield Padding(Text(f"{location}: {residue.detail}{by}", style="dim"), (0, 0, 0, 2))
 
 
 def _minute(ts: Timestamp) -> str:
@@ -194,21 +196,34 @@ def _label(text: str) -> Text:
 def _progress(index: ingest_service_pb2.IndexStatus) -> Text:
     parts = []
     if index.pending:
-        parts.append(Text(f"{counted(index.pending, 'message')} to go", style="yellow"))
-    elif not index.fault:
+        parts.append(Text(f"{pluralize(index.pending, 'message')} to go", style="yellow"))
+    elif not index.error:
         parts.append(Text("up to date", style="green"))
     if index.notice:
         parts.append(Text("rebuilt since the server started", style="yellow"))
-    if index.parked:
-        parts.append(Text(f"{index.parked:,} can never be indexed", style="red"))
-    if index.fault:
-        parts.append(Text(f"retrying after {one_line(index.fault)}", style="red"))
+    if index.dead_letters:
+        parts.append(Text(f"{index.dead_letters:,} can never be indexed", style="red"))
+    if index.error:
+        parts.append(Text(f"retrying after {one_line(index.error)}", style="red"))
     return Text(", ").join(parts)
 
 
+def _component(fault: ingest_service_pb2.ServerFault) -> str:
+    component = _name(ingest_service_pb2.Component.Name(fault.component), "COMPONENT_")
+    return f"{component} of the previous model" if fault.previous_model else component
+
+
+def _name(value: str, prefix: str) -> str:
+    """Return the name of an enum value without its prefix, as words."""
+    return value.removeprefix(prefix).lower().replace("_", " ")
+
+
 def _embedder(embedder: ingest_service_pb2.EmbedderStatus) -> tuple[Text, Text]:
-    facts = f"{counted(embedder.dimension, 'dimension')}, {counted(embedder.texts_embedded, 'text')} since the start"
-    return Text(f"{one_line(embedder.kind)}: {one_line(embedder.model)}"), Text(facts, style="dim")
+    facts = (
+        f"{pluralize(embedder.dimension, 'dimension')}, {pluralize(embedder.texts_embedded, 'text')} since the start"
+    )
+    kind = _name(ingest_service_pb2.EmbedderKind.Name(embedder.kind), "EMBEDDER_KIND_")
+    return Text(f"{kind}: {one_line(embedder.model)}"), Text(facts, style="dim")
 
 
 SHOWN: Final[Mapping[type, Callable[[Any], Iterable[RenderableType]]]] = {

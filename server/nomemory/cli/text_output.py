@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from nomemory.cli import tables, message_rendering
+from nomemory.cli import message_rendering, tables
 from nomemory.cli.message_rendering import content, speaker
 from nomemory.cli.output import Exported
 from nomemory.cli.terminal import one_line

@@ -1,4 +1,4 @@
-"""ChatGPT's export: `conversations.json`, in which each conversation is a tree of messages."""
+"""ChatGPT exports: `conversations.json`, with a tree of messages for each conversation."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from nomemory.importing.message_builder import MessageDraft
 from nomemory.importing.fields import Fields, Importer, parse_message, read_content, title_metadata
+from nomemory.importing.message_builder import MessageDraft
 from nomemory.importing.record import ParseResult, Record
 
 Object = Mapping[str, Any]
 
 TIME_FROM: Final = "time_from"
-"""The metadata key that tells where the time of a message without one was taken from."""
+"""Metadata key for the source of the time of a message that has none."""
 
-_NOT_SAID: Final = frozenset({"thoughts", "reasoning_recap", "user_editable_context", "model_editable_context"})
-"""Kinds of content that the product keeps for itself."""
+_HIDDEN_CONTENT_TYPES: Final = frozenset(
+    {"thoughts", "reasoning_recap", "user_editable_context", "model_editable_context"}
+)
+"""Content types that ChatGPT does not show to the user."""
 
 
 class ChatGPT(Importer):
-    """Reads the branch of each conversation that the person saw last. Hidden and empty nodes are skipped."""
+    """Reads the current branch of each conversation. Hidden and empty nodes are skipped."""
 
     name = "chatgpt"
     title = "ChatGPT export"
@@ -29,39 +31,41 @@ class ChatGPT(Importer):
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Recognise a conversation by its tree."""
+        """Return whether a value has a message tree."""
         return isinstance(value, dict) and isinstance(value.get("mapping"), dict)
 
     def messages(self, record: Record) -> Iterator[ParseResult]:
-        """Return the messages of the current branch, from its root on."""
+        """Yield the messages of the current branch, root first."""
         fields = Fields(record.value)
         conversation = _Conversation(
             self.user,
             fields.text("conversation_id") or fields.text("id"),
             title_metadata(fields.text("title")),
-            fields.moment("create_time"),
+            fields.time("create_time"),
         )
         for message in _branch(record.value):
-            yield parse_message(record.part(f"{conversation.id}, message {message.get('id')}", message), conversation.draft)
+            yield parse_message(
+                record.child(f"{conversation.id}, message {message.get('id')}", message), conversation.draft
+            )
 
 
 @dataclass(slots=True)
 class _Conversation:
-    """What the messages of a conversation have in common, and when the latest of them with a time was said."""
+    """Fields that the messages of a conversation share, and the latest timestamp so far."""
 
     user: str
     id: str
-    about: Mapping[str, str]
+    metadata: Mapping[str, str]
     latest: datetime | None
 
     def draft(self, fields: Fields) -> MessageDraft | None:
-        """Read the next message. Without a time it has that of the message before."""
+        """Build the next message. A message without a time gets the time of the previous message."""
         message = fields.value
-        text, others = read_content(_parts(message))
+        text, non_text = read_content(_parts(message))
         if _is_hidden(message) or not text.strip():
             return None
-        ts = fields.moment("create_time", required=self.latest is None)
-        borrowed = {} if ts or fields.reasons or self.latest is None else {TIME_FROM: "the message before"}
+        ts = fields.time("create_time", required=self.latest is None)
+        time_source = {} if ts or fields.reasons or self.latest is None else {TIME_FROM: "the message before"}
         self.latest = ts or self.latest
         return MessageDraft(
             user_id=self.user,
@@ -72,12 +76,12 @@ class _Conversation:
             keeps_id=False,
             name=_author(message, "name"),
             conversation_id=self.id,
-            metadata={**others, **borrowed, **self.about},
+            metadata={**non_text, **time_source, **self.metadata},
         )
 
 
 def _branch(conversation: Object) -> list[Object]:
-    """Walk from the current node up to the root, and give the messages on the way, root first."""
+    """Return the messages from the root to the current node."""
     mapping = conversation["mapping"]
     if not isinstance(mapping, dict):
         return []
@@ -105,11 +109,16 @@ def _parts(message: Object) -> object:
 
 
 def _is_hidden(message: Object) -> bool:
-    """Return whether a message was never shown: instructions, thoughts, and what went to a tool."""
+    """Return whether ChatGPT did not show a message: instructions, reasoning and tool input."""
     metadata, content = message.get("metadata"), message.get("content")
-    hidden = isinstance(metadata, dict) and bool(metadata.get("is_visually_hidden_from_conversation"))
-    kept_back = isinstance(content, dict) and content.get("content_type") in _NOT_SAID
-    return hidden or kept_back or message.get("weight") == 0 or message.get("recipient", "all") not in {"all", None}
+    is_flagged = isinstance(metadata, dict) and bool(metadata.get("is_visually_hidden_from_conversation"))
+    is_hidden_type = isinstance(content, dict) and content.get("content_type") in _HIDDEN_CONTENT_TYPES
+    return (
+        is_flagged
+        or is_hidden_type
+        or message.get("weight") == 0
+        or message.get("recipient", "all") not in {"all", None}
+    )
 
 
 def _author(message: Object, key: str) -> str:

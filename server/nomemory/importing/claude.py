@@ -1,4 +1,4 @@
-"""Claude's export: `conversations.json`, in which each conversation has its messages in order."""
+"""Claude exports: `conversations.json`, with a list of messages for each conversation."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from nomemory.importing.message_builder import MessageDraft
 from nomemory.importing.fields import NON_TEXT, Fields, Importer, parse_messages, read_content, title_metadata
+from nomemory.importing.message_builder import MessageDraft
 from nomemory.importing.record import ParseResult, Record
 
-_SPEAKERS: Final = {"human": "user"}
+_ROLES_BY_SENDER: Final = {"human": "user"}
 
 
 class Claude(Importer):
     """Reads `{uuid, name, chat_messages: [{uuid, sender, text, content, created_at}, …]}`.
 
-    Of a message's parts only the texts were said; thoughts and calls of tools are named in the metadata.
+    Only the text parts of a message are stored. The types of other parts are stored in the metadata.
     """
 
     name = "claude"
@@ -25,35 +25,35 @@ class Claude(Importer):
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Recognise a conversation by its messages."""
+        """Return whether a value has a list of chat messages."""
         return isinstance(value, dict) and isinstance(value.get("chat_messages"), list)
 
     def messages(self, record: Record) -> Iterator[ParseResult]:
-        """Return the messages of a conversation, in order."""
+        """Yield the messages of a conversation, in order."""
         conversation = Fields(record.value)
-        conversation_id, about = conversation.text("uuid"), title_metadata(conversation.text("name"))
-        draft = partial(self._draft, conversation_id, about)
+        conversation_id, metadata = conversation.text("uuid"), title_metadata(conversation.text("name"))
+        draft = partial(self._draft, conversation_id, metadata)
         return parse_messages(record, record.value["chat_messages"], f"{conversation_id}, message", draft)
 
-    def _draft(self, conversation_id: str, about: Mapping[str, str], fields: Fields) -> MessageDraft | None:
-        text, left_out = _said(fields.value)
+    def _draft(self, conversation_id: str, metadata: Mapping[str, str], fields: Fields) -> MessageDraft | None:
+        text, non_text = _text_and_metadata(fields.value)
         if not text.strip():
             return None
         sender = fields.text("sender", required=True)
         return MessageDraft(
             user_id=self.user,
-            ts=fields.moment("created_at", required=True),
-            role=_SPEAKERS.get(sender, sender),
+            ts=fields.time("created_at", required=True),
+            role=_ROLES_BY_SENDER.get(sender, sender),
             content=text,
             message_id=fields.text("uuid"),
             keeps_id=False,
             conversation_id=conversation_id,
-            metadata={**about, **left_out},
+            metadata={**metadata, **non_text},
         )
 
 
-def _said(message: Mapping[str, object]) -> tuple[str, dict[str, str]]:
-    """Return the texts of a message's parts, or its `text` where it has no parts; and a note of the other parts."""
+def _text_and_metadata(message: Mapping[str, object]) -> tuple[str, dict[str, str]]:
+    """Return the text of a message, and metadata that lists the types of its other parts."""
     parts = message.get("content")
     if not isinstance(parts, list) or not parts:
         return read_content(message.get("text"))[0], {}

@@ -1,4 +1,4 @@
-"""Reads what one JSON object says: its fields, times as the sources write them, and content in parts."""
+"""Read the fields of a JSON object: text, times, metadata and content parts."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import Final
 from nomemory.importing.message_builder import METADATA_VALUE_CHARS, MessageDraft, metadata_text
 from nomemory.importing.record import ImportDefaults, ParseResult, Record, Rejected, Skipped
 
-_MILLISECONDS_FROM: Final = 1e11  # as seconds that would be the year 5138
+_MILLISECONDS_FROM: Final = 1e11  # in seconds, this would be the year 5138
 NON_TEXT: Final = "non_text_parts"
-"""The metadata key that names the kinds of parts that were left out."""
+"""Metadata key for the types of the content parts that were not stored."""
 
 
-def instant(value: object) -> datetime:
-    """Read a moment.
+def parse_time(value: object) -> datetime:
+    """Parse a time: RFC 3339 text, or seconds or milliseconds since 1970.
 
     Raises:
-        ValueError: it is not one. A text without a time zone is refused: where it was said decides when it was.
+        ValueError: the value is not a time, or is text without a time zone.
     """
     if isinstance(value, str):
-        return _from_text(value)
+        return _parse_text_time(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return _from_number(value)
+        return _parse_numeric_time(value)
     raise ValueError("must be a time in RFC 3339 or a number of seconds since 1970")
 
 
-def _from_text(text: str) -> datetime:
+def _parse_text_time(text: str) -> datetime:
     try:
-        moment = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError("is not a time in RFC 3339, like 2024-05-01T08:30:00Z") from None
-    if moment.tzinfo is None:
+    if time.tzinfo is None:
         raise ValueError("has no time zone: append Z for UTC, or an offset like +08:00")
-    return moment
+    return time
 
 
-def _from_number(number: float) -> datetime:
+def _parse_numeric_time(number: float) -> datetime:
     try:
         seconds = number / 1000 if abs(number) >= _MILLISECONDS_FROM else number
         return datetime.fromtimestamp(seconds, UTC)
@@ -47,15 +47,15 @@ def _from_number(number: float) -> datetime:
 
 
 def read_content(content: object) -> tuple[str, dict[str, str]]:
-    """Read a text or a list of parts: the texts, joined by line breaks, and the metadata that names the other parts."""
+    """Return the text parts of a content, joined by line breaks, and metadata that lists the types of other parts."""
     parts = content if isinstance(content, list) else [content]
-    found = [_text(part) for part in parts]
-    others = [_kind(part) for part, text in zip(parts, found, strict=True) if text is None]
-    return "\n".join(filter(None, found)), {NON_TEXT: ", ".join(others)} if others else {}
+    texts = [_text(part) for part in parts]
+    non_text = [_part_type(part) for part, text in zip(parts, texts, strict=True) if text is None]
+    return "\n".join(filter(None, texts)), {NON_TEXT: ", ".join(non_text)} if non_text else {}
 
 
 def _text(part: object) -> str | None:
-    """Return the text of a part; None if it is of another kind."""
+    """Return the text of a part; None if it is not a text part."""
     if part is None:
         return ""
     if isinstance(part, str):
@@ -71,21 +71,25 @@ def _text(part: object) -> str | None:
     return None
 
 
-def _kind(part: object) -> str:
+def _part_type(part: object) -> str:
     if isinstance(part, dict):
         return str(part.get("type") or part.get("content_type") or "object")
     return type(part).__name__
 
 
 def title_metadata(title: str) -> dict[str, str]:
-    """Return the metadata that keeps what a conversation is called."""
+    """Return the metadata for a conversation title."""
     return {"conversation_title": title[:METADATA_VALUE_CHARS]} if title else {}
 
 
 class Fields:
-    """A view of one JSON object. A bad field gives an empty value and a reason.
+    """Typed access to the fields of a JSON object.
 
-    `value` is the object, and `reasons` has what was wrong so far, as "field: what is wrong".
+    A field of the wrong type reads as an empty value and adds to `reasons`.
+
+    Attributes:
+        value: the object.
+        reasons: the errors so far, each as `field: problem`.
     """
 
     def __init__(self, value: Mapping[str, object]) -> None:
@@ -94,34 +98,34 @@ class Fields:
         self.reasons: list[str] = []
 
     def text(self, key: str, *, required: bool = False) -> str:
-        """Read a text; a missing one and null are empty."""
+        """Return a string field; empty if it is missing or null."""
         value = self._get(key)
         if isinstance(value, str) and (value or not required):
             return value
         if value is not None and not isinstance(value, str):
-            self.reasons.append(f"{key}: must be text")
+            self.reasons.append(f"{key}: must be a string")
         elif required:
             self.reasons.append(f"{key}: is required")
         return ""
 
-    def texts(self, key: str) -> list[str]:
-        """Read a list of texts; a missing one and null are empty."""
+    def strings(self, key: str) -> list[str]:
+        """Return a field that is a list of strings; empty if it is missing or null."""
         value = self._get(key)
         if value is None:
             return []
-        if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
             return value
-        self.reasons.append(f"{key}: must be a list of texts")
+        self.reasons.append(f"{key}: must be a list of strings")
         return []
 
-    def moment(self, *keys: str, required: bool = False) -> datetime | None:
-        """Read a time from the first of the keys that is there; None if there is none, or a bad one."""
+    def time(self, *keys: str, required: bool = False) -> datetime | None:
+        """Return the time in the first of the fields that is set; None if none is set or the value is invalid."""
         for key in keys:
             value = self._get(key)
             if value is None:
                 continue
             try:
-                return instant(value)
+                return parse_time(value)
             except ValueError as error:
                 self.reasons.append(f"{key}: {error}")
                 return None
@@ -130,7 +134,7 @@ class Fields:
         return None
 
     def metadata(self, key: str) -> dict[str, str]:
-        """Read an object; its values become text. Nulls are left out."""
+        """Return an object field with its values as text; nulls are dropped."""
         value = self._get(key)
         if value is None:
             return {}
@@ -144,7 +148,7 @@ class Fields:
             return {}
 
     def ignored(self) -> tuple[str, ...]:
-        """Return the fields that nothing was done with."""
+        """Return the names of the fields that have not been read."""
         return tuple(sorted(self.value.keys() - self._read))
 
     def _get(self, key: str) -> object:
@@ -153,18 +157,18 @@ class Fields:
 
 
 class Importer(ABC):
-    """A format of ours, which is found out from a file itself."""
+    """A built-in format. Its files are detected by content."""
 
     name: str
     title: str
     names_users: bool = False
-    """Whether its files say whose messages they are. Others are refused where nobody says it."""
+    """Whether files of this format contain user ids. For other formats a user must be given."""
     required: str = ""
-    """What is wrong with a record that `matches` does not recognise; empty: it is looked at all the same."""
+    """The reason for rejecting a record that does not match; empty to parse every record."""
 
-    def __init__(self, given: ImportDefaults) -> None:
-        self.given = given
-        self.user = given.user
+    def __init__(self, defaults: ImportDefaults) -> None:
+        self.defaults = defaults
+        self.user = defaults.user
 
     @staticmethod
     @abstractmethod
@@ -173,12 +177,14 @@ class Importer(ABC):
 
     @abstractmethod
     def messages(self, record: Record) -> Iterator[ParseResult]:
-        """Return every message of a record that can be read, in order."""
+        """Yield a result for each message of a valid record, in order."""
 
     def parse(self, record: Record) -> Iterator[ParseResult]:
-        """Return every message of a record, in order."""
+        """Yield a result for each message of a record, in order."""
         if not (self.user or self.names_users):
-            yield Rejected(record.location, record.original, ("user_id: this format names no user; give one with --user",))
+            yield Rejected(
+                record.location, record.original, ("user_id: this format has no user ids; set one with --user",)
+            )
         elif self.required and not self.matches(record.value):
             yield Rejected(record.location, record.original, (self.required,))
         else:
@@ -186,21 +192,25 @@ class Importer(ABC):
 
 
 def parse_messages(
-    record: Record, values: Iterable[object], within: str, draft: Callable[[Fields], MessageDraft | None]
+    record: Record, values: Iterable[object], element: str, draft: Callable[[Fields], MessageDraft | None]
 ) -> Iterator[ParseResult]:
-    """Return what becomes of each message of a record, in order; each is known by `within` and its number."""
-    return (parse_message(record.part(f"{within} {number}", value), draft) for number, value in enumerate(values, 1))
+    """Parse the messages of a record. Error messages name each one by `element` and its number."""
+    return (parse_message(record.child(f"{element} {number}", value), draft) for number, value in enumerate(values, 1))
 
 
 def parse_message(record: Record, draft: Callable[[Fields], MessageDraft | None]) -> ParseResult:
-    """Return what becomes of one message.
+    """Parse one message.
 
     Args:
         record: the message.
-        draft: makes a draft of its fields; None: nobody said it.
+        draft: returns the draft of a message, or None to skip it.
     """
     if not isinstance(record.value, dict):
         return Rejected(record.location, record.original, ("is not a JSON object",))
     fields = Fields(record.value)
-    made = draft(fields)
-    return Skipped(record.location) if made is None else made.build(record.location, record.original, fields.reasons)
+    message_draft = draft(fields)
+    return (
+        Skipped(record.location)
+        if message_draft is None
+        else message_draft.build(record.location, record.original, fields.reasons)
+    )

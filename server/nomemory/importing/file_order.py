@@ -1,7 +1,7 @@
-"""Ids that keep the order of a file among messages of one user and one time.
+"""Keep the order of a file among messages that have the same user and timestamp.
 
-Messages of a user are ordered by time and then by id. Files often have whole seconds, and a derived or random id says
-nothing about which message came first.
+Messages of a user are ordered by time, then by id. Many files have times in whole seconds, and derived or random ids do
+not reflect the order of the messages.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from nomemory.importing.message_builder import derived_id
 from nomemory.importing.record import Accepted, ParseResult
 from nomemory.v1 import message_pb2
 
-RENAMED: Final = "z"
-"""What a changed id begins with. What sorts after it is changed, too."""
+CHANGED_ID_PREFIX: Final = "z"
+"""Prefix of changed ids. Ids that sort after it are also changed."""
 
 
 _DIGITS: Final = 8
@@ -25,61 +25,64 @@ _DIGITS: Final = 8
 _ID_CHARS: Final = 128  # the contract's limit
 
 
-_REMEMBERED: Final = 1 << 16
+_STATE_MAX: Final = 1 << 16
 
 
-_Moment = tuple[str, int, int]
-"""A user, and a time in seconds and nanoseconds."""
+_Timestamp = tuple[str, int, int]
+"""User id, seconds and nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Latest:
-    """The latest message id at one timestamp, and the number of messages there."""
+class _LastAtTimestamp:
+    """The last message id at a timestamp, and the number of messages so far."""
 
     message_id: str = ""
     count: int = 0
 
 
 class FileOrder:
-    """Changes ids of one file where they would change its order.
+    """Changes the ids of a file's messages where they would not sort in file order.
 
-    An id stays as it is if it sorts after the one before it. Otherwise it gets a prefix with its place among the
-    messages of that user and time: `z00000001_…`. What becomes of a message depends on those before it and on nothing
-    else. So a file gets the same ids again, and so does one that has grown at its end. Messages of one id and time
-    stay one.
+    An id is kept if it sorts after the previous id. Otherwise it gets a prefix with the index of the message among those
+    of the same user and time: `z00000001_…`. The result depends only on the preceding messages, so importing the file
+    again, or after messages were appended, produces the same ids. Messages with equal id and time keep a common id.
 
-    It remembers the last 65,536 moments and as many ids, so its memory is bounded.
+    State is kept for the last 65,536 timestamps and ids.
     """
 
     def __init__(self) -> None:
-        self._latest: LRUCache[_Moment, _Latest] = LRUCache(_REMEMBERED)
-        self._given: LRUCache[tuple[_Moment, str], str] = LRUCache(_REMEMBERED)
+        self._latest: LRUCache[_Timestamp, _LastAtTimestamp] = LRUCache(_STATE_MAX)
+        self._assigned: LRUCache[tuple[_Timestamp, str], str] = LRUCache(_STATE_MAX)
 
-    def placed(self, item: ParseResult) -> ParseResult:
-        """Return the next item of the file with an id that sorts after those before it, unless its id has to stay."""
+    def in_order(self, item: ParseResult) -> ParseResult:
+        """Return the next item of the file, with an id that sorts after the previous one unless its id must not change."""
         if not isinstance(item, Accepted):
             return item
         message = item.message
-        moment = (message.user_id, message.ts.seconds, message.ts.nanos)
-        known = self._given.get((moment, message.message_id))
-        chosen = known or self._next(moment, message.message_id, keeps_id=item.keeps_id)
-        self._given[moment, message.message_id] = chosen
-        return item if chosen == message.message_id else replace(item, message=_renamed(message, chosen))
+        timestamp = (message.user_id, message.ts.seconds, message.ts.nanos)
+        assigned = self._assigned.get((timestamp, message.message_id))
+        chosen = assigned or self._assign(timestamp, message.message_id, keeps_id=item.keeps_id)
+        self._assigned[timestamp, message.message_id] = chosen
+        return item if chosen == message.message_id else replace(item, message=_with_id(message, chosen))
 
-    def _next(self, moment: _Moment, own: str, *, keeps_id: bool) -> str:
-        latest = self._latest.get(moment, _Latest())
-        stays = keeps_id or latest.message_id < own < RENAMED
-        chosen = own if stays else _numbered(latest.count, own)
-        self._latest[moment] = _Latest(chosen, latest.count + 1)
+    def _assign(self, timestamp: _Timestamp, message_id: str, *, keeps_id: bool) -> str:
+        latest = self._latest.get(timestamp, _LastAtTimestamp())
+        keeps = keeps_id or latest.message_id < message_id < CHANGED_ID_PREFIX
+        chosen = message_id if keeps else _prefixed_id(latest.count, message_id)
+        self._latest[timestamp] = _LastAtTimestamp(chosen, latest.count + 1)
         return chosen
 
 
-def _numbered(place: int, own: str) -> str:
-    numbered = f"{RENAMED}{place:0{_DIGITS}}_{own}"
-    return numbered if len(numbered) <= _ID_CHARS else f"{RENAMED}{place:0{_DIGITS}}_{derived_id('i', own)}"
+def _prefixed_id(index: int, message_id: str) -> str:
+    prefixed = f"{CHANGED_ID_PREFIX}{index:0{_DIGITS}}_{message_id}"
+    return (
+        prefixed
+        if len(prefixed) <= _ID_CHARS
+        else f"{CHANGED_ID_PREFIX}{index:0{_DIGITS}}_{derived_id('i', message_id)}"
+    )
 
 
-def _renamed(message: message_pb2.ChatMessage, message_id: str) -> message_pb2.ChatMessage:
+def _with_id(message: message_pb2.ChatMessage, message_id: str) -> message_pb2.ChatMessage:
     renamed = message_pb2.ChatMessage()
     renamed.CopyFrom(message)
     renamed.message_id = message_id

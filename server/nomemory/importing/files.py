@@ -20,19 +20,22 @@ from typing import BinaryIO, Final
 Bytes = bytes | mmap.mmap
 HEAD_BYTES: Final = 1 << 18
 VALUE_MAX: Final = 1 << 25
-"""Longest line, and longest item of an array, that is held; in bytes."""
+"""Maximum size of a line or array item, in bytes."""
 STDIN: Final = "-"
 ZIP: Final = b"PK\x03\x04"
 UNPACKED_MAX: Final = 4 << 30
 _RATIO_MAX: Final = 200
-"""No text is packed as tightly; a bomb is."""
+"""Maximum compression ratio. Text does not exceed it, a zip bomb does."""
 _CONVERSATIONS: Final = re.compile(r"conversations(-\d+)?\.json|_chat\.txt|WhatsApp Chat.*\.txt")
 
 
 class Source:
-    """The bytes of an import. Of a file only what is looked at is in memory, and no more than a line or a value of it.
+    """The bytes of a file to import, mapped into memory.
 
-    `head` is the beginning, `content` all of it, `consumed` how much has been read so far (in bytes).
+    Attributes:
+        head: the first `HEAD_BYTES` bytes.
+        content: all bytes.
+        consumed: the number of bytes read so far.
 
     Args:
         name: a path, or "-" for standard input.
@@ -48,7 +51,7 @@ class Source:
         self.consumed = 0
 
     def lines(self) -> Iterator[bytes]:
-        """Read the lines with their ends. Of one that is longer than `VALUE_MAX`, give that much and a byte more."""
+        """Yield the lines with their line endings. Lines longer than `VALUE_MAX` are cut to `VALUE_MAX + 1` bytes."""
         begin = 0
         while begin < len(self.content):
             end = self.content.find(b"\n", begin) + 1 or len(self.content)
@@ -58,7 +61,7 @@ class Source:
 
 
 def _content(name: str) -> Bytes:
-    """Map a file. What cannot be mapped, such as a pipe, is copied into a file that nobody else sees."""
+    """Map a file into memory. Pipes and archives are copied to an unnamed temporary file first."""
     with ExitStack() as stack:
         file = sys.stdin.buffer if name == STDIN else stack.enter_context(Path(name).open("rb"))
         if name == STDIN or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -73,10 +76,10 @@ def _content(name: str) -> Bytes:
 
 
 def _unpacked(file: BinaryIO, stack: ExitStack) -> BinaryIO:
-    """Copy what an archive has of conversations, one after another, into a file that nobody else sees.
+    """Extract the conversations of a zip archive, concatenated, to an unnamed temporary file.
 
-    Nothing is written where a name in the archive says. Without conversations, or if it is damaged, encrypted or
-    unreasonably large, return the archive itself.
+    File names in the archive are never used as paths. If the archive has no conversations, is damaged or encrypted, or
+    exceeds a size limit, the archive itself is returned.
     """
     try:
         with zipfile.ZipFile(file) as archive:
@@ -84,16 +87,23 @@ def _unpacked(file: BinaryIO, stack: ExitStack) -> BinaryIO:
             copy = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
             for member in members:
                 with archive.open(member) as packed:
-                    shutil.copyfileobj(packed, copy)  # it gives no more than the size that was looked at
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError):  # the last: encrypted, or packed oddly
+                    shutil.copyfileobj(packed, copy)  # zipfile enforces the declared size, which was checked
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        ValueError,
+        RuntimeError,
+    ):  # RuntimeError: encrypted or unsupported compression
         return file
     copy.flush()
     return copy if members else file
 
 
 def _conversations(members: Iterable[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
-    """Return the members that are conversations, in the order of their names; none if they are unreasonably large."""
-    named = ((one.filename.rpartition("/")[2], one) for one in members)
-    found = [one for name, one in sorted(named, key=itemgetter(0)) if _CONVERSATIONS.fullmatch(name)]
-    size, packed = sum(one.file_size for one in found), sum(one.compress_size for one in found)
-    return found if size <= min(UNPACKED_MAX, _RATIO_MAX * packed) else []
+    """Return the conversation files, sorted by name; none if they exceed a size limit."""
+    named = ((member.filename.rpartition("/")[2], member) for member in members)
+    matches = [member for name, member in sorted(named, key=itemgetter(0)) if _CONVERSATIONS.fullmatch(name)]
+    size = sum(member.file_size for member in matches)
+    compressed = sum(member.compress_size for member in matches)
+    return matches if size <= min(UNPACKED_MAX, _RATIO_MAX * compressed) else []

@@ -1,4 +1,4 @@
-"""The formats that can be imported, and which of them a file is in."""
+"""Registry of import formats, and format detection."""
 
 from __future__ import annotations
 
@@ -32,37 +32,37 @@ FORMATS: Final[Mapping[str, type[Importer]]] = MappingProxyType(
         )
     }
 )
-"""Ours, by name, in the order in which they are tried: the more specific forms first."""
+"""Built-in formats by name, in detection order: the more specific formats first."""
 IMPORTERS: Final[ExtensionPoint[FormatFactory]] = ExtensionPoint("nomemory.importers", tuple(FORMATS))
-"""Formats of other packages. They are never tried, only asked for by name."""
+"""Formats of plugins. They are used only if selected by name."""
 
 
 def load_format(name: str) -> FormatFactory:
-    """Return what makes the format of a name: one of ours, or one that another package adds.
+    """Return the factory of a built-in or plugin format.
 
     Raises:
-        ExtensionError: there is none.
+        ExtensionError: no format has this name.
     """
     return FORMATS[name] if name in FORMATS else IMPORTERS.load(name)
 
 
-def records(source: Source, name: str | None) -> Iterator[Record | Rejected]:
-    """Read the records of a file: messages of a chat where it is one or `name` says so, else JSON values."""
+def read_records(source: Source, name: str | None) -> Iterator[Record | Rejected]:
+    """Read the records of a file: WhatsApp messages if `name` or the content says so, otherwise JSON values."""
     is_chat = name == WhatsApp.name or (name is None and whatsapp.is_chat(source.head))
-    return whatsapp.lines(source) if is_chat else json_stream.records(source)
+    return whatsapp.read_messages(source) if is_chat else json_stream.read_values(source)
 
 
-def detect(items: Iterator[Record | Rejected], given: ImportDefaults) -> tuple[Format, Iterator[Record | Rejected]]:
-    """Choose the format by the first record that can be read, and give all the items again.
+def detect(items: Iterator[Record | Rejected], defaults: ImportDefaults) -> tuple[Format, Iterator[Record | Rejected]]:
+    """Detect the format from the first valid record; return the format and an iterator over all items.
 
-    What is like none of them is taken for JSON Lines, whose refusals say what is missing.
+    The default is JSON Lines, which reports the missing fields.
     """
-    looked_at: list[Record | Rejected] = []
+    read_items: list[Record | Rejected] = []
     for item in items:
-        looked_at.append(item)
+        read_items.append(item)
         if isinstance(item, Record):
             break
-    last = looked_at[-1] if looked_at else None
-    value = last.value if isinstance(last, Record) else None
-    chosen = next((importer for importer in FORMATS.values() if importer.matches(value)), MessageLines)
-    return chosen(given), itertools.chain(looked_at, items)
+    first_record = read_items[-1] if read_items else None
+    value = first_record.value if isinstance(first_record, Record) else None
+    format_class = next((importer for importer in FORMATS.values() if importer.matches(value)), MessageLines)
+    return format_class(defaults), itertools.chain(read_items, items)

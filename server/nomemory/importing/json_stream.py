@@ -1,4 +1,4 @@
-"""Reads a file as a stream of JSON values, one held at a time: JSON Lines, an array, or values one after another."""
+"""Read a file as a stream of JSON values: JSON Lines, an array, or concatenated values. One value is in memory at a time."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from typing import Final, NoReturn
 
 from nomemory.importing.files import VALUE_MAX, ZIP, Bytes, Source
-from nomemory.importing.record import SourceLocation, Record, Rejected
+from nomemory.importing.record import Record, Rejected, SourceLocation
 
-_SHOWN: Final = 1000
-"""How much of a broken or long value is shown."""
-_UP_TO_A_BRACKET: Final = re.compile(
+_SHOWN_CHARS: Final = 1000
+"""Characters of an invalid or oversized value that go to the rejects file."""
+_NEXT_BRACKET: Final = re.compile(
     rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))*+([\[\]{}]?)',
     re.DOTALL,
 )
-"""The next bracket that is not in a string, and what stands before it."""
+"""Matches up to the next bracket outside a string."""
 _OPENING: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(\[?)")
 _OPENS: Final = (b"[", b"{")
 _NO_SEPARATOR: Final = re.compile(rb"[^\s,]")
@@ -26,92 +26,96 @@ _SPACE: Final = b" \t\r\n"
 _BLANK: Final = _SPACE + codecs.BOM_UTF8
 
 
-def records(source: Source) -> Iterator[Record | Rejected]:
-    """Read the JSON values of a file, whatever way they stand in it. What is broken costs itself.
+def read_values(source: Source) -> Iterator[Record | Rejected]:
+    """Read the JSON values of a file. Invalid values are rejected one by one.
 
-    Why not ijson: its compiled parser puts `?` in place of half a surrogate pair, where nothing that was said may be
-    altered in silence, and its memory grows with the square of the nesting. Its Python parser is 15 times slower.
+    ijson is not used: its compiled parser silently replaces unpaired surrogates with `?`, and its memory use grows with
+    the square of the nesting depth. Its pure Python parser is 15 times slower.
     """
     if source.head.startswith(ZIP):
-        yield Rejected(SourceLocation("item", 1), "", ("is a zip archive without conversations that can be read: unpack it",))
+        yield Rejected(
+            SourceLocation("item", 1), "", ("is a zip archive without readable conversations; extract it first",)
+        )
     elif _is_lines(source):
-        yield from _lines(source)
+        yield from _read_lines(source)
     else:
-        yield from _items(source)
+        yield from _read_items(source)
 
 
 def _is_lines(source: Source) -> bool:
-    """Tell JSON Lines from an array, and from a value over many lines: there neither of the first two is one."""
+    """Return whether a file is JSON Lines: one of its first two lines is a complete value other than an array."""
     beginning = source.head.removeprefix(codecs.BOM_UTF8).lstrip(_SPACE)[:1]
     if beginning != b"{":
         return beginning != b"["
-    first = itertools.islice((line for line in source.lines() if line.strip(_SPACE)), 2)
-    return any(isinstance(_value(SourceLocation("line", 1), line), Record) for line in first)
+    first_lines = itertools.islice((line for line in source.lines() if line.strip(_SPACE)), 2)
+    return any(isinstance(_parse_value(SourceLocation("line", 1), line), Record) for line in first_lines)
 
 
-def _lines(source: Source) -> Iterator[Record | Rejected]:
+def _read_lines(source: Source) -> Iterator[Record | Rejected]:
     for number, line in enumerate(source.lines(), 1):
         if line.strip(_BLANK):
-            yield _value(SourceLocation("line", number), line)
+            yield _parse_value(SourceLocation("line", number), line)
 
 
-def _items(source: Source) -> Iterator[Record | Rejected]:
-    """Part the values by their brackets: those in the arrays that are the whole file, else those of the file itself."""
+def _read_items(source: Source) -> Iterator[Record | Rejected]:
+    """Split a file into values by bracket depth: the items of top-level arrays, or the top-level values."""
     content = source.content
     opening = _OPENING.match(content)
     begin = ended = opening.end() if opening else 0
     depth = floor = len(opening[1]) if opening else 0
     was_array = bool(floor)
-    places = (SourceLocation("item", number) for number in itertools.count(1))
-    for token in _UP_TO_A_BRACKET.finditer(content, begin):
+    locations = (SourceLocation("item", number) for number in itertools.count(1))
+    for token in _NEXT_BRACKET.finditer(content, begin):
         at = token.start(1)
         if token[1] == b"[" and was_array and not floor:
-            yield from _strange(content, ended, at, places)
+            yield from _reject_text_between(content, ended, at, locations)
             depth, floor, ended = 1, 1, at + 1
         elif token[1] in _OPENS:
             if depth == floor:
                 begin = at
-                yield from _strange(content, ended, at, places)
+                yield from _reject_text_between(content, ended, at, locations)
             depth += 1
         elif token[1] and depth > floor:
             depth -= 1
             if depth == floor:
                 ended = source.consumed = at + 1
-                yield _value(next(places), content[begin : min(ended, begin + VALUE_MAX + 1)])
+                yield _parse_value(next(locations), content[begin : min(ended, begin + VALUE_MAX + 1)])
         elif token[1] == b"]" and floor:
-            yield from _strange(content, ended, at, places)
+            yield from _reject_text_between(content, ended, at, locations)
             depth, floor, ended = 0, 0, at + 1
     if depth > floor:
-        yield _value(next(places), content[begin : begin + VALUE_MAX + 1])
+        yield _parse_value(next(locations), content[begin : begin + VALUE_MAX + 1])
     elif floor:
-        yield Rejected(next(places), "", ("is missing: the text ends inside of the array",))
+        yield Rejected(next(locations), "", ("the file ends inside the array",))
     else:
-        yield from _strange(content, ended, len(content), places)
+        yield from _reject_text_between(content, ended, len(content), locations)
     source.consumed = len(content)
 
 
-def _strange(content: Bytes, begin: int, end: int, places: Iterator[SourceLocation]) -> Iterator[Rejected]:
-    """Refuse what stands between values and is no comma."""
-    if found := _NO_SEPARATOR.search(content, begin, end):
-        shown = content[found.start() : min(end, found.start() + _SHOWN)]
-        yield Rejected(next(places), shown.decode(errors="backslashreplace"), ("is neither an object nor an array",))
+def _reject_text_between(
+    content: Bytes, begin: int, end: int, locations: Iterator[SourceLocation]
+) -> Iterator[Rejected]:
+    """Reject text between values other than commas and white space."""
+    if match := _NO_SEPARATOR.search(content, begin, end):
+        shown = content[match.start() : min(end, match.start() + _SHOWN_CHARS)]
+        yield Rejected(next(locations), shown.decode(errors="backslashreplace"), ("is neither an object nor an array",))
 
 
-def _value(place: SourceLocation, text: bytes) -> Record | Rejected:
+def _parse_value(location: SourceLocation, text: bytes) -> Record | Rejected:
     if len(text) > VALUE_MAX:
-        beginning = text[:_SHOWN].decode(errors="backslashreplace")
-        return Rejected(place, beginning, (f"is longer than {VALUE_MAX:,} bytes",))
+        beginning = text[:_SHOWN_CHARS].decode(errors="backslashreplace")
+        return Rejected(location, beginning, (f"is longer than {VALUE_MAX:,} bytes",))
     shown = text.decode(errors="backslashreplace").strip("\ufeff \t\r\n")
     try:
-        value = json.loads(text.decode("utf-8-sig"), parse_constant=_refuse)
+        value = json.loads(text.decode("utf-8-sig"), parse_constant=_reject_constant)
     except UnicodeDecodeError:
-        return Rejected(place, shown, ("is not JSON: it is not UTF-8",))
+        return Rejected(location, shown, ("is not JSON: it is not UTF-8",))
     except RecursionError:
-        return Rejected(place, shown, ("is not JSON: nested too deeply",))
+        return Rejected(location, shown, ("is not JSON: nested too deeply",))
     except ValueError as error:
-        return Rejected(place, shown, (f"is not JSON: {error}",))
-    return Record(place, value, shown if place.unit == "line" else value)
+        return Rejected(location, shown, (f"is not JSON: {error}",))
+    return Record(location, value, shown if location.unit == "line" else value)
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number")
+def _reject_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON number")

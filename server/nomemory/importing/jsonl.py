@@ -1,18 +1,18 @@
-"""NoMemory's own form: one message per JSON object, with the field names of the contract."""
+"""NoMemory's own format: one message per JSON object, with the field names of the API."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nomemory.importing.message_builder import MessageDraft
 from nomemory.importing.fields import Fields, Importer, parse_message
+from nomemory.importing.message_builder import MessageDraft
 from nomemory.importing.record import ParseResult, Record
 
 
 class MessageLines(Importer):
     """Reads `{user_id, message_id?, ts, role, content, name?, conversation_id?, metadata?, expire_ts?, retracts?}`.
 
-    An export has `retracted_by`, too, which the server makes anew of `retracts`.
+    `retracted_by`, which an export contains, is ignored: the server derives it from `retracts`.
     """
 
     name = "jsonl"
@@ -21,11 +21,11 @@ class MessageLines(Importer):
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Recognise a message by the fields that only this form has."""
+        """Return whether a value has fields that only this format has."""
         return isinstance(value, dict) and "content" in value and bool(value.keys() & {"user_id", "ts"})
 
     def messages(self, record: Record) -> Iterator[ParseResult]:
-        """Return the one message."""
+        """Yield the message."""
         yield parse_message(record, self._draft)
 
     def _draft(self, fields: Fields) -> MessageDraft:
@@ -33,14 +33,14 @@ class MessageLines(Importer):
         fields.text("retracted_by")
         return MessageDraft(
             user_id=self.user or user_id,
-            ts=fields.moment("ts", required=True),
+            ts=fields.time("ts", required=True),
             role=fields.text("role"),
             content=fields.text("content", required=True),
             message_id=fields.text("message_id"),
             name=fields.text("name"),
             conversation_id=fields.text("conversation_id"),
             metadata=fields.metadata("metadata"),
-            expire_ts=fields.moment("expire_ts"),
+            expire_ts=fields.time("expire_ts"),
             retracts=fields.texts("retracts"),
             ignored=fields.ignored(),
         )

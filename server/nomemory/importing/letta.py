@@ -1,4 +1,4 @@
-"""Letta's agent files (`.af`): what an agent and its user said, not what the agent wrote into its memory."""
+"""Letta agent files (`.af`): the messages of the user and the agent, without the agent's own memory."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from nomemory.importing.message_builder import MessageDraft
 from nomemory.importing.fields import Fields, Importer, parse_message, read_content
+from nomemory.importing.message_builder import MessageDraft
 from nomemory.importing.record import ParseResult, Record, Rejected
 
-_SAY: Final = "send_message"
-"""The tool by which agents of its older kinds speak."""
+_SEND_TOOL: Final = "send_message"
+"""The tool that older Letta agents send replies with."""
 _ENVELOPE: Final = "user_message"
-_OF_THE_PROGRAM: Final = frozenset({"heartbeat", "login", "system_alert"})
-"""Kinds of messages that older versions sent to an agent in the user's place."""
-_SAID: Final = frozenset({"user", "assistant"})
+_SYSTEM_EVENTS: Final = frozenset({"heartbeat", "login", "system_alert"})
+"""Types of messages that older Letta versions sent with the role `user`."""
+_STORED_ROLES: Final = frozenset({"user", "assistant"})
 
 
 class Letta(Importer):
     """Reads `{agents: [{id, messages: [{role, content, created_at, tool_calls}, …]}, …]}`, and files of one agent.
 
-    Only what the user and the agent said is taken: not the agent's instructions, its calls of tools or what they gave.
+    Only messages of the user and the agent are read; instructions, tool calls and tool results are skipped.
     """
 
     name = "letta"
@@ -31,13 +31,13 @@ class Letta(Importer):
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Recognise an agent file by its agents, or by the kind of its one agent."""
+        """Return whether a value is an agent file: it has agents, or an agent type and messages."""
         return isinstance(value, dict) and (
             isinstance(value.get("agents"), list) or ("agent_type" in value and isinstance(value.get("messages"), list))
         )
 
     def messages(self, record: Record) -> Iterator[ParseResult]:
-        """Return the messages of each agent, in order."""
+        """Yield the messages of each agent, in order."""
         agents = record.value.get("agents")
         for agent in agents if isinstance(agents, list) else [record.value]:
             if isinstance(agent, dict) and isinstance(agent.get("messages"), list):
@@ -49,16 +49,16 @@ class Letta(Importer):
         fields = Fields(agent)
         agent_id = fields.text("id") or fields.text("name")
         for number, message in enumerate(agent["messages"], 1):
-            within = f"{agent_id}, message {number}"
-            yield parse_message(record.part(within, message), partial(self._draft, agent_id, within))
+            element = f"{agent_id}, message {number}"
+            yield parse_message(record.child(element, message), partial(self._draft, agent_id, element))
 
     def _draft(self, agent_id: str, position: str, fields: Fields) -> MessageDraft | None:
-        role, text = fields.text("role", required=True), _spoken(fields.value)
-        if role not in _SAID or not text.strip():
+        role, text = fields.text("role", required=True), _text(fields.value)
+        if role not in _STORED_ROLES or not text.strip():
             return None
         return MessageDraft(
             user_id=self.user,
-            ts=fields.moment("created_at", required=True),
+            ts=fields.time("created_at", required=True),
             role=role,
             content=text,
             name=fields.text("name"),
@@ -67,33 +67,33 @@ class Letta(Importer):
         )
 
 
-def _spoken(message: Mapping[str, object]) -> str:
-    """Return what was said in a message: its texts, unwrapped, and what it sent by the tool for speaking."""
+def _text(message: Mapping[str, object]) -> str:
+    """Return the text of a message: what it sends with `send_message`, or else its text parts."""
     content = message.get("content") if message.get("content") is not None else message.get("text")
     calls = message.get("tool_calls")
-    sent = [_sent(call) for call in calls] if isinstance(calls, list) else []
-    # Beside such a call the text is what the agent thought.
-    return "\n".join(filter(None, sent)) or _unwrapped(read_content(content)[0])
+    sent = [_sent_text(call) for call in calls] if isinstance(calls, list) else []
+    # In a message with such a call, the text is the agent's reasoning.
+    return "\n".join(filter(None, sent)) or _unwrap(read_content(content)[0])
 
 
-def _sent(call: object) -> str:
+def _sent_text(call: object) -> str:
     function = call.get("function") if isinstance(call, dict) else None
-    if not isinstance(function, dict) or function.get("name") != _SAY:
+    if not isinstance(function, dict) or function.get("name") != _SEND_TOOL:
         return ""
-    arguments = _object(str(function.get("arguments")))
+    arguments = _parse_object(str(function.get("arguments")))
     return str(arguments.get("message") or "")
 
 
-def _unwrapped(text: str) -> str:
-    """Take a user's words out of the envelope in which older versions put them; what the program said is nothing."""
-    envelope = _object(text)
+def _unwrap(text: str) -> str:
+    """Return the user's text from the JSON envelope of older Letta versions; empty for system events."""
+    envelope = _parse_object(text)
     kind = envelope.get("type")
     if kind == _ENVELOPE and isinstance(envelope.get("message"), str):
         return str(envelope["message"])
-    return "" if kind in _OF_THE_PROGRAM else text
+    return "" if kind in _SYSTEM_EVENTS else text
 
 
-def _object(text: str) -> dict[str, object]:
+def _parse_object(text: str) -> dict[str, object]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,18 +1,18 @@
-"""Memories of mem0, as its API gives them. They are a model's sentences about a user, not what the user said."""
+"""mem0 memories, as its API returns them: sentences that a model wrote about a user."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nomemory.importing.fields import Fields, Importer, parse_message, parse_messages
 from nomemory.importing.message_builder import MessageDraft
-from nomemory.importing.fields import Fields, Importer, parse_messages, parse_message
 from nomemory.importing.record import ParseResult, Record
 
 
 class Mem0(Importer):
-    """Reads memories `{id, memory, user_id, created_at, metadata}`, one by one, in an array, or as `results`.
+    """Reads memories `{id, memory, user_id, created_at, metadata}`, as single objects, in an array or under `results`.
 
-    They get the role `tool` and the format's name: a recall then says that these are somebody else's words.
+    They get the role `tool` and the name `mem0`, so a recall does not attribute them to the user.
     """
 
     name = "mem0"
@@ -21,13 +21,13 @@ class Mem0(Importer):
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Recognise a memory by its text, or a reply by its first memory."""
+        """Return whether a value is a memory, or a response whose first result is one."""
         memories = value.get("results") if isinstance(value, dict) else None
         first = memories[0] if isinstance(memories, list) and memories else value
         return isinstance(first, dict) and isinstance(first.get("memory"), str) and "id" in first
 
     def messages(self, record: Record) -> Iterator[ParseResult]:
-        """Return the memories of a record."""
+        """Yield the memories of a record."""
         memories = record.value.get("results") if isinstance(record.value, dict) else None
         if isinstance(memories, list):
             return parse_messages(record, memories, "memory", self._draft)
@@ -36,7 +36,7 @@ class Mem0(Importer):
     def _draft(self, fields: Fields) -> MessageDraft:
         return MessageDraft(
             user_id=self.user or fields.text("user_id", required=True),
-            ts=fields.moment("created_at", required=True),
+            ts=fields.time("created_at", required=True),
             role="tool",
             content=fields.text("memory", required=True),
             message_id=fields.text("id"),

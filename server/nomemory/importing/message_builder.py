@@ -1,4 +1,4 @@
-"""A message under construction: formats fill it in; it becomes a message or a refusal."""
+"""Build a message from the fields that an import format has parsed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import Final
 
 from nomemory.client.messages import RoleName, chat_message
-from nomemory.importing.record import Accepted, SourceLocation, Rejected
+from nomemory.importing.record import Accepted, Rejected, SourceLocation
 
 ORIGINAL_ROLE: Final = "original_role"
-"""The metadata key that marks a message whose role was another one in the source."""
+"""Metadata key for the role in the source, if it differs from the stored role."""
 
 
 ROLES: Final[Mapping[str, RoleName]] = MappingProxyType(
@@ -31,20 +31,31 @@ ROLES: Final[Mapping[str, RoleName]] = MappingProxyType(
 METADATA_VALUE_CHARS: Final = 1024  # the contract's limit
 
 
-def speaker(role: str) -> tuple[RoleName | None, dict[str, str]]:
-    """Return the role of a message (None: nothing corresponds to it), and the mark that keeps the source's own word."""
-    word = role.lower().removeprefix("role_")
-    known = ROLES.get(word)
-    return known, {} if known in {word, None} else {ORIGINAL_ROLE: word}
+def map_role(source_role: str) -> tuple[RoleName | None, dict[str, str]]:
+    """Return the role for a role of the source (None if unknown), and the metadata that keeps the original."""
+    normalized = source_role.lower().removeprefix("role_")
+    role = ROLES.get(normalized)
+    return role, {} if role in {normalized, None} else {ORIGINAL_ROLE: normalized}
 
 
 @dataclass(frozen=True, slots=True)
 class MessageDraft:
-    """What a format found out about one message.
+    """The parsed fields of one message.
 
-    `role` is the source's own word. Without a `message_id` a stable one is derived; `position` tells apart what is
-    otherwise equal. A derived id may be changed to keep the order of the file, and so may a given one unless it
-    `keeps_id`. Where `ts` is None there is a reason to refuse it.
+    Attributes:
+        user_id: the user id.
+        ts: the time; None only if a reason for rejection was recorded.
+        role: the role as the source names it.
+        content: the text.
+        message_id: the id; empty to derive a stable one from the other fields.
+        keeps_id: whether `message_id` must not change. Other ids may be changed to keep the order of the file.
+        position: distinguishes messages that are otherwise equal when an id is derived.
+        name: the speaker's name.
+        conversation_id: the conversation id.
+        metadata: the metadata.
+        expire_ts: the expiry time.
+        retracts: ids of the messages that this message retracts.
+        ignored: fields of the source that a message cannot store.
     """
 
     user_id: str
@@ -61,14 +72,14 @@ class MessageDraft:
     retracts: Sequence[str] = ()
     ignored: tuple[str, ...] = ()
 
-    def build(self, place: SourceLocation, original: object, found_wrong: Iterable[str]) -> Accepted | Rejected:
-        """Make the message, or say everything that is wrong with it, beside what the format itself found wrong."""
-        reasons = list(found_wrong)
-        role, mark = speaker(self.role)
+    def build(self, location: SourceLocation, original: object, parse_errors: Iterable[str]) -> Accepted | Rejected:
+        """Build the message, or reject it with `parse_errors` and all further errors."""
+        reasons = list(parse_errors)
+        role, role_metadata = map_role(self.role)
         if role is None:
             reasons.append(f"role: must be one of {', '.join(ROLES)}")
         if role is None or self.ts is None or reasons:
-            return Rejected(place, original, tuple(reasons))
+            return Rejected(location, original, tuple(reasons))
         try:
             message = chat_message(
                 user_id=self.user_id,
@@ -78,15 +89,15 @@ class MessageDraft:
                 content=self.content,
                 name=self.name,
                 conversation_id=self.conversation_id,
-                metadata={**self.metadata, **mark},
+                metadata={**self.metadata, **role_metadata},
                 expire_ts=self.expire_ts,
                 retracts=self.retracts,
             )
         except UnicodeEncodeError:
-            return Rejected(place, original, ("a text in it is not valid Unicode (half of a surrogate pair)",))
+            return Rejected(location, original, ("a text contains an unpaired surrogate, which is not valid Unicode",))
         except ValueError as error:
-            return Rejected(place, original, (str(error),))
-        return Accepted(place, original, message, self.ignored, keeps_id=self.keeps_id and bool(self.message_id))
+            return Rejected(location, original, (str(error),))
+        return Accepted(location, original, message, self.ignored, keeps_id=self.keeps_id and bool(self.message_id))
 
     def _derived_id(self) -> str:
         moment = self.ts.timestamp() if self.ts else None
@@ -96,11 +107,11 @@ class MessageDraft:
 
 
 def derived_id(prefix: str, *parts: object) -> str:
-    """Derive an id of 28 characters that is the same for the same parts, today and on another machine."""
+    """Return a 28-character id that is a hash of the parts."""
     digest = hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).digest()
     return f"{prefix}_{base64.b32encode(digest).decode().rstrip('=').lower()}"
 
 
 def metadata_text(value: object) -> str:
-    """Write a metadata value as text: a text as it is, anything else as JSON."""
+    """Return a metadata value as text: strings unchanged, other values as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

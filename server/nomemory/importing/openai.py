@@ -1,4 +1,4 @@
-"""Messages as OpenAI's chat API takes and gives them."""
+"""Messages in the format of the OpenAI Chat Completions API."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
+from nomemory.importing.fields import Fields, Importer, parse_message, parse_messages, read_content
 from nomemory.importing.message_builder import MessageDraft, derived_id, metadata_text
-from nomemory.importing.fields import Fields, Importer, parse_messages, parse_message, read_content
 from nomemory.importing.record import ImportDefaults, ParseResult, Record
 
 _TIMES: Final = ("created_at", "created")
 _CALLS: Final = ("tool_calls", "function_call")
-_NO_TIME: Final = "created_at: is missing; give the time of the first message with --start"
+_NO_TIME: Final = "created_at: is missing; set the time of the first message with --start"
 
 
 class OpenAI(Importer):
-    """Reads `{role, content, name?, created_at?}`: an array of them, or objects that hold them as `messages`.
+    """Reads `{role, content, name?, created_at?}`: an array of messages, or objects with a list of `messages`.
 
-    Of the messages that carry no time the n-th was said at `start + n * step`.
+    The n-th message without a time, counted from 0, gets the time `start + n * step`.
     """
 
     name = "openai"
     title = "OpenAI chat messages"
 
-    def __init__(self, given: ImportDefaults) -> None:
-        super().__init__(given)
+    def __init__(self, defaults: ImportDefaults) -> None:
+        super().__init__(defaults)
         self._undated = 0
-        self._loose = _Conversation(None)
+        self._without_conversation = _Conversation(None)
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Recognise a message by its role and content, a conversation by its messages."""
+        """Return whether a value is a message (role and content) or a conversation (messages)."""
         return isinstance(value, dict) and (
             isinstance(value.get("messages"), list) or {"role", "content"} <= set(value)
         )
 
     def messages(self, record: Record) -> Iterator[ParseResult]:
-        """Return the messages of a conversation, or the one message that stands by itself."""
+        """Yield the messages of a conversation, or a single message."""
         if not isinstance(record.value, dict) or not isinstance(record.value.get("messages"), list):
-            return iter([parse_message(record, partial(self._draft, self._loose))])
+            return iter([parse_message(record, partial(self._draft, self._without_conversation))])
         conversation = _Conversation(record.value.get("conversation_id") or record.value.get("id"))
         return parse_messages(record, record.value["messages"], "message", partial(self._draft, conversation))
 
     def _draft(self, conversation: _Conversation, fields: Fields) -> MessageDraft:
-        text, others = read_content(fields.value.get("content"))
-        ts = self._moment(fields)
+        text, non_text = read_content(fields.value.get("content"))
+        ts = self._time(fields)
         if not text.strip():
-            fields.reasons.append(_why_empty(fields.value))
+            fields.reasons.append(_empty_content_reason(fields.value))
         return MessageDraft(
             user_id=self.user,
             ts=ts,
@@ -60,25 +60,25 @@ class OpenAI(Importer):
             position=str(next(conversation.positions)),
             name=fields.text("name"),
             conversation_id=conversation.id(self.user, ts, text),
-            metadata={**others, **_calls(fields.value)},
+            metadata={**non_text, **_call_metadata(fields.value)},
         )
 
-    def _moment(self, fields: Fields) -> datetime | None:
-        ts = fields.moment(*_TIMES)
+    def _time(self, fields: Fields) -> datetime | None:
+        ts = fields.time(*_TIMES)
         if ts is not None or fields.reasons:
             return ts
-        if self.given.start is None:
+        if self.defaults.start is None:
             fields.reasons.append(_NO_TIME)
             return None
         self._undated += 1
-        return self.given.start + (self._undated - 1) * self.given.step
+        return self.defaults.start + (self._undated - 1) * self.defaults.step
 
 
 class _Conversation:
-    """A conversation while it is read. One that has no id gets one that is derived from how it begins."""
+    """A conversation that is being read. Without an id, one is derived from its first message."""
 
-    def __init__(self, given: object) -> None:
-        self._id = given if isinstance(given, str) else ""
+    def __init__(self, conversation_id: object) -> None:
+        self._id = conversation_id if isinstance(conversation_id, str) else ""
         self.positions = itertools.count(1)
 
     def id(self, user: str, ts: datetime | None, content: str) -> str:
@@ -86,12 +86,12 @@ class _Conversation:
         return self._id
 
 
-def _why_empty(message: Mapping[str, object]) -> str:
+def _empty_content_reason(message: Mapping[str, object]) -> str:
     calls = next((key for key in _CALLS if message.get(key)), None)
-    return f"content: is empty, the message only has {calls}" if calls else "content: is required"
+    return f"content: is empty; the message only has {calls}" if calls else "content: is required"
 
 
-def _calls(message: Mapping[str, object]) -> dict[str, str]:
-    """Keep which call a tool message answers."""
-    answered = message.get("tool_call_id")
-    return {"tool_call_id": metadata_text(answered)} if answered else {}
+def _call_metadata(message: Mapping[str, object]) -> dict[str, str]:
+    """Return the metadata with the call that a tool message answers."""
+    call_id = message.get("tool_call_id")
+    return {"tool_call_id": metadata_text(call_id)} if call_id else {}

@@ -1,4 +1,4 @@
-"""Progress on a terminal."""
+"""Progress bars."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-_LINE_S = 10.0
+_PRINT_INTERVAL_S = 10.0
 
 
 @contextmanager
 def progress(console: Console, label: str, noun: str) -> Iterator[Callable[[int, int, int], None]]:
-    """Show how far something is; the value takes the number to show before the noun, what is done, and of how much."""
-    shown = Progress(
+    """Show a progress bar; yield a function that updates it with the count to show, the amount done and the total."""
+    bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -25,26 +25,26 @@ def progress(console: Console, label: str, noun: str) -> Iterator[Callable[[int,
         transient=True,
         disable=not console.is_terminal,
     )
-    with shown:
-        task = shown.add_task(label, total=None, number=0)
-        yield lambda number, done, total: shown.update(task, number=number, completed=done, total=total)
+    with bar:
+        task = bar.add_task(label, total=None, number=0)
+        yield lambda number, done, total: bar.update(task, number=number, completed=done, total=total)
 
 
 @contextmanager
-def catching_up(console: Console) -> Iterator[Callable[[int], None]]:
-    """Show how many messages the indexes still lack; the value is to be called with their number.
+def indexing_progress(console: Console) -> Iterator[Callable[[int], None]]:
+    """Show how many messages are still to be indexed; yield a function that takes the number.
 
-    Where there is no terminal, that is a line every ten seconds.
+    If standard error is not a terminal, a line is printed every ten seconds.
     """
-    with progress(console, "Indexing", "to go") as tell:
-        most, told = 1, time.monotonic()
+    with progress(console, "Indexing", "to go") as update:
+        total, last_print = 1, time.monotonic()
 
-        def tell_left(left: int) -> None:
-            nonlocal most, told
-            most = max(most, left)
-            tell(left, most - left, most)
-            if left and not console.is_terminal and time.monotonic() - told >= _LINE_S:
-                told = time.monotonic()
-                console.print(f"Indexing: {left:,} to go")
+        def update_pending(pending: int) -> None:
+            nonlocal total, last_print
+            total = max(total, pending)
+            update(pending, total - pending, total)
+            if pending and not console.is_terminal and time.monotonic() - last_print >= _PRINT_INTERVAL_S:
+                last_print = time.monotonic()
+                console.print(f"Indexing: {pending:,} to go")
 
-        yield tell_left
+        yield update_pending

@@ -1,4 +1,4 @@
-"""The records of an imported file, and the outcome of each message in it."""
+"""Records of an imported file, and the parse result of each message."""
 
 from __future__ import annotations
 
@@ -12,38 +12,52 @@ from nomemory.v1 import message_pb2
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """Where something stands in a file.
+    """A position in a source file, for error messages.
 
-    `number` counts lines, or items of the outermost array, from 1. `within` leads on inside of it, for people.
+    Attributes:
+        unit: whether `number` counts lines or items of the outermost array.
+        number: the line or item number, from 1.
+        element: the element inside the line or item, such as `thread-1, message 3`; empty for the whole of it.
     """
 
     unit: Literal["line", "item"]
     number: int
-    within: str = ""
+    element: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One JSON value of a file: a line, or an item of the outermost array. `original` is how it stood there."""
+    """One JSON value of a file: a line, or an item of the outermost array.
 
-    place: SourceLocation
+    Attributes:
+        location: the position in the file.
+        value: the parsed value.
+        original: the value as it appears in the rejects file.
+    """
+
+    location: SourceLocation
     value: Any
     original: object
 
-    def part(self, within: str, value: object) -> Record:
-        """Return a part of it, where that stands inside of it."""
-        return Record(replace(self.place, within=within), value, value)
+    def child(self, element: str, value: object) -> Record:
+        """Return a record for an element of this record."""
+        return Record(replace(self.location, element=element), value, value)
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """A message to send.
 
-    `ignored` are the fields of the original that have no place in a message. The message `keeps_id` if its id is one
-    that people chose or cite; any other id may be changed to keep the order of the file (`file_order.py`).
+    Attributes:
+        location: the position of the original in the file.
+        original: the source value.
+        message: the message to store.
+        ignored: fields of the original that a message cannot store.
+        keeps_id: whether the message id must not change. Other ids may be changed to keep the order of the file; see
+            `file_order.py`.
     """
 
-    place: SourceLocation
+    location: SourceLocation
     original: object
     message: message_pb2.ChatMessage
     ignored: tuple[str, ...] = ()
@@ -52,41 +66,46 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Something that cannot be sent, with each reason as "field: what is wrong"."""
+    """A value that cannot be imported. Each reason has the form `field: problem`."""
 
-    place: SourceLocation
+    location: SourceLocation
     original: object
     reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A part of the file that is not something said, such as an empty node."""
+    """A value that is not a message, such as an empty node."""
 
-    place: SourceLocation
+    location: SourceLocation
 
 
 ParseResult = Accepted | Rejected | Skipped
 
 
 class Format(Protocol):
-    """A form of file that can be imported."""
+    """An import format."""
 
     name: str
-    """What `--format` calls it."""
+    """The value for `--format`."""
 
     title: str
-    """What people call it."""
+    """The display name."""
 
     def parse(self, record: Record) -> Iterator[ParseResult]:
-        """Return every message of a record, in order."""
+        """Yield a result for each message of a record, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportDefaults:
-    """What the command line says that a file may not: whose messages these are, and when and where they were said.
+    """Values from the command line for what a file may not contain.
 
-    `file` is the file's name without its ending.
+    Attributes:
+        user: the user id of all messages; it overrides the user ids in the file.
+        start: the time of the first message that has no time.
+        step: the time between messages that have no time.
+        zone: the time zone of times without one.
+        file: the file name without its suffix.
     """
 
     user: str = ""

@@ -1,4 +1,4 @@
-"""The file of messages that an import refused."""
+"""The file of messages that an import rejected."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from nomemory.importing.record import Accepted, Rejected
 
 
 class Rejects:
-    """Writes rejects. What an earlier import left is removed; the file comes into being with the first reject.
+    """Writes rejected messages to a JSON Lines file.
+
+    Entering the context removes the file of an earlier import. The first rejected message creates a new one.
 
     Args:
-        path: where to.
+        path: the file to write.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,13 +34,13 @@ class Rejects:
         if self._file is not None:
             self._file.close()
 
-    def write(self, source: str, refused: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
-        """Write one reject of a source."""
-        place = refused.location
-        entry: dict[str, object] = {"file": source, place.unit: place.number}
-        if place.within:
-            entry["within"] = place.within
-        entry |= {"reasons": list(reasons), "original": refused.original}
+    def write(self, source: str, rejected: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
+        """Write one rejected message of a source file."""
+        location = rejected.location
+        entry: dict[str, object] = {"file": source, location.unit: location.number}
+        if location.element:
+            entry["element"] = location.element
+        entry |= {"reasons": list(reasons), "original": rejected.original}
         if self._file is None:
             self._file = self.path.open("w", encoding="utf-8", errors="backslashreplace")
         self._file.write(_reject_line(entry))
@@ -47,10 +49,10 @@ class Rejects:
 def _reject_line(entry: dict[str, object]) -> str:
     try:
         return json.dumps(entry, ensure_ascii=False) + "\n"
-    except RecursionError:  # it could just be read, but is one level too deep to be written inside of an entry
-        return json.dumps(entry | {"original": "nested too deeply to be shown"}, ensure_ascii=False) + "\n"
+    except RecursionError:  # nesting inside the entry exceeds the encoder's recursion limit
+        return json.dumps(entry | {"original": "nested too deeply to be written"}, ensure_ascii=False) + "\n"
 
 
 def rejects_path(source: str) -> Path:
-    """Return where the rejects of a file go: beside it, or into the working directory for standard input."""
+    """Return the path of the rejects file: next to the source, or in the working directory for standard input."""
     return Path("stdin.rejects.jsonl") if source == STDIN else Path(f"{source}.rejects.jsonl")

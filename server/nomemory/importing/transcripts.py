@@ -1,8 +1,8 @@
-"""The transcripts of coding agents: Claude Code's, Codex's, Cursor's. A record is a line of one session.
+"""Transcripts of coding agents: Claude Code, Codex and Cursor. A record is a line of a session.
 
-A message has the same id whoever reads the transcript, and whenever, so the hooks and an import store it once. For that
-it depends on nothing but its own line, on the first line of the file, and on what was called earlier in the same turn.
-What people and the agent said is kept whole, what tools answered is cut, and secrets of known forms are left out.
+Message ids are stable, so a message that both a hook and an import read is stored once. A message depends only on its
+line, the first line of the file and the preceding tool calls of the turn. Tool output is truncated, and secrets that
+match a known pattern are redacted.
 """
 
 from __future__ import annotations
@@ -14,111 +14,109 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from nomemory.importing.message_builder import METADATA_VALUE_CHARS, MessageDraft, derived_id
 from nomemory.importing.fields import Fields, Importer, parse_message, read_content
+from nomemory.importing.message_builder import METADATA_VALUE_CHARS, MessageDraft, derived_id
 from nomemory.importing.record import ImportDefaults, ParseResult, Record, Skipped
-from nomemory.importing.secret_shapes import without_secrets
+from nomemory.importing.secret_redaction import redact_secrets
 
-_SAID_CHARS: Final = 60_000
-"""So that the content of a message, four bytes a character, is not longer than a server takes."""
+_CONTENT_CHARS: Final = 60_000
+"""Maximum content: at four bytes per character it is within the server's size limit."""
 _TOOL_CHARS: Final = 2_000
 _TOOL_TAIL_CHARS: Final = 500
-_OURS: Final = "nomemory"
-"""A tool with this in its name has shown what is stored already."""
-_FROM_THE_AGENT: Final = re.compile(r"\s*(?:# AGENTS\.md instructions for|<([A-Za-z_]\w*)>.*</\1>\s*\Z)", re.DOTALL)
-"""What Codex puts into the user's place: a part that is all one element, or a file of instructions."""
-_ASKED: Final = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
-_NOT_SAID: Final = ("isSidechain", "isMeta", "isCompactSummary")
-_NO_TIME: Final = "the transcript has no times; give the time of the first message with --start"
+_OWN_TOOLS: Final = "nomemory"
+"""Tools with this in their name return messages that are already stored."""
+_INSERTED_BY_CODEX: Final = re.compile(r"\s*(?:# AGENTS\.md instructions for|<([A-Za-z_]\w*)>.*</\1>\s*\Z)", re.DOTALL)
+"""Text that Codex inserts with the role `user`: a single XML element, or the contents of AGENTS.md."""
+_USER_QUERY: Final = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
+_SKIPPED_FLAGS: Final = ("isSidechain", "isMeta", "isCompactSummary")
+_NO_TIME: Final = "the transcript has no times; set the time of the first message with --start"
 
 
-def kept(text: str, role: str) -> str:
-    """Return what is stored of a text: without secrets, and not too long. Of what a tool answered the end counts, too.
-
-    Args:
-        text: what was said.
-        role: who said it.
-    """
-    said = without_secrets(text)
-    most, tail = (_TOOL_CHARS, _TOOL_TAIL_CHARS) if role == "tool" else (_SAID_CHARS, 0)
-    if len(said) <= most:
-        return said
-    end = said[-tail:] if tail else ""
-    return f"{said[: most - tail]}\n[{len(said) - most:,} characters left out]\n{end}".rstrip("\n")
+def content_to_store(text: str, role: str) -> str:
+    """Return the text with secrets redacted, truncated to the limit of the role. Tool output keeps its last 500 characters."""
+    redacted = redact_secrets(text)
+    max_chars, tail_chars = (_TOOL_CHARS, _TOOL_TAIL_CHARS) if role == "tool" else (_CONTENT_CHARS, 0)
+    if len(redacted) <= max_chars:
+        return redacted
+    tail = redacted[-tail_chars:] if tail_chars else ""
+    head = redacted[: max_chars - tail_chars]
+    return f"{head}\n[{len(redacted) - max_chars:,} characters left out]\n{tail}".rstrip("\n")
 
 
-def about(agent: str, directory: str) -> dict[str, str]:
-    """Return the metadata of a turn: the agent, and the project, by the name of its directory."""
+def turn_metadata(agent: str, directory: str) -> dict[str, str]:
+    """Return the metadata of a turn: the agent, and the project as the name of the working directory."""
     project = PurePath(directory).name[:METADATA_VALUE_CHARS]
     return {"agent": agent, **({"project": project} if project else {})}
 
 
-def turn_id(session: str, own: str) -> str:
-    """Return the id of a message: short, as it stands in prompts, and the same for the same ids of the agent.
+def turn_id(session_id: str, source_id: str) -> str:
+    """Return a stable, short message id for an id that is unique within a session."""
+    return derived_id("t", session_id, source_id)
 
-    Args:
-        session: the session's id.
-        own: the message's id in it.
+
+class _TurnText(NamedTuple):
+    """A text of a transcript line.
+
+    Attributes:
+        role: the role.
+        text: the text.
+        source_id: the id that the agent gave it.
+        name: the tool name.
     """
-    return derived_id("t", session, own)
-
-
-class _Said(NamedTuple):
-    """What a line says: who speaks, the text, the agent's own id for it, and the tool's name."""
 
     role: str
     text: str
-    own_id: str
+    source_id: str
     name: str = ""
 
 
 class _Transcript(Importer):
-    """What the readers have in common: a line says nothing, or something in a session, in a directory."""
+    """Base class of transcript readers. It tracks the session, the working directory and tool calls."""
 
-    def __init__(self, given: ImportDefaults) -> None:
-        super().__init__(given)
+    def __init__(self, defaults: ImportDefaults) -> None:
+        super().__init__(defaults)
         self._session = self._directory = ""
-        self._called: dict[object, str] = {}
+        self._tool_names: dict[object, str] = {}
 
     def messages(self, record: Record) -> Iterator[ParseResult]:
-        """Return what a line says."""
-        said = [one for one in self._said(record.value) if one.text.strip() and _OURS not in one.name]
-        yield from (parse_message(record, partial(self._draft, one)) for one in said)
-        if not said:
+        """Yield the messages of a line."""
+        texts = [turn for turn in self._texts(record.value) if turn.text.strip() and _OWN_TOOLS not in turn.name]
+        yield from (parse_message(record, partial(self._draft, turn)) for turn in texts)
+        if not texts:
             yield Skipped(record.location)
 
-    def _said(self, line: Any) -> Iterator[_Said]:  # noqa: ANN401 - whatever JSON has
+    def _texts(self, line: Any) -> Iterator[_TurnText]:  # noqa: ANN401 - whatever JSON has
         raise NotImplementedError
 
-    def _moment(self, fields: Fields) -> datetime | None:
-        return fields.moment("timestamp", required=True)
+    def _time(self, fields: Fields) -> datetime | None:
+        return fields.time("timestamp", required=True)
 
-    def _draft(self, said: _Said, fields: Fields) -> MessageDraft:
-        ts = self._moment(fields)
+    def _draft(self, turn: _TurnText, fields: Fields) -> MessageDraft:
+        ts = self._time(fields)
         return MessageDraft(
             user_id=self.user,
             ts=ts,
-            role=said.role,
-            content=kept(said.text, said.role),
-            message_id=turn_id(self._session, said.own_id or derived_id("i", str(ts), said.role, said.text)),
-            name=said.name,
+            role=turn.role,
+            content=content_to_store(turn.text, turn.role),
+            message_id=turn_id(self._session, turn.source_id or derived_id("i", str(ts), turn.role, turn.text)),
+            name=turn.name,
             conversation_id=self._session,
-            metadata=about(self.name, self._directory),
+            metadata=turn_metadata(self.name, self._directory),
         )
 
-    def _note_call(self, call_id: object, name: object) -> None:
+    def _record_tool_call(self, call_id: object, name: object) -> None:
         if isinstance(call_id, str) and isinstance(name, str):
-            self._called[call_id] = name
+            self._tool_names[call_id] = name
 
-    def _answer(self, call_id: object, content: object, own_id: str) -> _Said:
-        name = self._called.get(call_id, "") if isinstance(call_id, str) else ""
-        return _Said("tool", read_content(content)[0], own_id, name)
+    def _tool_result(self, call_id: object, content: object, source_id: str) -> _TurnText:
+        name = self._tool_names.get(call_id, "") if isinstance(call_id, str) else ""
+        return _TurnText("tool", read_content(content)[0], source_id, name)
 
 
 class ClaudeCode(_Transcript):
     """Reads lines `{type, uuid, timestamp, sessionId, cwd, message: {role, content}, …}`.
 
-    Skipped is what nobody said: the program's own notes, summaries, and the talk between the agent and its sub-agents.
+    Notes of the program, summaries and messages between the agent and its sub-agents are skipped.
     """
 
     name = "claude-code"
@@ -126,83 +124,87 @@ class ClaudeCode(_Transcript):
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Recognise a line by its type and what it belongs to."""
+        """Return whether a value has a type and a session, leaf or snapshot id."""
         return isinstance(value, dict) and "type" in value and bool({"sessionId", "leafUuid", "snapshot"} & set(value))
 
-    def _said(self, line: Any) -> Iterator[_Said]:  # noqa: ANN401 - whatever JSON has
-        if not isinstance(line, dict) or line.get("type") not in ("user", "assistant") or any(map(line.get, _NOT_SAID)):
+    def _texts(self, line: Any) -> Iterator[_TurnText]:  # noqa: ANN401 - whatever JSON has
+        if (
+            not isinstance(line, dict)
+            or line.get("type") not in ("user", "assistant")
+            or any(map(line.get, _SKIPPED_FLAGS))
+        ):
             return
         fields, parts = Fields(line), _parts(line)
-        self._session, self._directory, own_id = fields.text("sessionId"), fields.text("cwd"), fields.text("uuid")
-        yield _Said(line["type"], _text(parts), own_id)
+        self._session, self._directory, source_id = fields.text("sessionId"), fields.text("cwd"), fields.text("uuid")
+        yield _TurnText(line["type"], _text(parts), source_id)
         for number, part in enumerate(parts):
-            self._note_call(part.get("id"), part.get("name"))
+            self._record_tool_call(part.get("id"), part.get("name"))
             if part.get("type") == "tool_result":
-                yield self._answer(part.get("tool_use_id"), part.get("content"), f"{own_id}:{number}")
+                yield self._tool_result(part.get("tool_use_id"), part.get("content"), f"{source_id}:{number}")
 
 
 class Codex(_Transcript):
-    """Reads lines `{timestamp, type, payload}`; the first one says which session it is, and where it runs."""
+    """Reads lines `{timestamp, type, payload}`. The first line has the session id and the working directory."""
 
     name = "codex"
     title = "Codex transcript"
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Recognise a line by its parts."""
+        """Return whether a value has a timestamp, a type and a payload."""
         return (
             isinstance(value, dict) and {"timestamp", "type"} <= set(value) and isinstance(value.get("payload"), dict)
         )
 
-    def _said(self, line: Any) -> Iterator[_Said]:  # noqa: ANN401 - whatever JSON has
+    def _texts(self, line: Any) -> Iterator[_TurnText]:  # noqa: ANN401 - whatever JSON has
         payload = line.get("payload") if isinstance(line, dict) else None
         if not isinstance(payload, dict):
             return
         fields, kind = Fields(payload), (line.get("type"), payload.get("type"))
-        self._note_call(payload.get("call_id"), payload.get("name"))
+        self._record_tool_call(payload.get("call_id"), payload.get("name"))
         if kind[0] == "session_meta" and not self._session:
             self._session, self._directory = fields.text("id"), fields.text("cwd")
         elif kind == ("response_item", "message") and payload.get("role") in ("user", "assistant"):
             content = payload.get("content")
             texts = [read_content(part)[0] for part in (content if isinstance(content, list) else [content])]
-            own = [text for text in texts if payload["role"] != "user" or not _FROM_THE_AGENT.match(text)]
-            yield _Said(payload["role"], "\n".join(filter(None, own)), fields.text("id"))
+            kept_texts = [text for text in texts if payload["role"] != "user" or not _INSERTED_BY_CODEX.match(text)]
+            yield _TurnText(payload["role"], "\n".join(filter(None, kept_texts)), fields.text("id"))
         elif kind in (("response_item", "function_call_output"), ("response_item", "custom_tool_call_output")):
-            yield self._answer(payload.get("call_id"), payload.get("output"), fields.text("id"))
+            yield self._tool_result(payload.get("call_id"), payload.get("output"), fields.text("id"))
 
 
 class Cursor(_Transcript):
-    """Reads lines `{role, message: {content}}`. They have no times and no ids; the n-th was said at `start + n * step`.
+    """Reads lines `{role, message: {content}}`, which have neither times nor ids.
 
-    The session is the name of the file.
+    The n-th message, counted from 0, gets the time `start + n * step`. The session id is the file name.
     """
 
     name = "cursor"
     title = "Cursor transcript"
 
-    def __init__(self, given: ImportDefaults) -> None:
-        super().__init__(given)
-        self._session = given.file
+    def __init__(self, defaults: ImportDefaults) -> None:
+        super().__init__(defaults)
+        self._session = defaults.file
         self._number = 0
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Recognise a line by its role and the message beside it."""
+        """Return whether a value has a role and a message."""
         return isinstance(value, dict) and "role" in value and isinstance(value.get("message"), dict)
 
-    def _said(self, line: Any) -> Iterator[_Said]:  # noqa: ANN401 - whatever JSON has
+    def _texts(self, line: Any) -> Iterator[_TurnText]:  # noqa: ANN401 - whatever JSON has
         if not isinstance(line, dict) or line.get("role") not in ("user", "assistant"):
             return
         text = _text(_parts(line))
-        asked = _ASKED.findall(text)
+        queries = _USER_QUERY.findall(text)
         self._number += 1
-        yield _Said(line["role"], "\n".join(asked) if asked else text, str(self._number))
+        yield _TurnText(line["role"], "\n".join(queries) if queries else text, str(self._number))
 
-    def _moment(self, fields: Fields) -> datetime | None:
-        if self.given.start is None:
+    def _time(self, fields: Fields) -> datetime | None:
+        if self.defaults.start is None:
             fields.reasons.append(f"ts: {_NO_TIME}")
             return None
-        return self.given.start + (self._number - 1) * self.given.step
+        return self.defaults.start + (self._number - 1) * self.defaults.step
 
 
 def _text(parts: Sequence[Mapping[str, Any]]) -> str:
@@ -210,7 +212,7 @@ def _text(parts: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _parts(line: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the parts of the message of a line; a text is a part, too."""
+    """Return the content parts of a line's message. A plain string becomes one text part."""
     message = line.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, str):

@@ -1,4 +1,4 @@
-"""Sends what was parsed, accounts for every message of it, and waits until it is indexed."""
+"""Upload parsed messages, count the outcomes, and wait for indexing."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Final
 
 from nomemory.client.requests import BATCH_BYTES
-from nomemory.importing.record import Accepted, ParseResult, SourceLocation, Rejected, Skipped
-from nomemory.v1 import ingest_service_pb2, message_pb2
+from nomemory.importing.record import Accepted, ParseResult, Rejected, Skipped, SourceLocation
+from nomemory.v1 import error_reason_pb2, ingest_service_pb2, message_pb2
 
 STREAM_MESSAGES: Final = 1_000
-"""Messages in one stream: as many rejections as a server lists, so that none goes unexplained."""
-_IN_BATCH: Final = re.compile(r"^messages\[\d+\]\.?")
-Refuse = Callable[[Accepted | Rejected, tuple[str, ...]], None]
+"""Messages per stream. A server lists at most as many rejections."""
+_BATCH_INDEX: Final = re.compile(r"^messages\[\d+\]\.?")
+RejectHandler = Callable[[Accepted | Rejected, tuple[str, ...]], None]
 Send = Callable[[Sequence[message_pb2.ChatMessage]], ingest_service_pb2.ImportMessagesResponse]
-_REASONS: Final = 20
+_REASONS_MAX: Final = 20
 OTHER_REASONS: Final = "other reasons"
 _POLL_S: Final = 0.1
 _POLL_MAX_S: Final = 2.0
@@ -29,7 +29,7 @@ Status = ingest_service_pb2.GetIndexStatusResponse
 
 @dataclass(slots=True)
 class ImportCounts:
-    """How many messages went which way so far. `sent` covers the first four, and what a dry run would send."""
+    """Message counts by outcome. `sent` is the number of messages sent to the server, or that a dry run would send."""
 
     sent: int = 0
     created: int = 0
@@ -41,7 +41,7 @@ class ImportCounts:
 
 @dataclass(slots=True)
 class RejectionGroup:
-    """Where the first of what was refused for a reason stands, and how much was."""
+    """The messages rejected for one reason: the location of the first, and their number."""
 
     first: SourceLocation
     count: int = 0
@@ -51,119 +51,127 @@ class RejectionGroup:
 class Summary:
     """The outcome of importing one file.
 
-    `ignored` counts, per field, the messages that had it without a place for it. `rejects` is the file of rejects,
-    None if there were none, and `wrong` tells of each reason for them. `write_token` is for reads that must see the
-    import.
+    Attributes:
+        source: the file name.
+        format: the format name.
+        title: the display name of the format.
+        counts: message counts by outcome.
+        dry_run: whether nothing was stored.
+        ignored: for each field that was not imported, the number of messages that have it.
+        rejects: the rejects file; None if nothing was rejected.
+        write_token: the token for reads that must include the imported messages.
+        rejection_groups: rejected messages by reason.
     """
 
     source: str
     format: str
     title: str
-    tally: ImportCounts
+    counts: ImportCounts
     dry_run: bool = False
     ignored: Mapping[str, int] = field(default_factory=dict)
     rejects: Path | None = None
     write_token: str = ""
-    wrong: Mapping[str, RejectionGroup] = field(default_factory=dict)
+    rejection_groups: Mapping[str, RejectionGroup] = field(default_factory=dict)
 
 
 class Upload:
-    """Sends messages in streams of at most 1,000 and writes down what is refused, here or by the server.
+    """Sends messages in streams of at most 1,000, and records rejected messages.
 
-    After a run `tally`, `ignored` and `wrong` are complete; if `send` raised, they cover what was stored before.
+    If `send` raises, `counts`, `ignored` and `rejection_groups` cover the streams before.
 
     Args:
         send: stores one stream.
-        refuse: writes down what is refused, with the reasons.
+        on_reject: called with each rejected message and its reasons.
     """
 
-    def __init__(self, send: Send, refuse: Refuse) -> None:
+    def __init__(self, send: Send, on_reject: RejectHandler) -> None:
         self._send = send
-        self._refuse = refuse
-        self.tally = ImportCounts()
+        self._on_reject = on_reject
+        self.counts = ImportCounts()
         self.ignored: Counter[str] = Counter()
-        self.wrong: dict[str, RejectionGroup] = {}
+        self.rejection_groups: dict[str, RejectionGroup] = {}
         self.write_token = ""
 
     def run(self, items: Iterable[ParseResult]) -> Iterator[ImportCounts]:
-        """Work through everything, and give the tally after each stream."""
+        """Send all messages. Yield the counts after each stream."""
         rest = iter(items)
         while chunk := list(itertools.islice(rest, STREAM_MESSAGES)):
             for item in chunk:
                 if isinstance(item, Rejected):
                     self._reject(item, item.reasons)
                 elif isinstance(item, Skipped):
-                    self.tally.skipped += 1
+                    self.counts.skipped += 1
             self._store([item for item in chunk if isinstance(item, Accepted) and self._fits(item)])
-            yield self.tally
+            yield self.counts
 
     def _fits(self, item: Accepted) -> bool:
-        """Return whether a batch can hold a message, else reject it: too large a request ends the stream."""
+        """Return whether a message is within the batch size limit; reject it if not."""
         size = item.message.ByteSize()
         if size > BATCH_BYTES:
-            self._reject(item, (f"is {size:,} bytes long, more than an import takes",))
+            self._reject(item, (f"is {size:,} bytes; the limit is {BATCH_BYTES:,}",))
         return size <= BATCH_BYTES
 
     def _reject(self, item: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
-        self._write_down(item, reasons)
-        self.tally.rejected += 1
+        self._record_rejection(item, reasons)
+        self.counts.rejected += 1
 
-    def _write_down(self, item: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
-        """Write a reject down, and count it under its reasons; after the first 20 of them under `other reasons`."""
-        self._refuse(item, reasons)
-        for reason in (one.partition(": line ")[0] for one in reasons):  # without the place within broken JSON
-            counted = reason if reason in self.wrong or len(self.wrong) < _REASONS else OTHER_REASONS
-            self.wrong.setdefault(counted, RejectionGroup(item.location)).count += 1
+    def _record_rejection(self, item: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
+        """Record a rejected message under its reasons; after 20 reasons, under `other reasons`."""
+        self._on_reject(item, reasons)
+        groups = self.rejection_groups
+        for reason in (text.partition(": line ")[0] for text in reasons):  # without the position of a JSON error
+            group = reason if reason in groups or len(groups) < _REASONS_MAX else OTHER_REASONS
+            groups.setdefault(group, RejectionGroup(item.location)).count += 1
 
     def _store(self, accepted: Sequence[Accepted]) -> None:
         if not accepted:
             return
         reply = self._send([item.message for item in accepted])
         for rejection in reply.rejections:
-            self._write_down(accepted[rejection.index], _reasons(rejection))
-        self.tally.sent += len(accepted)
-        self.tally.created += reply.created
-        self.tally.unchanged += reply.unchanged
-        self.tally.replaced += reply.replaced
-        self.tally.rejected += reply.rejected
+            self._record_rejection(accepted[rejection.index], _reasons(rejection))
+        self.counts.sent += len(accepted)
+        self.counts.created += reply.created
+        self.counts.unchanged += reply.unchanged
+        self.counts.replaced += reply.replaced
+        self.counts.rejected += reply.rejected
         self.ignored.update(itertools.chain.from_iterable(item.ignored for item in accepted))
         self.write_token = reply.write_token or self.write_token
 
 
 def _reasons(rejection: ingest_service_pb2.Rejection) -> tuple[str, ...]:
-    """Return the violations without the message's place in its batch, which means nothing to the reader of a file."""
-    return tuple(_IN_BATCH.sub("", violation) for violation in rejection.violations) or (rejection.reason,)
+    """Return the violations without the index of the message in its batch."""
+    return tuple(_BATCH_INDEX.sub("", violation) for violation in rejection.violations) or (error_reason_pb2.ErrorReason.Name(rejection.reason),)
 
 
-def wait_until_indexed(ask: Callable[[], Status], timeout_s: float, tell: Callable[[int], None]) -> bool:
-    """Wait until everything that the log holds now is indexed.
+def wait_until_indexed(get_status: Callable[[], Status], timeout_s: float, on_pending: Callable[[int], None]) -> bool:
+    """Wait until all messages currently in the message log are indexed.
 
     Args:
-        ask: gets the status.
-        timeout_s: seconds after which to give up.
-        tell: is told after each look how many messages are known to be pending.
+        get_status: returns the index status.
+        timeout_s: maximum time to wait, in seconds.
+        on_pending: called with the number of pending messages after each poll.
 
     Returns:
-        Whether the indexes got there before the time was up.
+        Whether indexing finished before the timeout.
     """
-    give_up = time.monotonic() + timeout_s
-    status = ask()
+    deadline = time.monotonic() + timeout_s
+    status = get_status()
     sequence, pause_s = status.log.sequence, _POLL_S
     while _is_behind(status, sequence):
-        tell(_pending(status))
-        if time.monotonic() >= give_up:
+        on_pending(_pending(status))
+        if time.monotonic() >= deadline:
             return False
         time.sleep(pause_s)
-        pause_s = min(2 * pause_s, _POLL_MAX_S)  # the server logs each look
-        status = ask()
-    tell(0)
+        pause_s = min(2 * pause_s, _POLL_MAX_S)  # the server logs each call
+        status = get_status()
+    on_pending(0)
     return True
 
 
 def _is_behind(status: Status, sequence: int) -> bool:
-    """Return whether an index still lacks a change up to a sequence, even one that it has not counted yet.
+    """Return whether an index has not reached a sequence.
 
-    A caller in a namespace is told no sequences: then nothing may be pending.
+    A caller in a namespace gets no sequences; the number of pending messages decides instead.
     """
     return any(index.checkpoint < sequence if sequence else index.pending for index in _indexes(status))
 
@@ -173,5 +181,5 @@ def _pending(status: Status) -> int:
 
 
 def _indexes(status: Status) -> list[ingest_service_pb2.IndexStatus]:
-    """Return the indexes to wait_until_indexed for. Without an embedder only words are indexed."""
-    return [status.lexical] if status.embedder.kind == "none" else [status.lexical, status.vector]
+    """Return the status of the indexes in use. Without an embedder, only the lexical index is used."""
+    return [status.lexical] if status.embedder.kind == ingest_service_pb2.EMBEDDER_KIND_NONE else [status.lexical, status.vector]

@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nomemory.client.errors import NoMemoryError
-from nomemory.mcp.credentials import BoundCaller, Credential, UserNotNamedError
 from nomemory.mcp.backend import Backend
+from nomemory.mcp.credentials import BoundCaller, Credential, UserNotNamedError
 from nomemory.mcp.server import Context, MemoryServer
 
 PATH: Final = "/mcp"

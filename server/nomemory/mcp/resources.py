@@ -9,8 +9,8 @@ from urllib.parse import quote, unquote
 import mcp_types as types
 
 from nomemory.client import requests, tool_results
-from nomemory.mcp.credentials import BoundCaller
 from nomemory.mcp.backend import Backend
+from nomemory.mcp.credentials import BoundCaller
 from nomemory.v1 import message_pb2
 
 CONVERSATION: Final = "nomemory://conversations/"

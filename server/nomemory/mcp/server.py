@@ -16,8 +16,8 @@ from mcp.shared.exceptions import MCPError
 from nomemory.client import tool_results
 from nomemory.client.errors import NoMemoryError
 from nomemory.mcp import prompts, resources
-from nomemory.mcp.credentials import BoundCaller, UserNotNamedError
 from nomemory.mcp.backend import Backend
+from nomemory.mcp.credentials import BoundCaller, UserNotNamedError
 from nomemory.mcp.tools import TOOLS, Answer, Tool, options
 from nomemory.recall.tools.argument_parsing import ToolRefusedError, read_arguments, unknown_arguments
 from nomemory.v1 import error_reason_pb2
@@ -27,7 +27,7 @@ Context = ServerRequestContext[Any, Any]
 
 REFUSAL: Final = "nomemory/refusal"
 """The key under which the `_meta` of a tool's result has the facts of a refusal."""
-_INDEX_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_BEHIND)
+_INDEX_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_LAGGING)
 _INVALID_FIELD: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INVALID_FIELD)
 
 _WRITERS_MAX: Final = 1024

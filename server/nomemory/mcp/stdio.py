@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 from mcp.server.stdio import stdio_server
 
-from nomemory.mcp.credentials import BoundCaller
 from nomemory.mcp.backend import Backend
+from nomemory.mcp.credentials import BoundCaller
 from nomemory.mcp.server import MemoryServer
 
 

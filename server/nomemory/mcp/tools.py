@@ -14,8 +14,8 @@ from nomemory.client.prompt_block import prompt_block
 from nomemory.client.tool_results import Json
 from nomemory.mcp import results
 from nomemory.mcp.arguments import RecallArguments, RememberArguments
-from nomemory.mcp.credentials import BoundCaller
 from nomemory.mcp.backend import Backend
+from nomemory.mcp.credentials import BoundCaller
 from nomemory.recall.model.question import Role
 from nomemory.recall.tools.argument_schema import object_schema
 from nomemory.recall.tools.arguments import (

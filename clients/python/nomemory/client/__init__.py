@@ -5,7 +5,7 @@ from typing import Final
 
 from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError, Violation
-from nomemory.client.messages import TimeLike, NewMessage, RoleName, ChatAPIMessage, Turn, Writable, chat_message
+from nomemory.client.messages import ChatAPIMessage, NewMessage, RoleName, TimeLike, Turn, Writable, chat_message
 from nomemory.client.prompt_block import PROMPT_MESSAGES, as_prompt, oldest_first
 from nomemory.client.search_hits import LexicalHit, lexical_hits
 from nomemory.client.sync import Client
@@ -13,13 +13,13 @@ from nomemory.client.sync import Client
 __all__ = [
     "PROMPT_MESSAGES",
     "AsyncClient",
+    "ChatAPIMessage",
     "Client",
     "LexicalHit",
-    "TimeLike",
     "NewMessage",
     "NoMemoryError",
     "RoleName",
-    "ChatAPIMessage",
+    "TimeLike",
     "Turn",
     "Violation",
     "Writable",

@@ -10,11 +10,11 @@ from typing import Any, Final, ParamSpec, Unpack
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from nomemory.client.messages import (
-    TimeLike,
+    ChatAPIMessage,
     FilterOptions,
     ReadOptions,
     RoleName,
-    ChatAPIMessage,
+    TimeLike,
     Turn,
     Writable,
     as_message,
@@ -191,7 +191,11 @@ def write(
 
 
 def add(
-    user_id: str, messages: str | ChatAPIMessage | Iterable[ChatAPIMessage], *, conversation_id: str = "", request_id: str = ""
+    user_id: str,
+    messages: str | ChatAPIMessage | Iterable[ChatAPIMessage],
+    *,
+    conversation_id: str = "",
+    request_id: str = "",
 ) -> ingest_service_pb2.WriteMessagesRequest:
     """Store what was said just now: a text of the user's, a message, or up to 1,000 as chat APIs have them.
 
@@ -267,7 +271,7 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     """
     context = recall_service_pb2.RecallContext(
         time_range=_time_range(since, until),
-        role_pref=_role(role),
+        preferred_role=_role(role),
         time_zone=time_zone,
         now=None if now is None else timestamp("now", now),
         conversation_id=conversation_id or "",
@@ -277,7 +281,7 @@ def recall(  # noqa: PLR0913 - a parameter for each option
         question=question,
         context=context,
         skill=skill,
-        budget=recall_service_pb2.RecallBudget(evidence_messages=evidence_messages) if evidence_messages else None,
+        budget=recall_service_pb2.RecallBudget(max_evidence_messages=evidence_messages) if evidence_messages else None,
         include_trace=include_trace,
         question_embedding=_embedding(question_embedding),
         at_least=at_least,
@@ -289,7 +293,9 @@ def _streamed(
 ) -> Callable[_Options, recall_service_pb2.StreamRecallRequest]:
     @wraps(build)
     def streamed(*args: _Options.args, **options: _Options.kwargs) -> recall_service_pb2.StreamRecallRequest:
-        return recall_service_pb2.StreamRecallRequest(recall=build(*args, **options))
+        request = build(*args, **options)
+        request.ClearField("include_trace")  # the only field that a stream does not have
+        return recall_service_pb2.StreamRecallRequest.FromString(request.SerializeToString())
 
     return streamed
 

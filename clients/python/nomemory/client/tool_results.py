@@ -36,13 +36,13 @@ def page(reply: query.ListMessagesResponse) -> Json:
 def lexical_page(reply: query.LexicalSearchResponse) -> Json:
     """Show a page of a search by words."""
     found = [message(hit.message, hit.score) for hit in lexical_hits(reply)]
-    return _some(messages=found, next_cursor=reply.next_cursor, index_behind=reply.index_behind)
+    return _some(messages=found, next_cursor=reply.next_cursor, index_lagging=reply.index_lagging)
 
 
 def ranked(reply: query.HybridSearchResponse | query.SemanticSearchResponse) -> Json:
     """Show what a search by meaning or by everything found."""
     found = [message(item.message, item.score) for item in reply.items]
-    return _some(messages=found, index_behind=reply.index_behind)
+    return _some(messages=found, index_lagging=reply.index_lagging)
 
 
 def around(reply: query.GetNeighborsResponse) -> Json:
@@ -65,7 +65,7 @@ def recalled(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]) -> 
             for one in reply.conflicts
         ],
         "evidence": [_said(one.message, part.content, part.cut, one.score) for one, part in evidence],
-        "notes": list(reply.limits.notes),
+        "notes": [note.text for note in reply.limits.notes],
     }
 
 

@@ -9,22 +9,24 @@ from enum import Enum
 class NoteKind(Enum):
     """The kinds of notes, each with its words. The contract has the same kinds, `NOTE_CODE_…`."""
 
-    ONE_CONVERSATION = "only the conversation that the request names was looked at"
-    MEANING_INCOMPLETE = "not everything was searched by meaning{then}"
+    SINGLE_CONVERSATION = "only the conversation that the request names was looked at"
+    SEMANTIC_INCOMPLETE = "not everything was searched by meaning{then}"
     PLANNER_FAILED = "the planner {one} gave no answer: {other} went on"
     MODEL_FAILED = "the chat model {failed}: rules composed the view"
-    SKILL = "{said}"
-    NOT_RETRIEVED = "struck {count} citation(s) of messages that were not retrieved"
-    NOT_THERE = "struck {count} citation(s) whose words do not stand in the message: {ids}"
-    UNCITED = "dropped {count} statement(s) without evidence"
-    OVER_LIMIT = "left out {count} statement(s) over the limit of {limit}"
-    VERDICT_MISFIT = "the verdict {verdict} did not fit: the rules decided"
-    VERDICT_OF_MODEL = "the verdict is the model's"
-    NOTHING_CITED = "no statement could be cited"
-    CONTRADICTORY = "what was said contradicts itself"
-    NOT_ESTIMATED = "how likely it is that the quotes answer was not asked"
-    ESTIMATED = "the quotes probably {does}answer: an estimate of {estimate:.2f}, where {enough:.2f} is enough"
-    PENDING = "messages were stored that are not searchable yet"
+    SKILL_IGNORED = "{said}"
+    CITATION_NOT_RETRIEVED = "struck {count} citation(s) of messages that were not retrieved"
+    QUOTE_NOT_FOUND = "struck {count} citation(s) whose words do not stand in the message: {ids}"
+    STATEMENT_UNCITED = "dropped {count} statement(s) without evidence"
+    STATEMENT_LIMIT = "left out {count} statement(s) over the limit of {limit}"
+    MODEL_VERDICT_REJECTED = "the verdict {verdict} did not fit: the rules decided"
+    MODEL_VERDICT = "the verdict is the model's"
+    NO_STATEMENT = "no statement could be cited"
+    CONFLICT = "what was said contradicts itself"
+    SUFFICIENCY_UNKNOWN = "how likely it is that the quotes answer was not asked"
+    SUFFICIENCY_ESTIMATED = (
+        "the quotes probably {does}answer: an estimate of {estimate:.2f}, where {enough:.2f} is enough"
+    )
+    INDEXING_PENDING = "messages were stored that are not searchable yet"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import click
 
 from nomemory.agents.local_data_dir import LocalDataDir, current_user_name
 from nomemory.agents.local_server import LocalServer
-from nomemory.cli.configuration import parse_address, load_settings
+from nomemory.cli.configuration import load_settings, parse_address
 from nomemory.cli.connection import CallError, Target, target_option
 from nomemory.client import channel
 from nomemory.client.channel import channel_credentials, with_credential

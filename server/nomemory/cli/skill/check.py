@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from nomemory.cli.terminal import counted, json_line, one_line
+from nomemory.cli.terminal import json_line, one_line, pluralize
 from nomemory.recall.authoring.check import Report, skills_at
 from nomemory.recall.authoring.check import check as check_skill
 from nomemory.recall.authoring.rules import Finding
@@ -17,7 +17,7 @@ from nomemory.recall.authoring.rules import Finding
 def as_text(report: Report) -> str:
     """Write a heading for the skill, and a line for each finding."""
     counts = (
-        counted(number, what) for number, what in ((report.errors, "error"), (report.warnings, "warning")) if number
+        pluralize(number, what) for number, what in ((report.errors, "error"), (report.warnings, "warning")) if number
     )
     heading = f"{one_line(click.format_filename(report.path))}: {', '.join(counts) or 'ok'}"
     return "\n".join((heading, *(f"  {_line(finding)}" for finding in report.findings)))

@@ -1,4 +1,4 @@
-"""Encode the highlights of a page."""
+"""Encoding of highlights, and a bound of their size."""
 
 from __future__ import annotations
 
@@ -14,53 +14,46 @@ from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
 
 _HIGHLIGHT_MAX_CHARS: Final = 20_000
-"""How far into a content highlights are searched for, in characters."""
-
-
+"""Number of characters at the start of a message that are searched for highlights."""
 _HIGHLIGHT_SPANS_MAX: Final = 200
-"""Maximum spans in the highlight of a message."""
+"""Maximum number of spans in a highlight."""
+_FRAME_BYTES: Final = 32
+"""Maximum encoded size of a highlight without its spans and its text."""
+_SPAN_BYTES: Final = 14
+"""Maximum encoded size of a span: two tags, two lengths, two numbers."""
+_CHAR_BYTES: Final = 4
+"""Maximum size of a character in UTF-8."""
 
 
-_FRAME_BYTES = 32
-"""Most bytes of a highlight without its spans and its text."""
+def max_highlight_bytes(snippet_chars: int | None) -> Beside:
+    """Return a function that bounds the encoded size of a message's highlight. None: no highlights.
 
-
-_SPAN_BYTES = 14
-"""Most bytes of a span: two tags, two lengths, two numbers."""
-
-
-_CHAR_BYTES = 4
-
-
-def room(snippet_chars: int | None) -> Beside:
-    """Return how many bytes the highlight of a message takes at most. None for `snippet_chars` means no highlights.
-
-    The bound needs only the message's size. So a page is cut first, and only the messages in it are highlighted.
+    The bound depends only on the size of the message. Pages can be cut to size before their messages are highlighted.
     """
     if snippet_chars is None:
         return nothing_beside
-    spans_max, snippet_bytes = _HIGHLIGHT_SPANS_MAX, snippet_chars * _CHAR_BYTES
+    snippet_bytes = snippet_chars * _CHAR_BYTES
 
-    def beside(message: LoggedMessage) -> int:
+    def max_bytes(message: LoggedMessage) -> int:
         size = len(message.wire)
-        spans = min(spans_max, size // 2 + 1)  # no span touches another
+        spans = min(_HIGHLIGHT_SPANS_MAX, size // 2 + 1)  # at least one character between two spans
         return _FRAME_BYTES + len(message.message_id) * _CHAR_BYTES + spans * _SPAN_BYTES + min(snippet_bytes, size)
 
-    return beside
+    return max_bytes
 
 
-def highlights(items: Sequence[Ranked], query: Query, snippet_chars: int) -> bytes:
-    """Return the bytes of a reply that has a highlight for each message. A long message takes up to 0.1 s."""
+def encode_highlights(items: Sequence[Ranked], query: Query, snippet_chars: int) -> bytes:
+    """Return the encoded highlights of messages, as a part of LexicalSearchResponse. Takes up to 0.1 s per message."""
     extent = Extent(_HIGHLIGHT_MAX_CHARS, _HIGHLIGHT_SPANS_MAX)
-    return b"".join(_highlight(item.message, query, snippet_chars, extent) for item in items)
+    return b"".join(_encode_highlight(item.message, query, snippet_chars, extent) for item in items)
 
 
-def _highlight(message: LoggedMessage, query: Query, snippet_chars: int, extent: Extent) -> bytes:
+def _encode_highlight(message: LoggedMessage, query: Query, snippet_chars: int, extent: Extent) -> bytes:
     content = message_pb2.ChatMessage.FromString(message.wire).content
-    found = highlight(content, query, snippet_chars, extent)
-    start, end = found.snippet
-    made = pb.Highlight(message_id=message.message_id, snippet_text=content[start:end], truncated=found.truncated)
-    for span in found.spans:
-        made.spans.add(start=span.start, end=span.end)
-    made.snippet.start, made.snippet.end = start, end
-    return pb.LexicalSearchResponse(highlights=[made]).SerializeToString()
+    result = highlight(content, query, snippet_chars, extent)
+    start, end = result.snippet
+    encoded = pb.Highlight(message_id=message.message_id, snippet_text=content[start:end], truncated=result.truncated)
+    for span in result.spans:
+        encoded.spans.add(start=span.start, end=span.end)
+    encoded.snippet.start, encoded.snippet.end = start, end
+    return pb.LexicalSearchResponse(highlights=[encoded]).SerializeToString()

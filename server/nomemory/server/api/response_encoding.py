@@ -74,8 +74,8 @@ def encode_relation(relation: Relation) -> pb.MessageRelation:
     return pb.MessageRelation(
         earlier_message_id=relation.earlier,
         later_message_id=relation.later,
-        nearness=relation.nearness,
-        shared_words=relation.shared,
+        semantic_z_score=relation.nearness,
+        shared_terms=relation.shared,
     )
 
 

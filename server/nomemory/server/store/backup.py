@@ -1,6 +1,7 @@
-"""Backups of a data directory: the log and the key, verified when they are made and before they are put back.
+"""Back up and restore the message log and the key of a data directory.
 
-A backup is a directory with `log.db`, `server.key` and `backup.json`, its manifest. Indexes are not in it.
+A backup is a directory with `log.db`, `server.key` and the manifest `backup.json`. It does not contain indexes. Backups
+are verified when they are created and before they are restored.
 """
 
 from __future__ import annotations
@@ -29,12 +30,22 @@ _SIDE_FILES: Final = ("-wal", "-shm")
 
 
 class BackupError(Exception):
-    """A backup cannot be made or put back; the text says why."""
+    """A backup cannot be created or restored. The message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a backup has: of which log, up to which change, and the SHA-256 of its file. `taken` is a Unix time."""
+    """The manifest of a backup.
+
+    Attributes:
+        format: the version of the backup format.
+        schema: the schema version of the log.
+        log: the name of the log (`LogIdentity.name`).
+        sequence: the latest sequence.
+        messages: the number of messages.
+        sha256: the SHA-256 of `log.db`.
+        taken: the time of the backup, in seconds since the epoch.
+    """
 
     format: int
     schema: int
@@ -46,77 +57,77 @@ class Manifest:
 
 
 def back_up(directory: DataDirectory, target: Path) -> Manifest:
-    """Copy the log as of one moment, with its key; a server may be running on it. The copy is verified.
+    """Copy a consistent snapshot of the log, and the key. A server may be running meanwhile.
 
     Args:
-        directory: what to copy.
-        target: a directory, which is made; it appears when all is in it.
+        directory: the data directory.
+        target: the backup directory. It is created atomically.
 
     Raises:
-        BackupError: there is nothing to copy, the target exists, or the log is damaged.
+        BackupError: there is no log, the target exists, or the log is damaged.
         LogUnusableError, LogVersionError: the log cannot be read.
         OSError: the target cannot be written.
     """
     if target.exists():
-        raise BackupError(f"{target} exists already")
+        raise BackupError(f"{target} already exists; choose another directory")
     if position_at(directory.log) is None:
         raise BackupError(f"there is no message log in {directory.root}")
     part = target.with_name(f"{target.name}.part")
-    with ExitStack() as unless_it_works:
+    with ExitStack() as rollback:
         part.mkdir(mode=0o700, parents=True)
-        unless_it_works.callback(shutil.rmtree, part)
-        manifest = _filled(directory, part)
+        rollback.callback(shutil.rmtree, part)
+        manifest = _create_in(directory, part)
         part.rename(target)
-        unless_it_works.pop_all()
+        rollback.pop_all()
     fsync_path(target.parent)
     return manifest
 
 
 def verify(backup: Path) -> Manifest:
-    """Check a backup: its manifest, the sum of its file, its key.
+    """Verify the manifest, the checksum of the log and the key of a backup.
 
     Raises:
-        BackupError: something of it is missing or damaged.
+        BackupError: a file is missing or damaged.
     """
-    manifest = _manifest(backup)
+    manifest = _read_manifest(backup)
     if not (backup / _LOG).exists() or digest_of(backup / _LOG) != manifest.sha256:
-        raise BackupError(f"{backup / _LOG} is not what was backed up: it is damaged, or another file")
-    _refuse_key(backup / _KEY)
+        raise BackupError(f"{backup / _LOG} is missing, damaged or replaced: its SHA-256 does not match {_MANIFEST}")
+    _check_key(backup / _KEY)
     return manifest
 
 
 def restore(backup: Path, directory: DataDirectory, *, replaces: bool) -> LogPosition:
-    """Put a verified backup in the place of a directory's log, as a new epoch. The indexes follow at the next start.
+    """Verify a backup and install its log as a new epoch. The indexes are rebuilt at the next start.
 
     Args:
-        backup: what `back_up` made.
-        directory: where to.
-        replaces: whether a log that is there may be deleted.
+        backup: a directory that `back_up` created.
+        directory: the data directory.
+        replaces: whether to replace an existing log.
 
     Raises:
-        BackupError: the backup is damaged, or there is a log already.
+        BackupError: the backup is damaged, or a log exists.
         DataDirectoryBusyError: a server uses the directory.
-        DataDirectoryUnusableError, LogUnusableError, LogVersionError, OSError: it cannot be written.
+        DataDirectoryUnusableError, LogUnusableError, LogVersionError, OSError: the directory cannot be written.
     """
     verify(backup)
     with directory.lock():
         if directory.log.exists() and not replaces:
-            raise BackupError(f"{directory.log} is there already, and would be lost. --replace deletes it.")
-        return _put_back(backup, directory)
+            raise BackupError(f"{directory.log} already exists; use --replace to overwrite it")
+        return _install(backup, directory)
 
 
-def _put_back(backup: Path, directory: DataDirectory) -> LogPosition:
+def _install(backup: Path, directory: DataDirectory) -> LogPosition:
     new = directory.log.with_name(f"{_LOG}.new")
     remove_log(new)
-    with ExitStack() as unless_it_works:
-        unless_it_works.callback(remove_log, new)
+    with ExitStack() as rollback:
+        rollback.callback(remove_log, new)
         _copy(backup / _LOG, new)
         with closing(open_for_writing(new)) as connection:
             log = begin_epoch(connection)
-        for suffix in _SIDE_FILES:  # of the log that goes: with them beside it, the new one would be damaged
+        for suffix in _SIDE_FILES:  # of the old log: they would corrupt the new one
             directory.log.with_name(directory.log.name + suffix).unlink(missing_ok=True)
         new.rename(directory.log)
-        unless_it_works.pop_all()
+        rollback.pop_all()
     if not directory.key.exists() and (backup / _KEY).exists():
         _copy(backup / _KEY, directory.key)
     write_record(directory.record, log)
@@ -124,14 +135,14 @@ def _put_back(backup: Path, directory: DataDirectory) -> LogPosition:
     return log
 
 
-def _filled(directory: DataDirectory, part: Path) -> Manifest:
+def _create_in(directory: DataDirectory, part: Path) -> Manifest:
     with suppress(FileNotFoundError):
         _copy(directory.key, part / _KEY)
     messages = _copy_log(directory.log, part / _LOG)
     log = position_at(part / _LOG)
     if log is None:
         raise BackupError(f"{directory.log} could not be copied")
-    _refuse_damage(directory.log, part / _LOG)
+    _check_copy(directory.log, part / _LOG)
     manifest = Manifest(
         _FORMAT, SCHEMA_VERSION, log.identity.name, log.sequence, messages, digest_of(part / _LOG), time.time()
     )
@@ -144,47 +155,50 @@ def _filled(directory: DataDirectory, part: Path) -> Manifest:
 
 
 def _copy_log(source: Path, target: Path) -> int:
-    """Copy a database as of one moment; return how many messages it has."""
-    reading = f"{source.absolute().as_uri()}?mode=ro"
+    """Copy a consistent snapshot of a database, and return its number of messages."""
+    uri = f"{source.absolute().as_uri()}?mode=ro"
     try:
-        with closing(sqlite3.connect(reading, uri=True)) as log, closing(sqlite3.connect(target)) as copy:
+        with closing(sqlite3.connect(uri, uri=True)) as log, closing(sqlite3.connect(target)) as copy:
             log.backup(copy)
-            copy.execute("PRAGMA journal_mode=DELETE")  # so that the copy is one file
+            copy.execute("PRAGMA journal_mode=DELETE")  # a single file
             (version,) = copy.execute("PRAGMA user_version").fetchone()
             (messages,) = copy.execute("SELECT count(*) FROM messages").fetchone()
     except sqlite3.Error as error:
         raise BackupError(f"{source} cannot be copied: {error}") from error
     if version != SCHEMA_VERSION:
-        raise BackupError(f"{source} has schema {version}: start a server of this version on it first")
+        raise BackupError(
+            f"{source} has schema {version}, but schema {SCHEMA_VERSION} is required: "
+            "start a server of this version on it first"
+        )
     return int(messages)
 
 
-def _refuse_damage(source: Path, copy: Path) -> None:
-    found = inspect(copy)
-    if found.messages or found.file:
-        damage = found.file or f"the checksums of {len(found.messages):,} messages do not hold"
-        raise BackupError(f"{source} is damaged: {damage}. `nomemory doctor` tells more.")
+def _check_copy(source: Path, copy: Path) -> None:
+    inspection = inspect(copy)
+    if inspection.messages or inspection.file:
+        damage = inspection.file or f"{len(inspection.messages):,} messages have wrong checksums"
+        raise BackupError(f"{source} is damaged: {damage}. Run `nomemory doctor` for details.")
 
 
-def _manifest(backup: Path) -> Manifest:
+def _read_manifest(backup: Path) -> Manifest:
     try:
         manifest = Manifest(**orjson.loads((backup / _MANIFEST).read_bytes()))
     except (OSError, ValueError, TypeError):
-        raise BackupError(f"{backup} is no backup: it has no {_MANIFEST} that can be read") from None
+        raise BackupError(f"{backup} is not a backup: {_MANIFEST} is missing or malformed") from None
     if manifest.format != _FORMAT or manifest.schema > SCHEMA_VERSION:
         raise BackupError(f"{backup} was made by a newer version of NoMemory")
     return manifest
 
 
-def _refuse_key(key: Path) -> None:
+def _check_key(key: Path) -> None:
     if key.is_symlink():
-        raise BackupError(f"{key} is a link, not the key that was backed up")
+        raise BackupError(f"{key} is a symbolic link; expected a regular file")
     try:
         read_key(key)
     except FileNotFoundError:
         return
     except (KeyFileError, OSError) as error:
-        raise BackupError(f"{key} is not the key that was backed up: {error}") from None
+        raise BackupError(f"the key {key} is invalid: {error}") from None
 
 
 def _copy(source: Path, target: Path) -> None:

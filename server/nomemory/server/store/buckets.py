@@ -1,4 +1,4 @@
-"""The buckets of users in a PostgreSQL log. A SQLite log has one bucket."""
+"""The hash buckets of users in a PostgreSQL log. A SQLite log has a single bucket."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from hashlib import blake2b
 from typing import Final
 
 BUCKETS: Final = 64
+_CACHED_USERS: Final = 4096
 
 
-_USERS_KEPT: Final = 4096
-
-
-@lru_cache(_USERS_KEPT)
+@lru_cache(_CACHED_USERS)
 def bucket_of(user_id: str) -> int:
-    """Return a user's bucket: 0 to 63."""
+    """Return the bucket of a user, from 0 to 63."""
     return blake2b(user_id.encode(), digest_size=1).digest()[0] % BUCKETS
 
 
-IN_ALL: Final = f"bucket = ANY(ARRAY{list(range(BUCKETS))}::smallint[])"
-"""A condition that holds for every row. With it an index that begins with the bucket is used for what stands behind."""
+IN_ANY_BUCKET: Final = f"bucket = ANY(ARRAY{list(range(BUCKETS))}::smallint[])"
+"""A condition that is true for every row. It lets PostgreSQL use an index whose first column is the bucket."""
 
 
-EACH: Final = f"generate_series(0, {BUCKETS - 1}) AS each(bucket)"
+EACH_BUCKET: Final = f"generate_series(0, {BUCKETS - 1}) AS each(bucket)"
 """The buckets as a table."""

@@ -1,4 +1,4 @@
-"""The feed that indexes follow: what was stored and removed, in the order of its sequences."""
+"""The change feed of the message log, which the indexes follow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nomemory.server.store.position import LogPosition
 
 
 class ChangeRef(NamedTuple):
-    """A message that was stored or removed at a sequence."""
+    """The message that a change concerns, and the sequence of the change."""
 
     sequence: int
     user_id: str
@@ -19,24 +19,35 @@ class ChangeRef(NamedTuple):
 
 
 class ChangeBatch(NamedTuple):
-    """What was touched from one position of the feed to another, `until`, in any order."""
+    """A batch of changes in any order. It is complete up to the position `until`."""
 
     entries: list[ChangeRef]
     until: FeedPosition
 
 
 class DeletedVersion(NamedTuple):
-    """A version that the log does not have. `removal` is what removed it, until that is forgotten."""
+    """A version that is not in the log.
+
+    Attributes:
+        sequence: the sequence of the version.
+        removal: the change that removed it; None if it is unknown or was purged.
+    """
 
     sequence: int
     removal: ChangeRef | None
 
 
 class Change(NamedTuple):
-    """One entry of the feed. One of `stored` and `removed_sequence` is set, or neither: the stored version is damaged.
+    """An entry of the change feed.
 
-    `stored` is a version that is current at the time of reading. `removed_sequence` is the sequence of a version
-    that is gone, because it was deleted or replaced. Versions that came and went meanwhile are not in the feed.
+    Versions that were stored and removed before the feed is read are not in it.
+
+    Attributes:
+        sequence: the sequence of the change.
+        user_id: the user.
+        message_id: the message.
+        stored: the current version, if the change stored one. None for a removal or a damaged message.
+        removed_sequence: the sequence of the deleted or replaced version, if the change removed one.
     """
 
     sequence: int
@@ -47,7 +58,7 @@ class Change(NamedTuple):
 
 
 class StoredVersion(NamedTuple):
-    """A version of a message, without its content. `size` is the length of its bytes."""
+    """A message version without its content. `size` is its encoded size in bytes."""
 
     message_id: str
     sequence: int
@@ -55,53 +66,58 @@ class StoredVersion(NamedTuple):
 
 
 class ChangeFeed(Protocol):
-    """What an index that follows the log reads of it, over all users. It has what has expired until that is removed.
+    """Reads the changes of all users. Expired messages are included until they are removed.
 
-    Its calls block: they are made in background threads. A feed belongs to the thread that opened it.
+    Calls block and are meant for background threads. A feed belongs to the thread that opened it.
     """
 
     def position(self) -> LogPosition:
-        """Return which log this is, and the sequence of its latest change."""
+        """Return the identity of the log and its latest sequence."""
 
     def sequence(self) -> int:
-        """Return the sequence of the latest change (0 in an empty log). The feed has everything up to there."""
+        """Return the sequence of the latest change; 0 in an empty log."""
 
     def end_position(self) -> FeedPosition:
-        """Return the sequence of the latest change of each bucket. The feed has everything up to there."""
+        """Return the sequence of the latest change of each bucket."""
 
     def has_points(self, *, caller_vectors_only: bool) -> bool:
-        """Return whether the log holds any message, or any with a caller's own vector."""
+        """Return whether the log has any message, or any message with a caller's vector."""
 
     def changes(self, after: int, limit: int) -> list[Change]:
-        """Return up to `limit` entries of the feed with `sequence > after`, in order of sequence."""
+        """Return up to `limit` entries with `sequence > after`, ordered by sequence."""
 
-    def change_refs(self, after: FeedPosition, until: FeedPosition, most: int, *, caller_vectors_only: bool) -> ChangeBatch:
-        """Return the ids in the feed between two positions, without the messages: the first of each bucket.
+    def change_refs(
+        self, after: FeedPosition, until: FeedPosition, limit: int, *, caller_vectors_only: bool
+    ) -> ChangeBatch:
+        """Return the next changes between two positions, without the messages.
 
-        `until` is no further than the feed has come. `most` is how many changes of a bucket are gone through at once.
-        With `caller_vectors_only`, stored messages without a caller's own vector are left out.
+        Args:
+            after: changes up to this position are left out.
+            until: changes after this position are left out. It must not exceed the end of the log.
+            limit: the maximum number of changes to scan.
+            caller_vectors_only: leave out stored messages without a caller's vector.
         """
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Resolve ids to the current versions; those that do not exist are not in the answer."""
+        """Return the current versions of messages by id. Unknown ids are left out."""
 
     def users(self, after: str, limit: int) -> list[str]:
-        """Return users who have messages, in order of their ids, beyond one."""
+        """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
 
     def versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
-        """Return the messages of a user whose sequence is at most `until`, without their contents, in any order.
+        """Return the messages of a user with `sequence <= until`, without their contents, in any order.
 
-        With `caller_vectors_only`, messages without a caller's own vector are left out.
+        With `caller_vectors_only`, messages without a caller's vector are left out.
         """
 
     def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Resolve versions of any users; those that are gone are not in the answer."""
+        """Return messages of any users by sequence. Removed versions are left out."""
 
     def deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
-        """Return those of some versions that are gone, or never were."""
+        """Return the given versions that do not exist."""
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> Mapping[str, bytes]:
-        """Return the callers' own vectors (little-endian float32) of those messages that brought one."""
+        """Return the vectors that callers stored with these messages, as little-endian float32."""
 
     def close(self) -> None:
         """Close the connection."""

@@ -1,4 +1,4 @@
-"""The checksum of a message version."""
+"""Checksums of message versions."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any, Final
 from zlib import crc32
 
 _BITS_32: Final = 0xFFFF_FFFF
-_USERS_KEPT: Final = 4096
+_CACHED_USERS: Final = 4096
 
 
 def checksum(user_id: str, sequence: int, wire: bytes) -> int:
-    """Return the checksum, an unsigned number of 32 bits."""
-    return crc32(wire, (start_of(user_id) + sequence) & _BITS_32)
+    """Return the CRC-32 of a message version."""
+    return crc32(wire, (initial_crc(user_id) + sequence) & _BITS_32)
 
 
-@lru_cache(_USERS_KEPT)
-def start_of(user_id: str) -> int:
-    """Return what a user adds to the sequence with which a checksum begins."""
+@lru_cache(_CACHED_USERS)
+def initial_crc(user_id: str) -> int:
+    """Return the initial CRC value of a user, to which the sequence is added."""
     return crc32(user_id.encode())
 
 
-# Any: each statement says what its columns are.
+# The columns depend on the statement.
 Row = Any

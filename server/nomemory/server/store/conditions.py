@@ -1,4 +1,4 @@
-"""What is read and removed, as conditions on the table `messages`: filters, places in the order, and expiry."""
+"""SQL conditions on the table `messages`: filters, positions and expiry."""
 
 from __future__ import annotations
 
@@ -15,125 +15,127 @@ Value = str | int | bytes | Sequence[str] | Sequence[int] | Sequence[bytes] | No
 
 
 class Clause(NamedTuple):
-    """A condition with question marks, and the values for them."""
+    """A SQL condition with `?` placeholders, and the values to bind."""
 
     condition: str
     values: Sequence[Value] = ()
 
 
-def all_of(some: Sequence[Clause]) -> Clause:
-    """Return one condition that holds where all of them hold."""
-    return Clause(" AND ".join(one.condition for one in some), [value for one in some for value in one.values])
+def all_of(clauses: Sequence[Clause]) -> Clause:
+    """Join conditions with AND."""
+    return Clause(
+        " AND ".join(clause.condition for clause in clauses), [value for clause in clauses for value in clause.values]
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How an engine writes them.
+    """The SQL dialect of an engine.
 
     Attributes:
-        of_user: what holds for the rows of a user.
+        of_user: returns the condition that selects the messages of a user.
         ts: the column of the time.
-        place: the columns by which messages are ordered.
-        free_ts: the same, where it is no reason to choose an index.
-        has_entry: what holds for a message that has the entry of metadata with a mark.
-        expired: a statement for the keys of what has expired by itself at a moment.
-        too_old: a statement for the keys of what is not younger than a moment.
-        retracted_by: an expression for the id of what took a message back, given the user twice, and what is living.
+        order_columns: the columns that define the order of messages, as a row value.
+        unindexed_ts: the time column, in a form that does not make the planner choose its index.
+        has_entry: the condition that selects messages with a metadata entry. Bind the hash of the entry.
+        expired: a statement that returns the keys of messages whose own expiry time has passed. Bind the time.
+        too_old: a statement that returns the keys of messages at or before a time. Bind the time.
+        retracted_by: an expression that returns the id of the message that retracted a message. Bind the user id twice
+            and the values of the condition `{live}`.
     """
 
     of_user: Callable[[str], Clause]
     ts: str
-    place: str
-    free_ts: str
+    order_columns: str
+    unindexed_ts: str
     has_entry: str
     expired: str
     too_old: str
     retracted_by: str
 
-    def of_filter(self, narrowed: Filter) -> list[Clause]:
-        """Return the conditions of a filter except those on its metadata."""
-        found: list[tuple[str, Value]] = [
-            (f"{self.ts} >= ?", narrowed.since_us),
-            (f"{self.ts} < ?", narrowed.until_us),
-            ("role = ?", None if narrowed.role is None else narrowed.role.value),
-            # The second half lets the planner prove that the partial index holds the answer.
-            ("conversation_id = ? AND conversation_id <> ''", narrowed.conversation_id or None),
+    def filter_clauses(self, message_filter: Filter) -> list[Clause]:
+        """Return the conditions of a filter, except those on metadata."""
+        conditions: list[tuple[str, Value]] = [
+            (f"{self.ts} >= ?", message_filter.since_us),
+            (f"{self.ts} < ?", message_filter.until_us),
+            ("role = ?", None if message_filter.role is None else message_filter.role.value),
+            # The second condition lets the planner use the partial index.
+            ("conversation_id = ? AND conversation_id <> ''", message_filter.conversation_id or None),
         ]
-        return [Clause(condition, (value,)) for condition, value in found if value is not None]
+        return [Clause(condition, (value,)) for condition, value in conditions if value is not None]
 
-    def of_metadata(self, narrowed: Filter) -> list[Clause]:
-        """Return the conditions of a filter on the metadata."""
-        return [self.has(entry_hash_bytes(entry)) for entry in narrowed.metadata]
+    def metadata_clauses(self, message_filter: Filter) -> list[Clause]:
+        """Return the conditions of a filter on metadata."""
+        return [self.has_metadata(entry_hash_bytes(entry)) for entry in message_filter.metadata]
 
-    def admitted(self, user_id: str, narrowed: Filter) -> list[Clause]:
-        """Return what holds for the messages of a user that a filter admits."""
-        return [self.of_user(user_id), *self.of_filter(narrowed), *self.of_metadata(narrowed)]
+    def matching(self, user_id: str, message_filter: Filter) -> list[Clause]:
+        """Return the conditions that select the messages of a user that match a filter."""
+        return [self.of_user(user_id), *self.filter_clauses(message_filter), *self.metadata_clauses(message_filter)]
 
-    def has(self, mark: bytes) -> Clause:
-        """Return what holds for the messages that have the entry with a mark."""
-        return Clause(self.has_entry, (mark,))
+    def has_metadata(self, entry_hash: bytes) -> Clause:
+        """Return the condition that selects messages with a metadata entry."""
+        return Clause(self.has_entry, (entry_hash,))
 
-    def beyond(self, after: Position | None, *, oldest_first: bool) -> list[Clause]:
-        """Return what holds strictly after a position in either order."""
+    def after_position(self, after: Position | None, *, oldest_first: bool) -> list[Clause]:
+        """Return the condition that selects messages strictly after a position, in the given order."""
         if after is None:
             return []
-        past = ">" if oldest_first else "<"
-        return [Clause(f"{self.place} {past} (?, ?)", (after.ts_us, after.message_id))]
+        operator = ">" if oldest_first else "<"
+        return [Clause(f"{self.order_columns} {operator} (?, ?)", (after.ts_us, after.message_id))]
 
 
 class Expiry:
-    """Writes the conditions on what has expired.
+    """Builds the conditions on expiry and retraction.
 
     Args:
-        dialect: how they are written.
-        lifetimes: what decides.
+        dialect: the SQL dialect.
+        retention: the retention policy.
     """
 
-    def __init__(self, dialect: Dialect, lifetimes: RetentionPolicy) -> None:
+    def __init__(self, dialect: Dialect, retention: RetentionPolicy) -> None:
         self._dialect = dialect
-        self._lifetimes = lifetimes
-        own = f"coalesce(messages.expire_us, {NEVER_US}) > ?"
-        self._living = own if lifetimes.most_us is None else f"{own} AND {dialect.free_ts} > ?"
-        self._retracted_by = dialect.retracted_by.format(living=self._living.replace("messages.", "taker."))
+        self._retention = retention
+        condition = f"coalesce(messages.expire_us, {NEVER_US}) > ?"
+        self._unexpired = condition if retention.max_age_us is None else f"{condition} AND {dialect.unindexed_ts} > ?"
+        self._retracted_by = dialect.retracted_by.format(live=self._unexpired.replace("messages.", "retraction."))
 
     def unexpired(self) -> Clause:
-        """Return what holds for the messages that have not expired by now."""
-        oldest_us, now_us = self._lifetimes.oldest_us(), self._lifetimes.now_us()
-        return Clause(self._living, (now_us,) if oldest_us is None else (now_us, oldest_us))
+        """Return the condition that selects messages that have not expired."""
+        cutoff_us, now_us = self._retention.cutoff_us(), self._retention.now_us()
+        return Clause(self._unexpired, (now_us,) if cutoff_us is None else (now_us, cutoff_us))
 
     def expired(self) -> Clause:
-        """Return what holds for all others."""
-        living = self.unexpired()
-        return Clause(f"NOT ({living.condition})", living.values)
+        """Return the condition that selects expired messages."""
+        unexpired = self.unexpired()
+        return Clause(f"NOT ({unexpired.condition})", unexpired.values)
 
-    def retracted_by(self, user_id: str, living: Clause) -> Clause:
-        """Return an expression for the id of the living message that took back the one at hand, of a user, or NULL.
+    def retracted_by(self, user_id: str, unexpired: Clause) -> Clause:
+        """Return an expression for the id of the latest message that retracted the current one, or NULL.
 
-        That a user takes nothing back is found out once in a statement.
+        Args:
+            user_id: the user of all messages in the statement.
+            unexpired: the result of `unexpired`.
         """
         user = self._dialect.of_user(user_id).values
-        return Clause(self._retracted_by, (*user, *user, *living.values))
+        return Clause(self._retracted_by, (*user, *user, *unexpired.values))
 
-    def gone(self, user_id: str | None) -> Clause:
-        """Return a statement for the keys of what has expired and is not removed yet, of one user or of all.
-
-        It looks at nothing else: at few messages, if they are removed soon.
-        """
+    def expired_keys(self, user_id: str | None) -> Clause:
+        """Return a statement for the keys of expired messages that are not removed yet, of one user or of all."""
         users, values = Clause("TRUE") if user_id is None else self._dialect.of_user(user_id)
         expired = f"{self._dialect.expired} AND {users}"
-        oldest_us, now_us = self._lifetimes.oldest_us(), self._lifetimes.now_us()
-        if oldest_us is None:
+        cutoff_us, now_us = self._retention.cutoff_us(), self._retention.now_us()
+        if cutoff_us is None:
             return Clause(expired, (now_us, *values))
-        return Clause(f"{expired} UNION {self._dialect.too_old} AND {users}", (now_us, *values, oldest_us, *values))
+        return Clause(f"{expired} UNION {self._dialect.too_old} AND {users}", (now_us, *values, cutoff_us, *values))
 
 
-def unbounded(narrowed: Filter, after: Position | None, *, oldest_first: bool) -> Filter:
-    """Drop the bound that a position makes needless: given both, SQLite starts at the wrong one."""
+def drop_redundant_bound(message_filter: Filter, after: Position | None, *, oldest_first: bool) -> Filter:
+    """Drop the time bound that a position makes redundant: with both, SQLite would seek to the wrong one."""
     if after is None:
-        return narrowed
-    since_us, until_us = narrowed.since_us, narrowed.until_us
+        return message_filter
+    since_us, until_us = message_filter.since_us, message_filter.until_us
     if oldest_first and since_us is not None and after.ts_us >= since_us:
-        return replace(narrowed, since_us=None)
+        return replace(message_filter, since_us=None)
     if not oldest_first and until_us is not None and after.ts_us < until_us:
-        return replace(narrowed, until_us=None)
-    return narrowed
+        return replace(message_filter, until_us=None)
+    return message_filter

@@ -1,7 +1,7 @@
-"""Detect that the log has lost changes which something beside it has seen, and accept the loss for the operator.
+"""Detect that the message log has lost changes, and start a new epoch when the operator accepts the loss.
 
-The record (`log.json`) says which log a data directory has, and how far it was when a server last looked. It stands
-beside the log, so that a log that is gone, or older than it was, is noticed. The indexes are evidence, too.
+The record `log.json` in the data directory holds the identity and the last known sequence of the log. A log that is
+missing or older than its record, or older than an index, has lost changes.
 """
 
 from __future__ import annotations
@@ -18,62 +18,69 @@ from nomemory.server.store.position import Checkpoint, LogPosition
 
 
 class LogLostError(StartupError):
-    """The log has lost changes; the text says how many and what to do."""
+    """The log has lost changes. The message states how many and the remedy."""
 
 
 class LogFollower(NamedTuple):
-    """Something that has followed the log, by what people call it."""
+    """A follower of the log, with its display name and checkpoint."""
 
     name: str
-    saw: Checkpoint
+    checkpoint: Checkpoint
 
 
-def describe_loss(log: LogPosition | None, witnesses: Iterable[LogFollower], record: Checkpoint | None) -> str:
-    """Return in words what the log has lost; empty if nothing is known to be.
+def describe_loss(log: LogPosition | None, followers: Iterable[LogFollower], record: Checkpoint | None) -> str:
+    """Describe the changes that the log has lost; empty if there is no evidence of a loss.
 
-    An index of another log or epoch is no witness: it is built anew. The record of another is, because whoever
-    restores a log or accepts a loss writes the record.
+    Indexes of another log or epoch are ignored, because they will be rebuilt. A record of another log is evidence:
+    restoring a backup and accepting a loss both update the record.
 
     Args:
-        log: what there is; None: no log.
-        witnesses: the indexes.
-        record: what was recorded of the log, if anything.
+        log: the position of the log; None if there is no log.
+        followers: the indexes.
+        record: the record of the log, if there is one.
     """
-    furthest = max(_against(log, witnesses, record), key=lambda witness: witness.saw.sequence, default=None)
+    furthest = max(
+        _relevant_followers(log, followers, record), key=lambda follower: follower.checkpoint.sequence, default=None
+    )
     if log is None:
-        return "" if furthest is None else f"it is gone, and {_seen(furthest)}"
+        return "" if furthest is None else f"it is missing, and {_describe_checkpoint(furthest)}"
     if record is not None and record.sequence and not record.is_of(log.identity):
-        return f"it is another log than the one that was here, which had come to change {record.sequence:,}"
-    if furthest is None or furthest.saw.sequence <= log.sequence:
+        return f"it is not the log that was recorded here, which had reached change {record.sequence:,}"
+    if furthest is None or furthest.checkpoint.sequence <= log.sequence:
         return ""
-    lost = furthest.saw.sequence - log.sequence
-    return f"it ends at change {log.sequence:,}, but {_seen(furthest)}: {lost:,} changes or more are lost"
+    lost = furthest.checkpoint.sequence - log.sequence
+    return (
+        f"it ends at change {log.sequence:,}, but {_describe_checkpoint(furthest)}: at least {lost:,} changes are lost"
+    )
 
 
-def _against(log: LogPosition | None, witnesses: Iterable[LogFollower], record: Checkpoint | None) -> list[LogFollower]:
-    heard = [witness for witness in witnesses if log is None or witness.saw.is_of(log.identity)]
+def _relevant_followers(
+    log: LogPosition | None, followers: Iterable[LogFollower], record: Checkpoint | None
+) -> list[LogFollower]:
+    same_log = [follower for follower in followers if log is None or follower.checkpoint.is_of(log.identity)]
     recorded = [] if record is None else [LogFollower("the server", record)]
-    return [witness for witness in (*heard, *recorded) if log is not None or witness.saw.sequence]
+    return [follower for follower in (*same_log, *recorded) if log is not None or follower.checkpoint.sequence]
 
 
-def _seen(witness: LogFollower) -> str:
-    return f"{witness.name} had come to change {witness.saw.sequence:,}"
+def _describe_checkpoint(follower: LogFollower) -> str:
+    return f"{follower.name} had reached change {follower.checkpoint.sequence:,}"
 
 
 _LOST = """\
-the message log of {root} has lost changes: {extent}. Put a backup in its place with `nomemory restore`. Or accept the \
-loss with `nomemory doctor --data {root} --accept-loss`: then what is left is served, and the indexes are built anew."""
+the message log of {root} has lost changes: {extent}. Restore a backup with `nomemory restore`, or accept the loss \
+with `nomemory doctor --data {root} --accept-loss`: the server then continues with the remaining messages and rebuilds \
+the indexes."""
 
 
 def ensure_no_loss(directory: DataDirectory, position: Callable[[], LogPosition | None]) -> None:
-    """Look for changes that the log has lost.
+    """Raise if the log has lost changes.
 
     Args:
-        directory: what stands beside the log.
-        position: tells how far the log is.
+        directory: the data directory.
+        position: returns the position of the log.
 
     Raises:
-        LogLostError: it has lost some.
+        LogLostError: the log has lost changes.
         LogUnusableError: the log cannot be read.
     """
     if extent := find_loss(directory, position):
@@ -81,35 +88,35 @@ def ensure_no_loss(directory: DataDirectory, position: Callable[[], LogPosition 
 
 
 def find_loss(directory: DataDirectory, position: Callable[[], LogPosition | None]) -> str:
-    """Return in words what the log has lost; empty if nothing is known to be.
+    """Describe the changes that the log has lost; empty if there is no evidence of a loss.
 
     Raises:
         LogUnusableError: the log cannot be read.
     """
-    witnesses, record = list(_witnesses(directory, position())), read_record(directory.record)
-    return describe_loss(position(), witnesses, record)  # read last: a server may be writing
+    followers, record = list(_followers(directory, position())), read_record(directory.record)
+    return describe_loss(position(), followers, record)  # read last: a server may be writing
 
 
-def _witnesses(directory: DataDirectory, log: LogPosition | None) -> Iterator[LogFollower]:
-    words = lexical_checkpoint(directory.lexical, log.identity if log else None)
-    if words is not None:
-        yield LogFollower("the index of words", words)
+def _followers(directory: DataDirectory, log: LogPosition | None) -> Iterator[LogFollower]:
+    lexical = lexical_checkpoint(directory.lexical, log.identity if log else None)
+    if lexical is not None:
+        yield LogFollower("the lexical index", lexical)
     for backlog in sorted(directory.vectors.glob("*/vectors.db")):
-        meaning = vector_checkpoint(backlog)
-        if meaning is not None:
-            yield LogFollower("the index of meaning", meaning)
+        vector = vector_checkpoint(backlog)
+        if vector is not None:
+            yield LogFollower("the vector index", vector)
 
 
 def accept_loss(directory: DataDirectory, begin_epoch: Callable[[], LogPosition]) -> LogPosition:
-    """Begin a new epoch of the log as it is, or a new log where there is none; indexes are built anew from it.
+    """Start a new epoch of the log, or create a log if there is none. The indexes are rebuilt at the next start.
 
     Args:
-        directory: the server's.
-        begin_epoch: begins it.
+        directory: the data directory.
+        begin_epoch: starts the epoch and returns the position of the log.
 
     Raises:
         DataDirectoryBusyError: a server uses the directory.
-        LogUnusableError, LogVersionError: the log cannot be used.
+        LogUnusableError, LogVersionError: the log cannot be opened.
         OSError: the record cannot be written.
     """
     with directory.lock():

@@ -1,4 +1,4 @@
-"""Messages and files known to be damaged, and the fault for a caller who reads one."""
+"""Detected damage of the message log."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from zlib import crc32
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import LoggedMessage
 from nomemory.server.store.change_feed import ChangeRef
-from nomemory.server.store.checksums import Row, checksum, start_of
+from nomemory.server.store.checksums import Row, checksum, initial_crc
 from nomemory.server.wire import with_retracted_by
 
 _RETRY_AFTER_S: Final = 1.0
 
 
 _PRIMARY: Final = 0xFF
-"""The bits of SQLite's error code that say what kind it is."""
+"""Mask of the primary result code in an extended SQLite result code."""
 
 
-_MISUSE: Final = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_INTERRUPT})
-"""Kinds that are a fault of the statement, not of the file."""
+_STATEMENT_ERRORS: Final = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_INTERRUPT})
+"""Result codes that the statement causes, not the file."""
 
 
-_FILE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-"""Kinds that say that the file is damaged. What else can go wrong may pass."""
+_CORRUPTION_ERRORS: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+"""Result codes of a damaged file. Other errors may be temporary."""
 
 
 class DamagedMessage(NamedTuple):
-    """A version of a message whose checksum does not hold."""
+    """A message version with a wrong checksum."""
 
     user_id: str
     sequence: int
 
 
 class LogDamage:
-    """What reads and the background check have found. Its members may be used from any thread.
+    """Damage that reads and the background inspection have detected. Thread-safe.
 
     Attributes:
-        suspected: set when a read meets damage, for the background check to look at all.
+        suspected: set when a read detects damage, to start an inspection.
     """
 
     def __init__(self) -> None:
@@ -52,64 +52,65 @@ class LogDamage:
 
     @property
     def checked_at(self) -> float | None:
-        """When the whole log was last checked, in seconds since the epoch."""
+        """The time of the last complete inspection, in seconds since the epoch."""
         return self._checked_at
 
     @property
     def file(self) -> str:
-        """What is wrong with the file itself, in SQLite's words; empty if nothing is known."""
+        """SQLite's description of the damage of the file; empty if none is known."""
         return self._file
 
     def messages(self, user_id: str | None = None, prefix: str = "") -> list[DamagedMessage]:
         """Return the damaged messages of one user, or of all users whose ids begin with a prefix, by sequence."""
-        own = [m for m in self._messages if (m.user_id == user_id if user_id else m.user_id.startswith(prefix))]
-        return sorted(own, key=lambda message: message.sequence)
+        matching = [m for m in self._messages if (m.user_id == user_id if user_id else m.user_id.startswith(prefix))]
+        return sorted(matching, key=lambda message: message.sequence)
 
-    def note_all(self, messages: Iterable[DamagedMessage], file: str, checked_at: float) -> None:
-        """Replace what was known by what a whole check has found."""
+    def replace_all(self, messages: Iterable[DamagedMessage], file: str, checked_at: float) -> None:
+        """Replace all known damage by the result of an inspection."""
         self._messages, self._file, self._checked_at = frozenset(messages), file, checked_at
 
     def suspect(self, cause: str) -> None:
-        """Remember that the file cannot be read somewhere, and have it checked."""
+        """Record that the file is damaged, and request an inspection."""
         self._file = self._file or cause
         self.suspected.set()
 
     def report(self, user_id: str, sequence: int) -> Fault:
-        """Remember a damaged message that somebody asks for; return what to tell them."""
+        """Record a damaged message, and return the fault for the reader."""
         self._messages |= {DamagedMessage(user_id, sequence)}
-        return _fault("a message of this answer is damaged in the message log", "CHECKSUM", None)
+        return _fault("a requested message is damaged in the message log", "CHECKSUM", None)
 
     def verify_encoded(self, user_id: str, rows: Sequence[Row]) -> list[bytes]:
-        """Return the bytes of versions of one user. Many are checked at once without a step of the interpreter.
+        """Verify the checksums of encoded messages of one user, and return the messages.
 
         Args:
-            user_id: whose.
-            rows: the bytes of each, its sequence, its checksum, and what took it back, if anything did.
+            user_id: the user.
+            rows: encoded message, sequence, checksum and id of the retracting message or None.
 
         Raises:
-            Fault: STORAGE_UNAVAILABLE, one is damaged.
+            Fault: STORAGE_UNAVAILABLE, a message is damaged.
         """
         if not rows:
             return []
-        wires, sequences, sums, takers = zip(*rows, strict=True)
-        start = start_of(user_id)
-        if tuple(map(crc32, wires, [start + sequence for sequence in sequences])) == sums:
-            return list(map(with_retracted_by, wires, takers)) if any(takers) else list(wires)
+        wires, sequences, checksums, retracting_ids = zip(*rows, strict=True)
+        start = initial_crc(user_id)
+        if tuple(map(crc32, wires, [start + sequence for sequence in sequences])) == checksums:
+            return list(map(with_retracted_by, wires, retracting_ids)) if any(retracting_ids) else list(wires)
         damaged = [sequence for wire, sequence, crc, _ in rows if checksum(user_id, sequence, wire) != crc]
         raise next(iter([self.report(user_id, sequence) for sequence in damaged]))
 
     def verify_messages(self, user_id: str, rows: Sequence[Row]) -> list[LoggedMessage]:
-        """Return messages of one user, of rows that have user, id and time before what `verify_encoded` takes."""
+        """Verify messages as `verify_encoded` does, in rows that begin with user, message id and time."""
         wires = self.verify_encoded(user_id, [row[3:] for row in rows])
         return [
-            LoggedMessage(user, message, ts_us, sequence, wire, taker or "")
-            for wire, (user, message, ts_us, _, sequence, _, taker) in zip(wires, rows, strict=True)
+            LoggedMessage(user, message, ts_us, sequence, wire, retracted_by or "")
+            for wire, (user, message, ts_us, _, sequence, _, retracted_by) in zip(wires, rows, strict=True)
         ]
 
     def split_damaged(self, rows: Iterable[Row]) -> tuple[list[LoggedMessage], list[ChangeRef]]:
-        """Return messages of any users, of such rows, and apart from them what is damaged, which is noted.
+        """Separate sound messages from damaged ones, and record the damage.
 
-        The rows do not say what took a message back.
+        Args:
+            rows: user, message id, time, encoded message, sequence and checksum, of any users.
         """
         sound, damaged = list[LoggedMessage](), list[ChangeRef]()
         for user_id, message_id, ts_us, wire, sequence, crc in rows:
@@ -122,10 +123,10 @@ class LogDamage:
 
     @contextmanager
     def translated_errors(self) -> Iterator[None]:
-        """Turn SQLite's errors about the file into faults.
+        """Translate SQLite errors into faults.
 
         Raises:
-            Fault: STORAGE_UNAVAILABLE.
+            Fault: STORAGE_UNAVAILABLE, the file cannot be read.
         """
         try:
             yield
@@ -133,12 +134,12 @@ class LogDamage:
             raise self.fault_for(error) or error from error
 
     def fault_for(self, error: sqlite3.DatabaseError) -> Fault | None:
-        """Return what to tell of an error; None if the file is not to blame. Damage is remembered."""
+        """Return the fault for an error, and record damage. Return None if the statement caused the error."""
         kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & _PRIMARY
-        if kind in _MISUSE:
+        if kind in _STATEMENT_ERRORS:
             return None
         cause = getattr(error, "sqlite_errorname", "")
-        if kind in _FILE:
+        if kind in _CORRUPTION_ERRORS:
             self.suspect(str(error))
             return _fault("the message log is damaged", cause, None)
         return _fault("the message log cannot be read", cause, _RETRY_AFTER_S)

@@ -1,8 +1,8 @@
-"""Takes out of every file what was removed from the log: deleted, replaced or expired.
+"""Erase deleted, replaced and expired messages from all files.
 
-The log's record of removals is the list of what is to be done. It is forgotten when every index has wiped out what it
-names, so that a process that dies in the middle of it begins again. An index that cannot do it now does not keep the
-other files from being wiped; the record stays, and it is tried again.
+The log's table of removals is the work list. Rows are deleted only after every index has erased the messages that they
+name, so an interrupted erasure is repeated. An index that cannot erase now does not delay the erasure of the other
+files; the rows stay and the erasure is retried.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from nomemory.server.faults import Fault
 from nomemory.server.indexing.vector.collection_cleanup import CollectionCleanup
 from nomemory.server.indexing.vector.indexed_spaces import IndexedSpaces
-from nomemory.server.runtime.active_faults import ERASURE, ERASURE_WAITS, ActiveFaults
+from nomemory.server.runtime.active_faults import ERASURE, ERASURE_BLOCKED, ActiveFaults
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.search.lexical.protocol import LexicalProgress
@@ -30,80 +30,81 @@ _REMOVALS_AT_ONCE: Final = 100_000
 """Number of removed messages at which the erasure begins at once."""
 
 
-_LOOKS = 40
-"""How often is looked, within the time in which all has to be done, whether there is something to do."""
+_POLLS_PER_DEADLINE = 40
+"""How often to look for removals within the time limit for erasure."""
 
-_LONGEST_POLL_S, _SHORTEST_POLL_S = 5.0, 0.05
+_MAX_POLL_S, _MIN_POLL_S = 5.0, 0.05
 
 _log = get_logger("erasure")
 
 
 @dataclass(frozen=True, slots=True)
 class Indexes:
-    """What follows the log.
+    """The indexes to erase from.
 
     Attributes:
-        cleanup: deletes collections of vectors that are no longer used.
+        cleanup: deletes unused vector collections.
     """
 
     lexical: LexicalProgress
     spaces: IndexedSpaces
     cleanup: CollectionCleanup
 
-    async def behind(self, until: FeedPosition) -> str:
-        """Name an index that does not have everything up to a position; nothing if all have."""
+    async def find_lagging(self, until: FeedPosition) -> str:
+        """Return the name of an index that has not applied everything up to a position; empty if there is none."""
         if not FeedPosition.at(self.lexical.applied).covers(until):
             return "lexical"
-        for one in self.spaces.all():
-            if not (await one.indexer.applied()).covers(until):
-                return one.space.name
+        for indexed in self.spaces.all():
+            if not (await indexed.indexer.applied()).covers(until):
+                return indexed.space.name
         return ""
 
     async def erase_deleted(self) -> None:
-        """Take what was removed and applied by now out of every file but those of the vectors in use."""
+        """Erase deleted messages from all files except those of the vector indexes in use."""
         await self.lexical.erase_deleted()
-        for one in self.spaces.all():
-            await one.indexer.wipe_backlog()
+        for indexed in self.spaces.all():
+            await indexed.indexer.wipe_backlog()
         await self.cleanup.delete()
 
-    async def wipe_vectors(self) -> str:
-        """Take it out of the vectors in use; return what keeps it from that, in words, or nothing."""
+    async def erase_vectors(self) -> str:
+        """Erase deleted messages from the vector indexes in use. Return the obstacle, or an empty string."""
         try:
-            for one in self.spaces.all():
-                await one.index.erase_deleted()
-        except NoRoomError as refused:
-            return str(refused)
+            for indexed in self.spaces.all():
+                await indexed.index.erase_deleted()
+        except NoRoomError as error:
+            return str(error)
         except Fault as fault:
             return fault.message
         return ""
 
 
 class Erasure:
-    """Begins when removals have waited for half of the time that they may take, or when there are many of them.
+    """A background task that erases removed messages.
 
-    How long they have waited is not known after a start: then it begins at once.
+    An erasure begins when removals have waited for half of the time limit, or when there are many of them. After a
+    server start it begins at once, because the waiting time is unknown.
 
     Args:
-        log: what was removed.
-        indexes: what follows it.
-        settings: when, and in which pieces.
-        faults: where it is noted that it has to wait.
+        log: the message log.
+        indexes: the indexes of this server.
+        settings: the time limit and the batch sizes.
+        faults: receives a fault while the erasure is blocked.
     """
 
     def __init__(
         self, log: ErasableLog, indexes: Indexes, settings: Settings, faults: ActiveFaults | None = None
     ) -> None:
         self._faults = faults or ActiveFaults()
-        self._others_due_at = 0.0
+        self._other_files_due_at = 0.0
         self._log = log
         self._indexes = indexes
         self._settings = settings
-        self._poll_s = min(_LONGEST_POLL_S, max(_SHORTEST_POLL_S, settings.erasure.within_s / _LOOKS))
-        self._retry_s = min(settings.erasure.retry_s, settings.erasure.within_s / 4)
+        self._poll_s = min(_MAX_POLL_S, max(_MIN_POLL_S, settings.erasure.within_s / _POLLS_PER_DEADLINE))
+        self._retry_s = min(settings.erasure.max_retry_delay_s, settings.erasure.within_s / 4)
         self._waiting_since: float | None = -settings.erasure.within_s
 
     async def run(self) -> None:
-        """Erase what there is, again and again, until it is cancelled. Whatever it raises, it can be run again."""
+        """Run until cancelled. It can be run again after any error."""
         while True:
             removals = await self._log.pending_removals(_REMOVALS_AT_ONCE)
             if removals is None:
@@ -121,58 +122,58 @@ class Erasure:
         return removals.are_many or now - self._waiting_since >= self._settings.erasure.within_s / 2
 
     async def _erase(self, until: FeedPosition) -> bool:
-        """Erase what was removed up to a position; False if it has to be tried again."""
+        """Erase the removals up to a position. Return False if the erasure has to be retried."""
         began_at = time.monotonic()
-        if behind := await self._behind_for_long(until):
-            await self._postpone(f"the index {behind} is behind", are_vectors_due=True)
+        if lagging := await self._wait_for_indexes(until):
+            await self._postpone(f"the index {lagging} is behind", are_vectors_due=True)
             return False
-        later = time.monotonic()  # what comes from here on is for the next time
-        if obstacle := await self._indexes.wipe_vectors():
+        next_due = time.monotonic()  # later removals are erased the next time
+        if obstacle := await self._indexes.erase_vectors():
             await self._postpone(f"the vectors cannot be erased now: {obstacle}")
             return False
         self._faults.clear(ERASURE)
         await self._indexes.erase_deleted()
-        await _all_pieces(partial(self._log.forget_removals, until, self._settings.erasure.batch_max))
+        await _repeat_with_pauses(partial(self._log.forget_removals, until, self._settings.erasure.batch_size))
         await self._clean_log()
-        self._waiting_since = later
-        _log.info("erased what was removed", until=until.latest, took_s=round(time.monotonic() - began_at, 3))
+        self._waiting_since = next_due
+        _log.info("removed messages were erased", until=until.latest, took_s=round(time.monotonic() - began_at, 3))
         return True
 
     async def _postpone(self, obstacle: str, *, are_vectors_due: bool = False) -> None:
-        """Say what is in the way, and erase the rest: at once, and then as often as is due."""
-        self._faults.report(ERASURE, ERASURE_WAITS, obstacle)
+        """Record the obstacle, and erase everything else if that is due."""
+        self._faults.report(ERASURE, ERASURE_BLOCKED, obstacle)
         now = time.monotonic()
-        if now >= self._others_due_at:
+        if now >= self._other_files_due_at:
             if are_vectors_due:
-                await self._indexes.wipe_vectors()
+                await self._indexes.erase_vectors()
             await self._indexes.erase_deleted()
             await self._clean_log()
-            self._others_due_at = now + self._settings.erasure.within_s / 2
+            self._other_files_due_at = now + self._settings.erasure.within_s / 2
 
     async def _clean_log(self) -> None:
-        await _all_pieces(partial(self._log.release_free_pages, self._settings.erasure.pages_max))
+        await _repeat_with_pauses(partial(self._log.release_free_pages, self._settings.erasure.max_pages))
         await self._wipe_log()
 
-    async def _behind_for_long(self, until: FeedPosition) -> str:
-        """Wait until all indexes have what was removed, but not too long; return which one is behind even then."""
-        latest = time.monotonic() + self._settings.erasure.within_s / 4
-        while (behind := await self._indexes.behind(until)) and time.monotonic() < latest:  # noqa: ASYNC110 - others tell
+    async def _wait_for_indexes(self, until: FeedPosition) -> str:
+        """Wait up to a quarter of the time limit for all indexes to apply the removals. Return a lagging index."""
+        deadline = time.monotonic() + self._settings.erasure.within_s / 4
+        while (lagging := await self._indexes.find_lagging(until)) and time.monotonic() < deadline:  # noqa: ASYNC110 - polled
             await asyncio.sleep(self._poll_s)
-        return behind
+        return lagging
 
     async def _wipe_log(self) -> None:
-        at: int | None = 0
-        while at is not None:
+        page: int | None = 0
+        while page is not None:
             began_at = time.monotonic()
-            reached = await self._log.wipe_pages(at, self._settings.erasure.pages_max)
-            await asyncio.sleep(self._poll_s if reached == at else time.monotonic() - began_at)
-            at = reached
+            last_page = await self._log.wipe_pages(page, self._settings.erasure.max_pages)
+            await asyncio.sleep(self._poll_s if last_page == page else time.monotonic() - began_at)
+            page = last_page
 
 
-async def _all_pieces(do: Callable[[], Awaitable[bool]]) -> None:
-    """Do pieces until there are no more, with pauses as long as each, in which writes have their turn."""
+async def _repeat_with_pauses(run_batch: Callable[[], Awaitable[bool]]) -> None:
+    """Run batches until there are no more. Pause after each for as long as it took, to let writes proceed."""
     has_more = True
     while has_more:
         began_at = time.monotonic()
-        has_more = await do()
+        has_more = await run_batch()
         await asyncio.sleep(time.monotonic() - began_at)

@@ -1,4 +1,4 @@
-"""Reasons why a message log cannot be used."""
+"""Errors of opening a message log."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from nomemory.server.runtime.startup_errors import StartupError
 
 
 class LogUnusableError(StartupError):
-    """The log cannot be used; the text says what to do."""
+    """The log cannot be opened. The message states the cause and the remedy."""
 
 
 class LogVersionError(StartupError):
-    """The log was written by a version of the server that this one does not know."""
+    """The schema of the log is not supported by this version of the server."""

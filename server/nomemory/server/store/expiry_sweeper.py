@@ -12,9 +12,11 @@ from nomemory.server.faults import Fault, Reason
 
 @dataclass(frozen=True, slots=True)
 class ExpiryResult:
-    """What one step of a sweep did: how many messages it removed, and the user after whom the next step goes on.
+    """The result of one step of a sweep.
 
-    `after` is None at the end of the sweep.
+    Attributes:
+        removed: number of messages that were removed.
+        after: the user after whom the next step continues; None at the end of the sweep.
     """
 
     removed: int
@@ -22,22 +24,22 @@ class ExpiryResult:
 
 
 class ExpiredMessages(Protocol):
-    """Removes what has expired. No read returns it any more; its bytes are still there, and indexes know it."""
+    """Removes expired messages from the log. Reads hide them before that."""
 
-    async def remove_expired(self, after: str, most: int) -> ExpiryResult:
-        """Remove up to `most` messages.
+    async def remove_expired(self, after: str, limit: int) -> ExpiryResult:
+        """Remove up to `limit` messages.
 
-        Messages that are too old are looked for user by user, among users whose ids come after `after`.
+        Messages beyond the maximum age are searched user by user, starting after the user `after`.
         """
 
 
 class ExpirySweeper:
-    """Looks again and again for messages that have expired, and removes them in small batches.
+    """Periodically removes expired messages in small batches.
 
     Args:
-        log: removes them.
-        interval_s: seconds between two looks.
-        batch_max: most messages in one commit: writes wait no longer for it than for one of theirs.
+        log: the message log.
+        interval_s: seconds between two sweeps.
+        batch_max: maximum number of messages in one commit, so that writes do not wait long.
     """
 
     def __init__(self, log: ExpiredMessages, interval_s: float, batch_max: int) -> None:
@@ -55,11 +57,11 @@ class ExpirySweeper:
                     await self._stopped.wait()
 
     def stop(self) -> None:
-        """Have `run` end after the batch at hand."""
+        """End `run` after the current batch."""
         self._stopped.set()
 
     async def _sweep(self) -> None:
-        """Remove all there is by now. Writes that wait go first: the rest is left for the next time."""
+        """Remove all expired messages. Stop early if the write queue is full."""
         after: str | None = ""
         while after is not None and not self._stopped.is_set():
             try:

@@ -1,4 +1,4 @@
-"""How far a follower has read the feed: a sequence for each bucket."""
+"""Positions in the change feed."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _NUMBER_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class FeedPosition:
-    """A sequence for each bucket. Of a single sequence it is the same everywhere, however many buckets the log has."""
+    """A sequence for each bucket. A single sequence applies to all buckets."""
 
     sequences: tuple[int, ...] = (0,)
 
     @classmethod
     def at(cls, sequence: int) -> FeedPosition:
-        """Return the position that is the same in every bucket."""
+        """Return the position with the same sequence in every bucket."""
         return cls((sequence,))
 
     @property
     def latest(self) -> int:
-        """The largest sequence of all buckets."""
+        """The largest sequence of any bucket."""
         return max(self.sequences)
 
     def of(self, bucket: int) -> int:
@@ -36,43 +36,43 @@ class FeedPosition:
         return self.sequences[0] if len(self.sequences) == 1 else self.of(bucket_of(user_id))
 
     def covers(self, other: FeedPosition) -> bool:
-        """Return whether this has come as far as another position, in every bucket."""
-        return all(ours >= theirs for ours, theirs in self._beside(other))
+        """Return whether this position is at or after another one in every bucket."""
+        return all(ours >= theirs for ours, theirs in self._pairs(other))
 
-    def merged(self, other: FeedPosition) -> FeedPosition:
-        """Return the later sequence of each bucket."""
-        return FeedPosition(tuple(max(ours, theirs) for ours, theirs in self._beside(other)))
+    def maximum(self, other: FeedPosition) -> FeedPosition:
+        """Return the larger sequence of each bucket."""
+        return FeedPosition(tuple(max(ours, theirs) for ours, theirs in self._pairs(other)))
 
-    def common(self, other: FeedPosition) -> FeedPosition:
-        """Return the earlier sequence of each bucket."""
-        return FeedPosition(tuple(min(ours, theirs) for ours, theirs in self._beside(other)))
+    def minimum(self, other: FeedPosition) -> FeedPosition:
+        """Return the smaller sequence of each bucket."""
+        return FeedPosition(tuple(min(ours, theirs) for ours, theirs in self._pairs(other)))
 
     def only(self, buckets: Collection[int]) -> FeedPosition:
         """Return the position in some buckets; 0 in all others."""
         return FeedPosition(tuple(self.of(bucket) if bucket in buckets else 0 for bucket in range(len(self.sequences))))
 
-    def covered_sequence(self, reached: FeedPosition) -> int:
-        """Return the sequence up to which this has all that a log has which has come to `reached`."""
-        behind = [ours for ours, theirs in self._beside(reached) if ours < theirs]
-        return min(behind, default=max(self.latest, reached.latest))
+    def covered_sequence(self, end: FeedPosition) -> int:
+        """Return the largest sequence up to which this position covers every change of a log that ends at `end`."""
+        behind = [ours for ours, theirs in self._pairs(end) if ours < theirs]
+        return min(behind, default=max(self.latest, end.latest))
 
     def encode(self) -> bytes:
-        """Return it as bytes: the sequences, eight bytes each, little-endian."""
+        """Encode the sequences as little-endian 64-bit integers."""
         return struct.pack(f"<{len(self.sequences)}q", *self.sequences)
 
     @classmethod
     def decode(cls, stored: bytes | int) -> FeedPosition:
-        """Return what was encoded; of a number, that position everywhere.
+        """Decode a position. An integer is the sequence of every bucket.
 
         Raises:
-            ValueError: it is neither.
+            ValueError: the length is not a positive multiple of 8 bytes.
         """
         if isinstance(stored, int):
             return cls.at(stored)
         if not stored or len(stored) % _NUMBER_BYTES:
-            raise ValueError("these bytes are no position")
+            raise ValueError(f"feed position: expected a positive multiple of {_NUMBER_BYTES} bytes, got {len(stored)}")
         return cls(struct.unpack(f"<{len(stored) // _NUMBER_BYTES}q", stored))
 
-    def _beside(self, other: FeedPosition) -> Iterator[tuple[int, int]]:
+    def _pairs(self, other: FeedPosition) -> Iterator[tuple[int, int]]:
         buckets = max(len(self.sequences), len(other.sequences))
         return ((self.of(bucket), other.of(bucket)) for bucket in range(buckets))

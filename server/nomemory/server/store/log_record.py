@@ -1,4 +1,4 @@
-"""The record beside the log (`log.json`): which log a data directory has, and its last known sequence."""
+"""The record of the identity and last known sequence of a data directory's log (`log.json`)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from nomemory.server.store.position import Checkpoint, LogPosition
 
 
 def write_record(path: Path, log: LogPosition) -> None:
-    """Write the record in one step, so that a crash leaves the whole of this or the one before.
+    """Write the record atomically.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     write_atomically(path, orjson.dumps({"log": log.identity.name, "sequence": log.sequence}))
 
 
 def read_record(path: Path) -> Checkpoint | None:
-    """Return what was recorded; None if there is no record, or nothing that makes sense."""
+    """Return the record; None if it is missing or malformed."""
     try:
-        written = orjson.loads(path.read_bytes())
-        return Checkpoint(str(written["log"]), int(written["sequence"]))
+        record = orjson.loads(path.read_bytes())
+        return Checkpoint(str(record["log"]), int(record["sequence"]))
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None

@@ -29,7 +29,7 @@ from nomemory.server.store.checksums import checksum
 from nomemory.server.store.position import LogIdentity, LogPosition
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.followers import follower_name
-from nomemory.server.store.postgres.schema import WORDS, upgrade_schema
+from nomemory.server.store.postgres.schema import LEXICAL_INDEX, upgrade_schema
 from nomemory.server.store.postgres.transaction import id_bytes
 from nomemory.server.store.sqlite.schema import (
     MIGRATED_TO,
@@ -68,16 +68,16 @@ SELECT NOT EXISTS (SELECT 1 FROM users) AND NOT EXISTS (SELECT 1 FROM followers)
 """
 
 ReportProgress = Callable[[int, int], None]
-"""Called with how many messages were copied, and how many there are."""
+"""Called with the number of copied messages and the total."""
 
 
 class MigrationError(Exception):
-    """The log cannot be migrated; the text says why, and what to do."""
+    """The log cannot be migrated. The message states the reason and the remedy."""
 
 
 @dataclass(slots=True)
 class RowDigest:
-    """The number of rows, and a digest of them that does not depend on their order."""
+    """The number of rows, and an order-independent digest of them."""
 
     rows: int = 0
     total: int = 0
@@ -91,12 +91,12 @@ class RowDigest:
 
 @dataclass(frozen=True, slots=True)
 class MigrationOutcome:
-    """What a migration did.
+    """The result of a migration.
 
     Attributes:
-        position: the log, and the sequence of its latest change.
-        messages: how many messages it has.
-        was_complete: an earlier run had migrated all of it.
+        position: the identity of the log and its latest sequence.
+        messages: the number of messages.
+        was_complete: whether an earlier run had already completed the migration.
     """
 
     position: LogPosition
@@ -105,10 +105,10 @@ class MigrationOutcome:
 
 
 def display_url(url: str) -> str:
-    """Return the host, the database and the schema of a URL, without user and password."""
+    """Return a database URL without user name and password."""
     parts = urlsplit(url)
     if "@" in url and "@" not in parts.netloc:
-        return "the database"  # a malformed URL: its host may be a part of the password
+        return "the database"  # a malformed URL: its host may be part of the password
     schemas = parse_qs(parts.query).get("search_path", [])
     return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}{''.join(f' ({name})' for name in schemas)}"
 
@@ -134,7 +134,7 @@ async def migrate_log(
 
 @contextmanager
 def _open_source(directory: DataDirectory) -> Iterator[sqlite3.Connection]:
-    """Open the log of a locked data directory, also one that is marked as migrated."""
+    """Open the log of a locked data directory, even if it is marked as migrated."""
     if not directory.log.exists() or not directory.log.stat().st_size:
         raise MigrationError(_EMPTY_SOURCE.format(root=directory.root))
     with closing(sqlite3.connect(directory.log, isolation_level=None)) as source:
@@ -146,13 +146,13 @@ def _open_source(directory: DataDirectory) -> Iterator[sqlite3.Connection]:
 
 @dataclass(frozen=True, slots=True)
 class _Migration:
-    """A migration within one transaction of the database.
+    """A migration in one transaction of the database.
 
     Attributes:
         directory: the locked data directory.
         source: a connection to its log.
-        target: a connection to the database, within the transaction.
-        destination: the database, as operators are shown it.
+        target: a connection to the database, in the transaction.
+        destination: the display URL of the database.
     """
 
     directory: DataDirectory
@@ -179,12 +179,12 @@ class _Migration:
         return MigrationOutcome(log, messages, was_complete=False)
 
     async def _copy_tables(self, messages: int, report_progress: ReportProgress) -> None:
-        """Copy all rows, then compare them. The lexical index is built when they are there, which is faster."""
+        """Copy all rows, then compare them. The lexical index is built after the copy, because this is faster."""
         await self.target.execute("DROP INDEX IF EXISTS messages_by_words")
         digests = [
             (table, await self._copy_table(table, lambda copied: report_progress(copied, messages))) for table in TABLES
         ]
-        await self.target.execute(WORDS)
+        await self.target.execute(LEXICAL_INDEX)
         await self.target.execute(f"ANALYZE {', '.join(table.name for table in TABLES)}")
         for table, digest in digests:
             stored = await self._digest_of_copy(table)
@@ -225,7 +225,7 @@ class _Migration:
         return digest
 
     async def _copy_state(self, log: LogPosition) -> None:
-        """Copy what is no row of a table. Removals are kept until the indexes of this directory have applied them."""
+        """Copy the state of the log, and register the indexes of this server as a follower, which keeps removals."""
         last_id = id_bytes(state_of(self.source).last_id)
         await self.target.execute("UPDATE log_state SET log_id = $1, epoch = $2", *log.identity)
         await self.target.execute("UPDATE buckets SET sequence = $1, last_id = $2", log.sequence, last_id)
@@ -233,7 +233,7 @@ class _Migration:
         await self.target.execute("INSERT INTO followers (name) VALUES ($1)", follower_name(self.directory.follower))
 
     def _mark_migrated(self) -> None:
-        """Keep servers from starting on the file, drop its lexical index, and let the vector index follow on."""
+        """Mark the file as migrated, delete its lexical index, and convert the backlog of the vector index."""
         put_meta(self.source, MIGRATED_TO, self.destination)
         shutil.rmtree(self.directory.lexical, ignore_errors=True)
         split_backlogs_into_buckets(self.directory.vectors)

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 
 class LogIdentity(NamedTuple):
-    """The random name that a log got when it was created, and its epoch.
+    """The random id of a log, and its epoch.
 
-    The epoch is empty at first. It changes whenever the log loses changes that others may have seen: when a backup is
-    restored, or when a loss is accepted. Within one epoch a sequence means one change and nothing else.
+    The epoch is empty at first. It changes when a backup is restored or a loss is accepted, because later changes then
+    reuse sequences that followers have already seen. Within an epoch, a sequence identifies one change.
     """
 
     log_id: str
@@ -17,30 +17,32 @@ class LogIdentity(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Log and epoch as one text."""
+        """The id and the epoch as one string."""
         return f"{self.log_id}{self.epoch}"
 
 
 class LogPosition(NamedTuple):
-    """A log, and the sequence of its latest change."""
+    """The identity of a log and its latest sequence."""
 
     identity: LogIdentity
     sequence: int
 
 
 class Checkpoint(NamedTuple):
-    """How far something has followed a log, which it knows by name (`LogIdentity.name`).
+    """The position of a follower in a log.
 
-    What a version of the server wrote that knew no epochs does not say which log it followed: its name is empty.
+    Attributes:
+        log: the name of the log (`LogIdentity.name`). Empty in records of versions without epochs.
+        sequence: the last sequence that was applied.
     """
 
     log: str
     sequence: int
 
     def is_of(self, log: LogIdentity) -> bool:
-        """Return whether it followed this log, in this epoch."""
+        """Return whether this checkpoint belongs to the given log and epoch."""
         return self.log == log.name if self.log else not log.epoch
 
     def can_resume(self, log: LogPosition) -> bool:
-        """Return whether it can go on following a log from here."""
+        """Return whether a follower can continue from this checkpoint."""
         return self.is_of(log.identity) and self.sequence <= log.sequence

@@ -1,6 +1,6 @@
-"""The interface of the message log to the rest of the server.
+"""The interface of the message log.
 
-An engine may be in this process or across a network: reads are awaited, and a read that answers at once never suspends.
+All reads are coroutines, because the storage engine may be across a network.
 """
 
 from __future__ import annotations
@@ -34,136 +34,149 @@ class LogMigratedError(LogUnusableError):
 
 
 class LogReader(Protocol):
-    """Reads committed messages. Every read of messages is of one user. Belongs to one event loop.
+    """Reads committed messages of one user at a time. Belongs to one event loop.
 
-    A read sees every write that was acknowledged before it began, and nothing that has expired by then. Each is one
-    round trip where the engine is across a network.
+    A read sees every write that was acknowledged before the read began, and no expired message. With a remote engine,
+    each read is one round trip.
     """
 
     async def identity(self) -> LogIdentity:
-        """Return which log this is."""
+        """Return the identity of the log."""
 
     async def sequence(self) -> int:
-        """Return the sequence of the latest change (0 in an empty log)."""
+        """Return the sequence of the latest change; 0 in an empty log."""
 
     async def end_position(self) -> FeedPosition:
         """Return the sequence of the latest change of each bucket."""
 
     async def user_sequence(self, user_id: str) -> int:
-        """Return the sequence of the latest change to this user's messages (0 if there was none)."""
+        """Return the sequence of the latest change to a user's messages; 0 if there was none."""
 
     async def counts(self, user_id: str | None, prefix: str = "") -> LogCounts:
-        """Count messages and users; `sequence` is the latest of those that are counted.
+        """Count messages and users, and return the latest sequence among them.
 
-        Counted is one user, or for None all users whose ids begin with a prefix, which is ASCII.
+        Args:
+            user_id: the user; None for all users whose ids begin with `prefix`.
+            prefix: an ASCII prefix of user ids.
         """
 
     async def pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
-        """Count the messages that came after a position, of the users whom `counts` counts."""
+        """Count the messages after a position. The users are selected as in `counts`."""
 
     async def page(
-        self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
+        self, user_id: str, message_filter: Filter, *, before: Position | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
 
     async def encoded_page(
         self,
         user_id: str,
-        narrowed: Filter,
+        message_filter: Filter,
         *,
         after: Position | None,
         pinned: int,
         limit: int,
         oldest_first: bool = False,
     ) -> list[bytes]:
-        """Return what `page` gives as the bytes of ChatMessages, at half of the cost, in either order.
+        """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, strictly after a position.
 
-        They stand strictly after a position in that order.
+        This costs half as much as `page`.
         """
 
-    async def first_encoded_page(self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False) -> FirstPage:
-        """Return what `wires` gives of the beginning of a listing, and what pins the rest of it, as of one moment."""
+    async def first_encoded_page(
+        self, user_id: str, message_filter: Filter, *, limit: int, oldest_first: bool = False
+    ) -> FirstPage:
+        """Return the first page as `encoded_page` does, and the sequence that pins the following pages."""
 
-    async def count(self, user_id: str, narrowed: Filter) -> int:
-        """Count the messages that a filter admits, as of one moment."""
+    async def count(self, user_id: str, message_filter: Filter) -> int:
+        """Count the messages that match a filter."""
 
     async def conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
-        """Return all conversations, the latest first: `last_us` descending, then `conversation_id` descending.
+        """Return all conversations, ordered by `last_us` and `conversation_id`, both descending.
 
-        Only versions with `sequence <= pinned` count; a conversation without any is not there.
+        Only versions with `sequence <= pinned` are counted. Conversations without such versions are left out.
         """
 
     async def users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
-        """Return up to `limit` users who have messages, by id: those after a text.
+        """Return up to `limit` users who have messages, ordered by id.
 
-        A prefix, which is ASCII, narrows them to the users whose ids begin with it.
+        Args:
+            after: only ids greater than this one.
+            limit: the maximum number of users.
+            prefix: only ids that begin with this ASCII prefix.
         """
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Resolve ids; those that do not exist are not in the answer."""
+        """Return messages by id. Unknown ids are left out."""
 
     async def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Resolve versions; those that were deleted, replaced, or are another user's are not in the answer."""
+        """Return messages by sequence. Versions that were removed or belong to another user are left out."""
 
     async def around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
-        """Return, for each anchor, up to so many messages right before and right after it. All are of one user."""
+        """Return up to `before` and `after` adjacent messages of each anchor. All anchors belong to one user."""
 
     async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> EncodedNeighbors | None:
-        """Return a message and up to so many right before and right after it; None if there is no such message."""
+        """Return a message with up to `before` and `after` adjacent messages; None if the message does not exist."""
 
     async def close(self) -> None:
         """Close the connection."""
 
 
 class LogWriter(Protocol):
-    """Writes batches. A call returns when the log has committed durably; calls are grouped into one commit."""
+    """Writes messages. A call returns after a durable commit. Concurrent calls share one commit."""
 
     async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
-        """Store a batch, all or nothing. Messages without an id get one; those of one user grow from write to write.
+        """Store a batch atomically. Messages without an id get one; generated ids of a user increase.
 
         Args:
             messages: the batch.
-            on_conflict: what to do with a message whose id exists with something else in it.
-            request_id: the same batch with the same one, which is not empty, gets the same ids again.
+            on_conflict: how to handle a message whose id exists with other content.
+            request_id: an idempotency key: a repeated batch with the same key gets the same ids. Empty for none.
 
         Raises:
-            Fault: MESSAGE_CONFLICT, naming every message whose id exists with something else in it (with
-                `OnConflict.REFUSE`), or the `request_id` if it was another batch's; OVERLOADED if too much is queued;
-                STORAGE_UNAVAILABLE if the disk refuses.
+            Fault: MESSAGE_CONFLICT, naming every message whose id exists with other content (with
+                `OnConflict.REFUSE`), or the `request_id` if it was used for another batch; OVERLOADED, the queue is
+                full; STORAGE_UNAVAILABLE, the engine cannot write.
         """
 
     async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
         """Delete messages of one user."""
 
-    async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
-        """Delete whatever a filter admits of one user, all or nothing."""
+    async def delete_matching(self, user_id: str, message_filter: Filter) -> Deleted:
+        """Delete the messages of a user that match a filter, atomically."""
 
     async def erase(self, user_id: str) -> Erased:
-        """Delete all messages of one user, and what the log remembers of their requests."""
+        """Delete all messages and request records of a user."""
 
 
 class ErasableLog(Protocol):
-    """Takes out of the log's files what deletions, replacements and expiry have left there, a piece at a time.
+    """Erases the remains of deleted, replaced and expired messages from the log's files, in small batches.
 
-    First `forget`, when every index has the removals, then `give_back`, then `wipe`: each until there is no more to do.
-    A piece that is done stays done, whatever happens to the process.
+    When every index has applied the removals, call `forget_removals`, `release_free_pages` and `wipe_pages`, in this
+    order, each until nothing is left. Completed batches survive a crash.
     """
 
     async def pending_removals(self, many: int) -> Removals | None:
-        """Return what removals there are, and whether they are at least `many`; None if there are none."""
+        """Return the pending removals, and whether there are at least `many`; None if there are none."""
 
-    async def forget_removals(self, until: FeedPosition, most: int) -> bool:
-        """Forget up to `most` removals up to a position, and the users of whom nothing is left.
+    async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
+        """Delete up to `limit` removals up to a position, and users without messages.
 
-        Return whether there are more.
+        Returns:
+            Whether there are more.
         """
 
-    async def release_free_pages(self, most: int) -> bool:
-        """Give back up to `most` pages of the file that hold nothing; return whether there may be more."""
+    async def release_free_pages(self, limit: int) -> bool:
+        """Return up to `limit` free pages to the file system; return whether there may be more."""
 
-    async def wipe_pages(self, after: int, most: int) -> int | None:
-        """Overwrite what is left of removed rows in up to `most` pages after a page; return the last of these.
+    async def wipe_pages(self, after: int, limit: int) -> int | None:
+        """Overwrite the unused bytes of up to `limit` pages.
 
-        None at the end of the file, when nothing is left in the write-ahead log either. The same page as was given
-        means that a reader was in the way: try again.
+        Args:
+            after: the number of the page after which to start.
+            limit: the maximum number of pages.
+
+        Returns:
+            The last page that was wiped; None at the end of the file, when the write-ahead log is empty, too. The
+            value of `after` means that a reader blocked the operation and it has to be retried.
         """

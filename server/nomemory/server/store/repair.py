@@ -1,4 +1,4 @@
-"""Repair a data directory that no server uses: rebuild derived data, and delete damaged messages on confirmation."""
+"""Repair a data directory while no server uses it."""
 
 from __future__ import annotations
 
@@ -13,52 +13,53 @@ from nomemory.server.search.lexical.tantivy.schema import discard_index, lexical
 from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.sqlite.inspection import check_counts, inspect, repair_counts
 from nomemory.server.store.sqlite.schema import locked, open_for_writing, position, state_of
-from nomemory.server.store.sqlite.transaction import Step
+from nomemory.server.store.sqlite.transaction import TransactionStep
 
 
 def repair(directory: DataDirectory) -> list[str]:
-    """Mend counts and rows of messages that are gone, and discard indexes that do not agree with the log.
+    """Repair message counts, delete orphaned rows, and discard an inconsistent lexical index.
 
     Returns:
-        what was done, in words.
+        A description of each repair.
 
     Raises:
         DataDirectoryBusyError: a server uses the directory.
-        LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be used.
+        LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be opened.
     """
     with directory.lock(), closing(open_for_writing(directory.log)) as log:
         done = []
         if not check_counts(log).agree:
             repair_counts(log)
-            done.append("The counts agree with the messages again.")
-        if directory.lexical.exists() and not _agrees(directory.lexical, log):
+            done.append("Repaired the message counts.")
+        if directory.lexical.exists() and not _is_consistent(directory.lexical, log):
             discard_index(directory.lexical)
             done.append("The index of words is gone, and is built anew when a server starts.")
     return done
 
 
 def delete_damaged(directory: DataDirectory) -> int:
-    """Delete the messages whose checksums do not hold; return how many.
+    """Delete the messages with wrong checksums, and return their number.
 
     Raises:
-        as `repair`.
+        DataDirectoryBusyError: a server uses the directory.
+        LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be opened.
     """
     with directory.lock(), closing(open_for_writing(directory.log)) as log:
         damaged = inspect(directory.log).messages
         with locked(log):
-            step = Step(log, state_of(log), RetentionPolicy())
+            step = TransactionStep(log, state_of(log), RetentionPolicy())
             for message in damaged:
                 step.delete_version(message.user_id, message.sequence)
             step.flush()
     return len(damaged)
 
 
-def _agrees(directory: Path, log: sqlite3.Connection) -> bool:
-    known = lexical_checkpoint(directory, position(log).identity)
-    if known is None or not known.can_resume(position(log)):
+def _is_consistent(directory: Path, log: sqlite3.Connection) -> bool:
+    checkpoint = lexical_checkpoint(directory, position(log).identity)
+    if checkpoint is None or not checkpoint.can_resume(position(log)):
         return False
     try:
-        found = compare_with_log(directory, log)
+        comparison = compare_with_log(directory, log)
     except IndexUnusableError:
         return False
-    return not found.missing and not found.orphans
+    return not comparison.missing and not comparison.orphans

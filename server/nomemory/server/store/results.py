@@ -11,29 +11,29 @@ from nomemory.server.store.feed_position import FeedPosition
 
 
 class WriteOutcome(Enum):
-    """What a write did with one message."""
+    """The outcome of a write for one message."""
 
     CREATED = "created"
     UNCHANGED = "unchanged"
     REPLACED = "replaced"
     CONFLICT = "conflict"
-    """Skipped: its id exists with other content. Only with `OnConflict.SKIP`."""
+    """Skipped, because the id exists with other content. Only with `OnConflict.SKIP`."""
 
 
 class OnConflict(Enum):
-    """What to do with a message whose id exists with other content."""
+    """The handling of a message whose id exists with other content."""
 
     REFUSE = "refuse"
-    """Refuse the whole batch."""
+    """Reject the whole batch."""
     SKIP = "skip"
-    """Leave the stored version, store the rest of the batch."""
+    """Keep the stored version and store the rest of the batch."""
     REPLACE = "replace"
-    """Replace the stored version with the new one."""
+    """Replace the stored version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The receipt of a batch: outcome and id of each message, and the sequence that covers all of them."""
+    """The result of a write: the outcome and id of each message, and the sequence that covers the batch."""
 
     outcomes: tuple[WriteOutcome, ...]
     sequence: int
@@ -42,7 +42,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The receipt of a deletion. `missing` are the ids that the user does not have."""
+    """The result of a deletion. `missing` holds the ids that do not exist."""
 
     deleted: int
     missing: tuple[str, ...]
@@ -51,7 +51,7 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """The receipt of an erasure. `was_known` tells whether the user ever had a message."""
+    """The result of deleting a user. `was_known` is true if the user existed."""
 
     deleted: int
     sequence: int
@@ -60,7 +60,7 @@ class Erased:
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """The removals that the log has not forgotten: up to where they are, and whether they are many."""
+    """The pending removals: the position of the last one, and whether there are many."""
 
     until: FeedPosition
     are_many: bool
@@ -68,7 +68,7 @@ class Removals:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a user's total order `(ts, message_id)`."""
+    """A position in the order of a user's messages, `(ts, message_id)`."""
 
     ts_us: int
     message_id: str
@@ -76,7 +76,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class LogCounts:
-    """How much the log holds, of one user or of all."""
+    """The number of messages and users, and the latest sequence among them."""
 
     sequence: int
     messages: int
@@ -84,7 +84,7 @@ class LogCounts:
 
 
 class EncodedNeighbors(NamedTuple):
-    """A message and those right before and after it, oldest first, each as the bytes of a ChatMessage."""
+    """A message and its adjacent messages, oldest first, each an encoded ChatMessage."""
 
     before: list[bytes]
     anchor: bytes
@@ -92,7 +92,7 @@ class EncodedNeighbors(NamedTuple):
 
 
 class Neighbors(NamedTuple):
-    """The messages right before and right after an anchor, both oldest first, without the anchor."""
+    """The messages directly before and after an anchor, oldest first."""
 
     before: list[LoggedMessage]
     after: list[LoggedMessage]
@@ -100,18 +100,23 @@ class Neighbors(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FirstPage:
-    """The beginning of a listing: the sequence that pins it from now on, and messages as the bytes of ChatMessages."""
+    """The first page of a listing.
+
+    Attributes:
+        pinned: the sequence that pins the following pages.
+        messages: encoded ChatMessages.
+    """
 
     pinned: int
-    wires: list[bytes]
+    messages: list[bytes]
 
     def __len__(self) -> int:
-        """Return how many messages it has."""
-        return len(self.wires)
+        """Return the number of messages."""
+        return len(self.messages)
 
 
 class ConversationSummary(NamedTuple):
-    """What the messages of a conversation add up to. Times are microseconds since the epoch."""
+    """A summary of a conversation. Times are microseconds since the epoch."""
 
     conversation_id: str
     first_us: int
@@ -120,7 +125,7 @@ class ConversationSummary(NamedTuple):
 
 
 class UserCount(NamedTuple):
-    """A user, and how many messages they have."""
+    """A user and the number of their messages."""
 
     user_id: str
     messages: int

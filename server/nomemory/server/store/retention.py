@@ -1,4 +1,4 @@
-"""Retention: how long messages live."""
+"""The retention policy of messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 NEVER_US: Final = 2**63 - 1
-"""Later than every moment of the contract."""
+"""A time later than every valid timestamp."""
 
 
 def _now_us() -> int:
@@ -17,21 +17,21 @@ def _now_us() -> int:
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """Tells which messages have expired: by their own `expire_us`, or because they are too old.
+    """A maximum age that applies to all messages, in addition to the expiry time of each message.
 
     Attributes:
-        most_us: the greatest age, counted from `ts`, in microseconds; None: there is none.
-        now_us: the clock, in microseconds since the epoch.
+        max_age_us: the maximum age, counted from `ts`, in microseconds; None for no limit.
+        now_us: returns the current time, in microseconds since the epoch.
     """
 
-    most_us: int | None = None
+    max_age_us: int | None = None
     now_us: Callable[[], int] = _now_us
 
     @classmethod
     def of_days(cls, days: float) -> RetentionPolicy:
-        """Return those of a greatest age in days; 0: there is none."""
+        """Return the policy for a maximum age in days; 0 for no limit."""
         return cls(round(days * 86_400_000_000) or None)
 
-    def oldest_us(self) -> int | None:
-        """Return the `ts` at which, and before which, everything is too old by now; None: nothing is."""
-        return None if self.most_us is None else self.now_us() - self.most_us
+    def cutoff_us(self) -> int | None:
+        """Return the `ts` at and before which messages have expired by now; None without a maximum age."""
+        return None if self.max_age_us is None else self.now_us() - self.max_age_us

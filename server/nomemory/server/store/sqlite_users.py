@@ -1,12 +1,12 @@
-"""Which users a count in SQLite is about: in the log, and in the backlog of the vector index."""
+"""SQL conditions on users in SQLite, for the message log and the backlog of the vector index."""
 
 from __future__ import annotations
 
 
 def users_condition(user_id: str | None, prefix: str) -> tuple[str, tuple[str, ...]]:
-    """Return a condition on the column `user_id`, and its values: one user, or all whose ids begin with a prefix.
+    """Return a condition that selects one user, or all users whose ids begin with an ASCII prefix, and its values.
 
-    The prefix is ASCII. SQLite compares texts by their bytes, so the ids that begin with it stand side by side.
+    SQLite compares texts by their bytes, so the prefix is a range of ids.
     """
     if user_id is not None:
         return "user_id = ?", (user_id,)

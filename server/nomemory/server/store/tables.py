@@ -1,4 +1,4 @@
-"""The tables that every engine of the log has, but for names of columns and the order in which rows are kept."""
+"""The tables that all engines have. Column names and row order may differ."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Table(NamedTuple):
-    """A table of a log: the columns by which a row is found, and the others."""
+    """A table with its key columns and other columns."""
 
     name: str
     key: tuple[str, ...]
@@ -14,7 +14,7 @@ class Table(NamedTuple):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns, in the order of a row."""
+        """All columns in order."""
         return self.key + self.others
 
 
@@ -32,4 +32,4 @@ REMOVALS: Final = Table("removals", ("sequence",), ("user_id", "message_id", "re
 TABLES: Final = (MESSAGES, VECTORS, METADATA, USERS, REQUESTS, REMOVALS)
 
 Row = tuple[Any, ...]
-"""The values of a table's columns."""
+"""The values of all columns of a table."""

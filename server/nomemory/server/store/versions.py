@@ -1,4 +1,4 @@
-"""What a commit looks up: stored versions, bucket states and earlier requests."""
+"""Stored records that a commit reads: message versions, bucket states and requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version of a message that the log holds."""
+    """A stored version of a message."""
 
     ts_us: int
     sequence: int
@@ -17,14 +17,14 @@ class Version:
 
 
 class BucketState(NamedTuple):
-    """The latest sequence of a bucket, and the number of the latest id that was made in it; 0: none was."""
+    """The latest sequence and the latest generated id number of a bucket; 0 for none."""
 
     sequence: int
     last_id: int
 
 
 class StoredRequest(NamedTuple):
-    """What is remembered of a request for a user: the number of its first id, and the size of its batch."""
+    """The record of a request for a user: its first id number and its batch size."""
 
     first_id: int
     size: int

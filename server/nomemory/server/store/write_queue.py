@@ -1,4 +1,4 @@
-"""What callers ask a log's writer to do: jobs, which wait in a queue, and share commits where they can."""
+"""The write queue: jobs of concurrent callers wait here and share commits."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Queued = TypeVar("Queued")
 
 
 class WriteQueue(Generic[Queued]):
-    """First in, first out, between the event loop that puts and the thread that takes.
+    """A bounded, partitioned FIFO queue. The event loop adds jobs and the writer takes them.
 
     Args:
-        jobs_max: how many jobs may wait.
-        bytes_max: how large they may be together. A larger one can wait alone.
-        partitions: how many queues it is. The limits are of all together.
+        jobs_max: maximum number of queued jobs in all partitions.
+        bytes_max: maximum size of the queued jobs in all partitions. An empty queue accepts a larger job.
+        partitions: number of partitions.
     """
 
     def __init__(self, jobs_max: int, bytes_max: int, partitions: int = 1) -> None:
@@ -48,25 +48,25 @@ class WriteQueue(Generic[Queued]):
         """Append a job of `size` bytes to a partition.
 
         Raises:
-            Fault: OVERLOADED, too much is waiting already.
+            Fault: OVERLOADED, the queue is full.
         """
         with self._lock:
             if self._is_full_for(size):
-                raise Fault(Reason.ERROR_REASON_OVERLOADED, "too many writes are waiting", retry_after_s=_RETRY_AFTER_S)
+                raise Fault(Reason.ERROR_REASON_OVERLOADED, "the write queue is full", retry_after_s=_RETRY_AFTER_S)
             self._partitions[partition].append((job, size))
             self._waiting += 1
             self._bytes += size
 
     @property
     def waiting(self) -> int:
-        """How many jobs wait."""
+        """The number of queued jobs."""
         return self._waiting
 
-    def take(self, most: int, partition: int = 0) -> list[Queued]:
-        """Take up to `most` jobs of a partition."""
+    def take(self, limit: int, partition: int = 0) -> list[Queued]:
+        """Remove up to `limit` jobs from a partition and return them."""
         jobs = self._partitions[partition]
         with self._lock:
-            taken = [jobs.popleft() for _ in range(min(len(jobs), most))]
+            taken = [jobs.popleft() for _ in range(min(len(jobs), limit))]
             self._waiting -= len(taken)
             self._bytes -= sum(size for _, size in taken)
         return [job for job, _ in taken]
@@ -85,31 +85,31 @@ Receipt = TypeVar("Receipt", Written, Deleted, Erased, ExpiryResult)
 
 @dataclass(slots=True, kw_only=True)
 class Job(Generic[Receipt]):
-    """What a caller asks a log's writer to do, and what to tell the caller, who waits."""
+    """A write operation, and the future that its caller awaits."""
 
     done: Future[Receipt] = field(default_factory=Future)
-    answer: Receipt | Fault | None = None
+    result: Receipt | Fault | None = None
 
     def settle(self, failure: BaseException | None = None) -> None:
-        """Set the result for the caller: a fault is an answer, too, and spoils nobody else's commit."""
+        """Resolve the future with the result or the failure."""
         if self.done.done():
             return
         if failure is not None:
             self.done.set_exception(failure)
-        elif isinstance(self.answer, Fault):
-            self.done.set_exception(self.answer)
-        elif self.answer is not None:
-            self.done.set_result(self.answer)
+        elif isinstance(self.result, Fault):
+            self.done.set_exception(self.result)
+        elif self.result is not None:
+            self.done.set_result(self.result)
 
 
 @dataclass(slots=True, kw_only=True)
 class PlannedJob(Job[Receipt]):
-    """What is planned in memory, so that it may share a commit with others.
+    """A job that is planned in memory, so that it can share a commit with other jobs.
 
     Attributes:
-        work: does it.
-        keys: the messages that it is about. Those that come without an id have an empty one.
-        request_id: of a batch that may have come before; empty: it has not.
+        work: adds the changes of the job to a plan.
+        keys: the keys of its messages. The message id is empty if one has to be generated.
+        request_id: the idempotency key of the batch; empty for none.
     """
 
     work: Callable[[CommitPlan], Receipt]
@@ -117,16 +117,16 @@ class PlannedJob(Job[Receipt]):
     request_id: str = ""
 
     def plan(self, plan: CommitPlan) -> None:
-        """Do the work."""
+        """Add the changes of the job to a plan, and keep the result or the fault."""
         try:
-            self.answer = self.work(plan)
+            self.result = self.work(plan)
         except Fault as fault:
-            self.answer = fault
+            self.result = fault
 
 
 @dataclass(slots=True, kw_only=True)
 class StatementJob(Job[Receipt]):
-    """What takes statements of its own. `work` does it with an engine's step of a commit, at once or to be awaited."""
+    """A job that executes its own statements. `work` receives the engine's transaction and may return an awaitable."""
 
     work: Callable[[Any], Any]
 
@@ -135,36 +135,36 @@ AnyPlannedJob = PlannedJob[Written] | PlannedJob[Deleted]
 AnyJob = Job[Written] | Job[Deleted] | Job[Erased] | Job[ExpiryResult]
 
 
-def requests_of(jobs: Iterable[AnyPlannedJob]) -> set[RequestKey]:
-    """Return the requests that may have come before, for each user whom they would have got ids for."""
-    asked = (job for job in jobs if job.request_id)
-    return {(user, digest_of(job.request_id)) for job in asked for user, message_id in job.keys if not message_id}
+def request_keys(jobs: Iterable[AnyPlannedJob]) -> set[RequestKey]:
+    """Return the keys of the requests that may have been processed before."""
+    with_ids = (job for job in jobs if job.request_id)
+    return {(user, digest_of(job.request_id)) for job in with_ids for user, message_id in job.keys if not message_id}
 
 
-def keys_of(plan: CommitPlan, jobs: Iterable[AnyPlannedJob]) -> list[Key]:
-    """Return the messages that have to be looked up for jobs, when their requests have been."""
-    wanted = set[Key]()
+def message_keys(plan: CommitPlan, jobs: Iterable[AnyPlannedJob]) -> list[Key]:
+    """Return the keys of the messages to look up for these jobs. Call it after `CommitPlan.add_request`."""
+    keys = set[Key]()
     for job in jobs:
-        wanted |= {key for key in job.keys if key[1]} | plan.previous_keys(job.request_id, job.keys)
-    return sorted(wanted)
+        keys |= {key for key in job.keys if key[1]} | plan.previous_keys(job.request_id, job.keys)
+    return sorted(keys)
 
 
-def groups(jobs: Iterable[AnyJob]) -> Iterator[list[AnyJob]]:
-    """Return the jobs in their order: those that can be planned together, others alone."""
-    for together, some in groupby(jobs, lambda job: isinstance(job, PlannedJob)):
-        if together:
-            yield list(some)
+def group_jobs(jobs: Iterable[AnyJob]) -> Iterator[list[AnyJob]]:
+    """Yield consecutive planned jobs together and each other job alone, in order."""
+    for is_planned, group in groupby(jobs, lambda job: isinstance(job, PlannedJob)):
+        if is_planned:
+            yield list(group)
         else:
-            yield from ([job] for job in some)
+            yield from ([job] for job in group)
 
 
 class QueuedLogWriter:
-    """Makes jobs of what is called: what the writers of all engines are. Implements `LogWriter` and `ExpiredMessages`.
+    """Base class of log writers: turns calls into queued jobs. Implements `LogWriter` and `ExpiredMessages`.
 
     Args:
-        queue_max: how many jobs may wait; more are refused with OVERLOADED.
-        queue_max_bytes: how many bytes of messages may wait; the same.
-        partitions: how many queues there are. All jobs about a user are in one.
+        queue_max: maximum number of queued jobs. Further jobs are rejected with OVERLOADED.
+        queue_max_bytes: maximum size of the queued messages. Further jobs are rejected with OVERLOADED.
+        partitions: number of queues. All jobs of a user are in the same queue.
     """
 
     def __init__(self, queue_max: int, queue_max_bytes: int, partitions: int = 1) -> None:
@@ -173,11 +173,11 @@ class QueuedLogWriter:
 
     @property
     def waiting(self) -> int:
-        """How many jobs wait."""
+        """The number of queued jobs."""
         return self._queue.waiting
 
     async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
-        """Store a batch, all or nothing; returns when it is durable."""
+        """Store a batch atomically and durably."""
         keys = [(message.user_id, message.message_id) for message in messages]
         job = PlannedJob[Written](
             work=lambda plan: plan.write(messages, on_conflict, request_id), keys=keys, request_id=request_id
@@ -185,24 +185,27 @@ class QueuedLogWriter:
         return await self._submit(job, keys[0][0] if keys else "", sum(map(_size_of, messages)))
 
     async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
-        """Delete messages of one user; returns when it is durable."""
+        """Delete messages of a user durably."""
         keys = [(user_id, message_id) for message_id in message_ids]
         job = PlannedJob[Deleted](work=lambda plan: plan.delete(user_id, message_ids), keys=keys)
         return await self._submit(job, user_id, sum(map(len, message_ids)))
 
-    async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
-        """Delete whatever a filter admits, all or nothing; returns when it is durable."""
+    async def delete_matching(self, user_id: str, message_filter: Filter) -> Deleted:
+        """Delete the messages that match a filter, atomically and durably."""
         return await self._submit(
-            StatementJob[Deleted](work=lambda step: step.delete_matching(user_id, narrowed)), user_id
+            StatementJob[Deleted](work=lambda transaction: transaction.delete_matching(user_id, message_filter)),
+            user_id,
         )
 
     async def erase(self, user_id: str) -> Erased:
-        """Delete everything of one user; returns when it is durable."""
-        return await self._submit(StatementJob[Erased](work=lambda step: step.erase(user_id)), user_id)
+        """Delete all data of a user durably."""
+        return await self._submit(StatementJob[Erased](work=lambda transaction: transaction.erase(user_id)), user_id)
 
-    async def remove_expired(self, after: str, most: int) -> ExpiryResult:
-        """Remove up to `most` messages that have expired."""
-        return await self._submit(StatementJob[ExpiryResult](work=lambda step: step.remove_expired(after, most)), "")
+    async def remove_expired(self, after: str, limit: int) -> ExpiryResult:
+        """Remove up to `limit` expired messages."""
+        return await self._submit(
+            StatementJob[ExpiryResult](work=lambda transaction: transaction.remove_expired(after, limit)), ""
+        )
 
     async def _submit(self, job: Job[Receipt], user_id: str, size: int = 0) -> Receipt:
         partition = bucket_of(user_id) % self._partitions
@@ -211,43 +214,43 @@ class QueuedLogWriter:
         return await asyncio.wrap_future(job.done)
 
     def _wake(self, partition: int) -> None:
-        """Have what waits in a partition committed."""
+        """Start committing the queued jobs of a partition."""
         raise NotImplementedError
 
 
 class MeteredLogWriter:
-    """A `LogWriter` around another.
+    """A `LogWriter` that counts the committed changes of another one.
 
     Args:
-        within: the log.
-        meters: count what it has committed.
+        writer: the other writer.
+        meters: the counters.
     """
 
-    def __init__(self, within: LogWriter, meters: Meters) -> None:
-        self._within = within
+    def __init__(self, writer: LogWriter, meters: Meters) -> None:
+        self._writer = writer
         self._meters = meters
 
     async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
-        """Store a batch, all or nothing; returns when it is durable."""
-        written = await self._within.write(messages, on_conflict=on_conflict, request_id=request_id)
+        """Store a batch atomically and durably."""
+        written = await self._writer.write(messages, on_conflict=on_conflict, request_id=request_id)
         for outcome in written.outcomes:
             self._meters.count(catalog.WRITTEN, outcome.value)
         return written
 
     async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
-        """Delete messages of one user; returns when it is durable."""
-        deleted = await self._within.delete(user_id, message_ids)
+        """Delete messages of a user durably."""
+        deleted = await self._writer.delete(user_id, message_ids)
         self._meters.count(catalog.DELETED, "ids", by=deleted.deleted)
         return deleted
 
-    async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
-        """Delete whatever a filter admits, all or nothing; returns when it is durable."""
-        deleted = await self._within.delete_matching(user_id, narrowed)
+    async def delete_matching(self, user_id: str, message_filter: Filter) -> Deleted:
+        """Delete the messages that match a filter, atomically and durably."""
+        deleted = await self._writer.delete_matching(user_id, message_filter)
         self._meters.count(catalog.DELETED, "filter", by=deleted.deleted)
         return deleted
 
     async def erase(self, user_id: str) -> Erased:
-        """Delete everything of one user; returns when it is durable."""
-        erased = await self._within.erase(user_id)
+        """Delete all data of a user durably."""
+        erased = await self._writer.erase(user_id)
         self._meters.count(catalog.DELETED, "user", by=erased.deleted)
         return erased

@@ -1,64 +1,68 @@
-"""The places that still hold bytes of erased messages, and until when."""
+"""Storage that still contains bytes of erased messages, and when those bytes are purged."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as pb
 
-_LOG = (
-    "Pages of log.db and its write-ahead log, the record of deletions, and the ids of the user: until they are wiped."
+_LOG: Final = (
+    "log.db and its write-ahead log contain deleted pages, the deletion record and the user ids until these bytes are "
+    "overwritten."
 )
-
-
-_POSTGRES = (
-    "The database keeps what was deleted in the free room of its pages until other rows take it, or VACUUM FULL is "
-    "run. Its write-ahead log, archives, standbys and backups keep it, too. The record of deletions, and the ids of "
-    "the user: until the indexes of every server have the deletions."
+_POSTGRES: Final = (
+    "PostgreSQL keeps deleted rows in free space of its pages until the space is reused or VACUUM FULL runs, and in "
+    "its write-ahead log, archives, standbys and backups. The deletion record and the user id remain until the "
+    "indexes of all servers have applied the deletion."
 )
-
-
-_LEXICAL = "Segments of the index: until the messages that live in them are moved out of them."
-
-
-_EDGE = "Files of the index: until what lives is copied into new ones. Collections not in use: until they are deleted."
-
-
-_QDRANT = (
-    "The Qdrant server keeps deleted points until it optimises their segments, and in its snapshots. Points of a "
-    "collection that is not in use stay until that is deleted there."
+_LEXICAL: Final = "Index segments contain deleted messages until the segments are merged."
+_EDGE: Final = (
+    "Index files contain deleted points until the files are rewritten. Unused collections contain them until the "
+    "collections are deleted."
 )
+_QDRANT: Final = (
+    "The Qdrant server keeps deleted points until it optimizes their segments, and in its snapshots. Unused "
+    "collections contain them until the collections are deleted there."
+)
+_BACKLOG: Final = (
+    "The backlog contains the user id and the message ids until the vector index has applied the deletion and these "
+    "bytes are overwritten."
+)
+_BLOCKED_LOCATIONS: Final = (pb.STORAGE_LOCATION_MESSAGE_LOG, pb.STORAGE_LOCATION_VECTOR_INDEX)
+_BLOCKED: Final = "Vectors cannot be erased now, see `faults` of GetIndexStatus, so there is no purge time. "
 
 
-_BACKLOG = "The ids of the user and of the messages: until the vector index has the deletions and they are wiped."
-
-
-_WAITING = ("log", "vector")
-
-
-_WAITS = "Erasing vectors waits now (`faults` of GetIndexStatus says for what), so that no time can be promised. "
-
-
-def erasure_residues(settings: Settings, erase_ts: Timestamp, *, waits: bool) -> list[pb.ErasureResidue]:
-    """Return the places, and by when they hold nothing any more, where that is in this server's hands.
+def erasure_residues(settings: Settings, erase_ts: Timestamp, *, is_blocked: bool) -> list[pb.ErasureResidue]:
+    """Return the storage locations that still contain erased data. Locations that this server purges have a purge time.
 
     Args:
-        settings: say which files there are, and how long it may take.
-        erase_ts: when the deletion was committed.
-        waits: whether vectors cannot be erased now. The log keeps its record of deletions until they can.
+        settings: the storage settings, and the maximum duration of an erasure.
+        erase_ts: the commit time of the deletion.
+        is_blocked: whether vectors cannot be erased now. The message log keeps the deletion record until they can.
     """
-    remote = settings.vector.qdrant_url is not None
-    wiped = {"log": _LOG, "lexical": _LEXICAL, "backlog": _BACKLOG} | ({} if remote else {"vector": _EDGE})
-    others = {"vector": _QDRANT} if remote else {}
+    is_remote = settings.vector.qdrant_url is not None
+    purged = {
+        pb.STORAGE_LOCATION_MESSAGE_LOG: _LOG,
+        pb.STORAGE_LOCATION_LEXICAL_INDEX: _LEXICAL,
+        pb.STORAGE_LOCATION_VECTOR_BACKLOG: _BACKLOG,
+    } | ({} if is_remote else {pb.STORAGE_LOCATION_VECTOR_INDEX: _EDGE})
+    unscheduled = {pb.STORAGE_LOCATION_VECTOR_INDEX: _QDRANT} if is_remote else {}
     if settings.server.database_url is not None:
-        del wiped["log"]
-        others["log"] = _POSTGRES
-    if waits:
-        others |= {place: _WAITS + wiped.pop(place) for place in _WAITING if place in wiped}
-    expire_ts = Timestamp()
-    expire_ts.FromNanoseconds(erase_ts.ToNanoseconds() + round(settings.erasure.within_s * 1e9))
+        del purged[pb.STORAGE_LOCATION_MESSAGE_LOG]
+        unscheduled[pb.STORAGE_LOCATION_MESSAGE_LOG] = _POSTGRES
+    if is_blocked:
+        unscheduled |= {
+            location: _BLOCKED + purged.pop(location) for location in _BLOCKED_LOCATIONS if location in purged
+        }
+    purge_ts = Timestamp()
+    purge_ts.FromNanoseconds(erase_ts.ToNanoseconds() + round(settings.erasure.within_s * 1e9))
     return [
-        *(pb.ErasureResidue(place=place, until=until, expire_ts=expire_ts) for place, until in wiped.items()),
-        *(pb.ErasureResidue(place=place, until=until) for place, until in others.items()),
+        *(
+            pb.ErasureResidue(location=location, detail=detail, purge_ts=purge_ts)
+            for location, detail in purged.items()
+        ),
+        *(pb.ErasureResidue(location=location, detail=detail) for location, detail in unscheduled.items()),
     ]

@@ -1,4 +1,4 @@
-"""Add up the batches of an import."""
+"""Totals of an import."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from nomemory.v1 import ingest_service_pb2 as pb
 
 @dataclass(slots=True)
 class ImportTally:
-    """Adds up the batches of an import.
+    """Accumulates the results of the batches of an import.
 
     Attributes:
-        rejections_max: how many rejections the response lists at most. It lists the first ones.
+        rejections_max: the maximum number of rejections in the response. Later rejections are only counted.
         response: the totals so far, without a write token.
-        sequence: the latest sequence of the log among the batches.
+        sequence: the highest log sequence of the batches.
     """
 
     rejections_max: int
@@ -32,36 +32,41 @@ class ImportTally:
     _messages: int = 0
 
     def add(self, batch: Batch, written: Written, *, size: int) -> None:
-        """Add a stored batch. `size` is the number of messages that it came with, refused ones too."""
+        """Add a stored batch. `size` is the number of messages in the request, including rejected ones."""
         counts = {outcome: written.outcomes.count(outcome) for outcome in WriteOutcome}
         self.response.created += counts[WriteOutcome.CREATED]
         self.response.unchanged += counts[WriteOutcome.UNCHANGED]
         self.response.replaced += counts[WriteOutcome.REPLACED]
         self.response.rejected += counts[WriteOutcome.CONFLICT] + len(batch.refused)
-        self._list_rejections([*batch.refused, *_conflicting(batch, written)])
+        self._list_rejections([*batch.refused, *_conflicts(batch, written)])
         self.sequence = max(self.sequence, written.sequence)
         self._batches += 1
         self._messages += size
 
-    def so_far(self) -> dict[str, str]:
-        """Return what was done, for the fault that ends an import. `batch` is the position of the failed batch."""
+    def error_metadata(self) -> dict[str, str]:
+        """Return the totals as metadata of the fault that ends the import. `batch` is the index of the failed batch."""
         totals = self.response
-        done = {"created": totals.created, "unchanged": totals.unchanged, "replaced": totals.replaced}
-        counts = {"batch": self._batches, **done, "rejected": totals.rejected}
+        counts = {
+            "batch": self._batches,
+            "created": totals.created,
+            "unchanged": totals.unchanged,
+            "replaced": totals.replaced,
+            "rejected": totals.rejected,
+        }
         return {name: str(count) for name, count in counts.items()}
 
     def _list_rejections(self, refused: Iterable[RefusedMessage]) -> None:
-        room = self.rejections_max - len(self.response.rejections)
-        for message in sorted(refused, key=lambda one: one.position)[:room]:
+        remaining = self.rejections_max - len(self.response.rejections)
+        for message in sorted(refused, key=lambda message: message.position)[:remaining]:
             self.response.rejections.add(
                 index=self._messages + message.position,
                 message_id=message.message_id,
-                reason=Reason.Name(message.reason),
+                reason=message.reason,
                 violations=[f"{violation.field}: {violation.description}" for violation in message.violations],
             )
 
 
-def _conflicting(batch: Batch, written: Written) -> list[RefusedMessage]:
+def _conflicts(batch: Batch, written: Written) -> list[RefusedMessage]:
     reason, violations = Reason.ERROR_REASON_MESSAGE_CONFLICT, (Violation("message_id", CONFLICT),)
     return [
         RefusedMessage(position, message_id, reason, violations)

@@ -1,15 +1,15 @@
-"""How far the log and each index are, for GetIndexStatus."""
+"""Status of the message log and of the indexes, for GetIndexStatus."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.server.indexing.vector.indexed_spaces import IndexedSpace, IndexedSpaces
-from nomemory.server.runtime.active_faults import LEXICAL_INDEXER, ActiveFault, ActiveFaults
+from nomemory.server.runtime.active_faults import LEXICAL_INDEXER, PREVIOUS_MODEL, ActiveFault, ActiveFaults
 from nomemory.server.runtime.processes.supervisor import JobFault
 from nomemory.server.search.lexical.protocol import LexicalProgress
 from nomemory.server.store.damage import LogDamage
@@ -19,31 +19,41 @@ from nomemory.server.store.results import LogCounts
 from nomemory.v1 import ingest_service_pb2 as pb
 
 LEXICAL_JOB = "lexical-indexer"
-"""What the indexer is called in the supervisor."""
+"""The name of the lexical indexer's job in the supervisor."""
 
-_NAMED_MAX = 100
-"""Damaged messages whose sequences are named."""
+_DAMAGED_SEQUENCES_MAX = 100
+"""Maximum number of damaged sequences in a response."""
+
+_EMBEDDER_KINDS: Final = {
+    "none": pb.EMBEDDER_KIND_NONE,
+    "local": pb.EMBEDDER_KIND_LOCAL,
+    "openai": pb.EMBEDDER_KIND_OPENAI,
+}
+"""The kinds of the built-in embedders. Other packages can add more."""
 
 
 class IndexStatusReporter(Protocol):
-    """Reports how far the log and each index are."""
+    """Reports the status of the message log and of the indexes."""
 
     async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
-        """Report on one user's messages; for None on those of all users whose ids begin with a prefix.
+        """Return the status for one user; None: for all users whose stored ids start with `prefix`.
 
-        No sequence exceeds that of the latest change in them.
+        Sequences are at most that of the latest change to these users' messages.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class LocalStatusReporter:
-    """Implements `IndexStatusReporter` from the parts in this process.
+    """Reports the status of the components in this process.
 
     Attributes:
-        job_fault: returns the error that a job failed with lately, by its name; None if it is healthy.
-        faults: what is wrong with the parts of the server.
-        notice: what happened to the lexical index at the start, in words.
-        damage: what is known to be damaged in the log.
+        log: the message log.
+        lexical: the progress of the lexical index.
+        spaces: the vector indexes.
+        job_fault: returns the latest error of a job by its name; None if the job is healthy.
+        faults: the active faults of the server.
+        notice: a message about the lexical index from the startup; empty: none.
+        damage: the known damage of the message log.
     """
 
     log: LogReader
@@ -55,7 +65,7 @@ class LocalStatusReporter:
     damage: LogDamage
 
     async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
-        """Report on one user's messages; for None on those of all users whose ids begin with a prefix."""
+        """Return the status for one user; None: for all users whose stored ids start with `prefix`."""
         counts = await self.log.counts(user_id, prefix)
         active, next_ = self.spaces.active, self.spaces.next
         status = pb.GetIndexStatusResponse(
@@ -63,7 +73,7 @@ class LocalStatusReporter:
             lexical=await self._lexical(user_id, prefix, counts.sequence),
             vector=await self._vector(active, user_id, prefix, counts.sequence),
             embedder=_embedder(active),
-            faults=map(_encoded, self.faults.all()),
+            faults=map(_encode_fault, self.faults.all()),
         )
         if next_ is not None:
             status.next_vector.CopyFrom(await self._vector(next_, user_id, prefix, counts.sequence))
@@ -78,53 +88,64 @@ class LocalStatusReporter:
         if self.damage.checked_at is not None:
             status.check_ts.FromMilliseconds(int(self.damage.checked_at * 1000))
         if not prefix:
-            status.fault = self.damage.file
-            status.damaged_sequences.extend(one.sequence for one in damaged[:_NAMED_MAX])
+            status.error = self.damage.file
+            status.damaged_sequences.extend(message.sequence for message in damaged[:_DAMAGED_SEQUENCES_MAX])
         return status
 
     async def _lexical(self, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
-        applied, fault = self.lexical.applied, self._standing(LEXICAL_INDEXER) or self.job_fault(LEXICAL_JOB)
+        applied, fault = self.lexical.applied, self._active_fault(LEXICAL_INDEXER) or self.job_fault(LEXICAL_JOB)
         return pb.IndexStatus(
             name="lexical",
             checkpoint=min(applied, sequence),
             pending=await self.log.pending(FeedPosition.at(applied), user_id, prefix),
-            fault=fault.kind if fault else "",
+            error=fault.kind if fault else "",
             error_ts=_timestamp(fault.since_s) if fault else None,
             notice=self.notice,
         )
 
-    async def _vector(self, one: IndexedSpace, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
-        vector = await one.indexer.status(user_id, prefix)
-        fault = one.indexer.fault or self._standing(*one.parts) or one.job_fault()
+    async def _vector(self, indexed: IndexedSpace, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
+        vector = await indexed.indexer.status(user_id, prefix)
+        fault = indexed.indexer.fault or self._active_fault(*indexed.parts) or indexed.job_fault()
         return pb.IndexStatus(
-            name=one.space.name,
+            name=indexed.space.name,
             checkpoint=min(await self._checkpoint(vector.checkpoint, user_id), sequence),
             pending=vector.pending + await self.log.pending(vector.fed, user_id, prefix),
-            parked=vector.parked,
-            dead_letter_message_ids=vector.parked_ids,
-            fault=fault.kind if fault else "",
+            dead_letters=vector.dead_letters,
+            dead_letter_message_ids=vector.dead_letter_ids,
+            error=fault.kind if fault else "",
             error_ts=_timestamp(fault.since_s) if fault else None,
-            notice=self.spaces.notice if one is self.spaces.active else "",
+            notice=self.spaces.notice if indexed is self.spaces.active else "",
         )
 
     async def _checkpoint(self, applied: FeedPosition, user_id: str | None) -> int:
         return applied.covered_sequence(await self.log.end_position()) if user_id is None else applied.of_user(user_id)
 
-    def _standing(self, *parts: str) -> ActiveFault | None:
-        """Return the oldest fault of some parts."""
-        standing = (fault for fault in self.faults.all() if fault.part in parts)
-        return next(standing, None)
+    def _active_fault(self, *parts: str) -> ActiveFault | None:
+        """Return the oldest active fault of these components."""
+        active = (fault for fault in self.faults.all() if fault.part in parts)
+        return next(active, None)
 
 
-def _embedder(one: IndexedSpace) -> pb.EmbedderStatus:
-    model = one.space.embedder
+def _embedder(indexed: IndexedSpace) -> pb.EmbedderStatus:
+    model = indexed.space.embedder
     return pb.EmbedderStatus(
-        kind=model.kind, model=model.model, dimension=model.dimension, texts_embedded=one.indexer.texts_embedded
+        kind=_EMBEDDER_KINDS.get(model.kind, pb.EMBEDDER_KIND_PLUGIN),
+        model=model.model,
+        dimension=model.dimension,
+        texts_embedded=indexed.indexer.texts_embedded,
     )
 
 
-def _encoded(fault: ActiveFault) -> pb.ServerFault:
-    return pb.ServerFault(part=fault.part, kind=fault.kind, since=_timestamp(fault.since_s), detail=fault.detail)
+def _encode_fault(fault: ActiveFault) -> pb.ServerFault:
+    name = fault.part.removeprefix(PREVIOUS_MODEL)
+    component, kind = f"COMPONENT_{name.replace('-', '_').upper()}", f"FAULT_KIND_{fault.kind}"
+    return pb.ServerFault(
+        component=pb.Component.Value(component if component in pb.Component.keys() else "COMPONENT_UNSPECIFIED"),
+        kind=pb.FaultKind.Value(kind if kind in pb.FaultKind.keys() else "FAULT_KIND_UNSPECIFIED"),
+        start_ts=_timestamp(fault.since_s),
+        detail=fault.detail,
+        previous_model=name != fault.part,
+    )
 
 
 def _timestamp(seconds: float) -> Timestamp:

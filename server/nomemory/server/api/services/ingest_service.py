@@ -1,4 +1,4 @@
-"""IngestService: decode, write, encode."""
+"""The IngestService."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from nomemory.server.api.validation.ingest_requests import (
 from nomemory.server.api.write_tokens import WriteTokens
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message_filter import Filter
-from nomemory.server.runtime.active_faults import ERASURE
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.active_index import ActiveSpace
 from nomemory.server.store.protocol import LogWriter
@@ -33,19 +32,19 @@ from nomemory.server.store.results import Deleted, Erased, Written
 from nomemory.v1 import ingest_service_pb2 as pb
 
 _REJECTIONS_MAX: Final = 1000
-"""Maximum rejections that an import lists."""
+"""Maximum number of rejections that the response of an import lists."""
 
 
 _Result = TypeVar("_Result")
-_GOING_ON: Final = set[asyncio.Task[Any]]()
-"""The event loop alone does not keep a task."""
+_running_tasks: Final = set[asyncio.Task[Any]]()
+"""Strong references to running tasks. The event loop keeps only weak ones."""
 
 
-async def run_to_completion(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """Return what work results in. If the caller is cancelled meanwhile, the work goes on."""
-    task = asyncio.create_task(work)
-    _GOING_ON.add(task)
-    task.add_done_callback(_GOING_ON.discard)
+async def run_to_completion(operation: Coroutine[Any, Any, _Result]) -> _Result:
+    """Return the result of an operation. The operation continues if the caller is cancelled."""
+    task = asyncio.create_task(operation)
+    _running_tasks.add(task)
+    task.add_done_callback(_running_tasks.discard)
     return await asyncio.shield(task)
 
 
@@ -54,7 +53,7 @@ class IngestService:
     """Serves `nomemory.v1.IngestService`."""
 
     writer: LogWriter
-    report: IndexStatusReporter
+    status_reporter: IndexStatusReporter
     tokens: WriteTokens
     spaces: ActiveSpace
     settings: Settings
@@ -74,11 +73,11 @@ class IngestService:
 
     @property
     def audit(self) -> Audit:
-        """What notes changes."""
+        """The audit log."""
         return Audit(is_on=self.settings.server.audit_log)
 
     async def write_messages(self, request: pb.WriteMessagesRequest, context: CallContext) -> pb.WriteMessagesResponse:
-        """Store a batch, all or nothing."""
+        """Store a batch of messages atomically."""
         batch = await decode_write(request, self.settings, self.spaces.now.embedder.dimension)
         written = await self._write("write", batch, context)
         results = [
@@ -90,15 +89,15 @@ class IngestService:
     async def import_messages(
         self, requests: AsyncIterator[pb.ImportMessagesRequest], context: CallContext
     ) -> pb.ImportMessagesResponse:
-        """Store a stream of batches; what is refused is reported and skipped."""
+        """Store a stream of batches. Invalid and conflicting messages are skipped and reported."""
         tally = ImportTally(_REJECTIONS_MAX)
         try:
             async for request in requests:
                 batch = await decode_import(request, self.settings, self.spaces.now.embedder.dimension)
-                written = await self._write_in_turn(batch, context)
+                written = await self._write_with_retries(batch, context)
                 tally.add(batch, written, size=len(request.messages))
         except Fault as fault:
-            fault.metadata = {**fault.metadata, **tally.so_far()}
+            fault.metadata = {**fault.metadata, **tally.error_metadata()}
             raise
         tally.response.write_token = self.tokens.issue(tally.sequence)
         return tally.response
@@ -106,7 +105,7 @@ class IngestService:
     async def delete_messages(
         self, request: pb.DeleteMessagesRequest, context: CallContext
     ) -> pb.DeleteMessagesResponse:
-        """Delete messages of one user."""
+        """Delete messages of one user, by ids or by a filter."""
         receipt = await run_to_completion(self._delete(request, decode_delete(request, self.settings), context))
         return pb.DeleteMessagesResponse(
             deleted=receipt.deleted,
@@ -115,7 +114,7 @@ class IngestService:
         )
 
     async def erase_user(self, request: pb.EraseUserRequest, context: CallContext) -> pb.EraseUserResponse:
-        """Delete everything of one user, and say what still holds bytes of it."""
+        """Delete all messages of one user, and list the files that still contain their bytes."""
         user_id = decode_user(request.user_id, self.settings, required=True)
         erased = await run_to_completion(self._erase(user_id, context))
         response = pb.EraseUserResponse(
@@ -125,40 +124,40 @@ class IngestService:
         )
         response.erase_ts.GetCurrentTime()
         if erased.was_known:
-            faults = (await self.report.status(user_id)).faults
-            waits = any(fault.part == ERASURE for fault in faults)
-            response.residues.extend(erasure_residues(self.settings, response.erase_ts, waits=waits))
+            faults = (await self.status_reporter.status(user_id)).faults
+            is_blocked = any(fault.component == pb.COMPONENT_ERASURE for fault in faults)
+            response.residues.extend(erasure_residues(self.settings, response.erase_ts, is_blocked=is_blocked))
         return response
 
     async def get_index_status(
         self, request: pb.GetIndexStatusRequest, context: CallContext
     ) -> pb.GetIndexStatusResponse:
-        """Return how far the log and each index are."""
+        """Return the status of the message log and of the indexes."""
         user_id = decode_user(request.user_id, self.settings, required=False)
-        return await self.report.status(user_id or None, context.user_prefix)
+        return await self.status_reporter.status(user_id or None, context.user_prefix)
 
     async def _write(self, action: Action, batch: Batch, context: CallContext) -> Written:
-        """Store a batch. What the log has is in the audit, even if the caller has gone meanwhile."""
+        """Store a batch and record the write in the audit log, even if the call is cancelled."""
 
-        async def stored() -> Written:
+        async def write_and_audit() -> Written:
             written = await self.writer.write(
                 batch.messages, on_conflict=batch.on_conflict, request_id=batch.request_id
             )
             self.audit.record_write(context, action, batch.messages, written.outcomes)
             return written
 
-        return await run_to_completion(stored())
+        return await run_to_completion(write_and_audit())
 
     async def _delete(
-        self, request: pb.DeleteMessagesRequest, narrowed: Filter | None, context: CallContext
+        self, request: pb.DeleteMessagesRequest, message_filter: Filter | None, context: CallContext
     ) -> Deleted:
-        if narrowed is None:
-            receipt = await self.writer.delete(request.user_id, list(request.message_ids))
+        action: Action
+        if message_filter is None:
+            action, receipt = "delete", await self.writer.delete(request.user_id, list(request.message_ids))
         else:
-            receipt = await self.writer.delete_matching(request.user_id, narrowed)
-        self.audit.record_deletion(
-            context, "delete" if narrowed is None else "delete-matching", request.user_id, receipt.deleted
-        )
+            receipt = await self.writer.delete_matching(request.user_id, message_filter)
+            action = "delete-matching"
+        self.audit.record_deletion(context, action, request.user_id, receipt.deleted)
         return receipt
 
     async def _erase(self, user_id: str, context: CallContext) -> Erased:
@@ -166,17 +165,17 @@ class IngestService:
         self.audit.record_deletion(context, "erase", user_id, erased.deleted)
         return erased
 
-    async def _write_in_turn(self, batch: Batch, context: CallContext) -> Written:
-        """Store a batch of an import; where too much is queued, wait for room within the deadline.
+    async def _write_with_retries(self, batch: Batch, context: CallContext) -> Written:
+        """Store a batch of an import. Retry within the deadline while the write queue is full.
 
-        A back-fill has nobody who waits for it, and its client could only send everything again.
+        Imports are not latency-sensitive, and a failed import must be sent again from the start.
         """
         while True:
             try:
                 return await self._write("import", batch, context)
             except Fault as fault:
                 pause_s = fault.retry_after_s or 0.0
-                # Twice: the client has to hear of it before its deadline.
+                # Twice the pause, so that the error reaches the client before its deadline.
                 if fault.reason != Reason.ERROR_REASON_OVERLOADED or context.remaining_s() <= 2 * pause_s:
                     raise
                 await asyncio.sleep(pause_s)

@@ -1,4 +1,4 @@
-"""QueryService: decode, read, encode."""
+"""The QueryService."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from nomemory.server.api.admission.expensive_reads import is_expensive
 from nomemory.server.api.call import CallContext
-from nomemory.server.api.highlight_encoding import highlights, room
+from nomemory.server.api.highlight_encoding import encode_highlights, max_highlight_bytes
 from nomemory.server.api.identity.access import RequiredScopes
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.response_encoding import (
@@ -54,20 +54,19 @@ from nomemory.server.store.protocol import LogReader
 from nomemory.v1 import query_service_pb2 as pb
 
 _WAIT_POLL_S: Final = 0.005
-"""Interval at which a waiting read polls its index, in seconds."""
-
-_ANSWERING_S = 0.05
-"""Seconds of a deadline that are reserved for answering when a read waits for its index."""
-_EXPORTED_AT_ONCE = 1000
-"""Most messages of one batch of an export."""
-_SHORT_PAGE_BYTES = 10_000
-"""Messages of a page that are highlighted on the event loop, in about a millisecond."""
-_SHARE_OF_MEANING = 0.5
-"""Share of the remaining time for meaning, so that words can still answer if the embedder hangs."""
+"""Poll interval of reads that wait for an index."""
+_REPLY_RESERVE_S = 0.05
+"""Time before the deadline that reads do not spend on waiting for an index."""
+_EXPORT_BATCH_MAX = 1000
+"""Maximum number of messages in one batch of an export."""
+_INLINE_HIGHLIGHT_BYTES = 10_000
+"""Pages up to this size are highlighted on the event loop, which takes about 1 ms."""
+_SEMANTIC_TIME_SHARE = 0.5
+"""Share of the remaining time for the semantic search. The lexical search uses the rest if the embedder hangs."""
 
 
 class HasWriteToken(Protocol):
-    """A request that may bring a write token."""
+    """A request with an optional write token in `at_least`."""
 
     user_id: str
     at_least: str
@@ -108,7 +107,7 @@ class QueryService:
         }
 
     async def list_messages(self, request: pb.ListMessagesRequest, context: CallContext) -> bytes:
-        """Read by time, in either order."""
+        """Return a page of messages in time order."""
         query = decode_list(request, self.settings)
         await self._wait_for_log(request, context)
         is_scan = is_expensive("ListMessages", request)
@@ -117,7 +116,7 @@ class QueryService:
         return listing_reply(page.wires, query.mask, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
     async def lexical_search(self, request: pb.LexicalSearchRequest, context: CallContext) -> bytes:
-        """Find words and phrases; an empty query reads by time."""
+        """Search by terms and phrases. An empty query lists messages by time."""
         query = decode_lexical(request, self.settings)
         if query.query.is_empty:
             await self._wait_for_log(request, context)
@@ -125,17 +124,17 @@ class QueryService:
             await self._wait_for_lexical(request, context)
         async with self.slots.slot(request.user_id):
             page = await self._lexical_page(query, request.cursor)
-            marks = await self._highlights(page, query)
+            highlights = await self._highlights(page, query)
         reply = pb.LexicalSearchResponse(
             next_cursor=page.next_cursor,
             scores=[pb.MessageScore(message_id=item.message.message_id, score=item.score) for item in page.items],
             index_lagging=page.behind,
             truncated=page.truncated,
         )
-        return listing_reply([item.message.wire for item in page.items], query.mask, reply) + marks
+        return listing_reply([item.message.wire for item in page.items], query.mask, reply) + highlights
 
     async def semantic_search(self, request: pb.SemanticSearchRequest, context: CallContext) -> bytes:
-        """Find messages near in meaning."""
+        """Search by vector similarity."""
         with self.spaces.used() as space:
             query, mask = decode_semantic(request, self.settings, space.embedder.dimension)
             space.progress.record_query(request.user_id)
@@ -147,13 +146,13 @@ class QueryService:
         return semantic_reply(nearest.items, mask, reply)
 
     async def hybrid_search(self, request: pb.HybridSearchRequest, context: CallContext) -> bytes:
-        """Find the messages that answer a question."""
+        """Search with lexical and vector search combined."""
         with self.spaces.used() as space:
             query, mask = decode_hybrid(request, self.settings, space.embedder.dimension)
             space.progress.record_query(request.user_id)
             await self._wait_for_lexical(request, context)
             await self._wait_for_vectors(space, request, context)
-            patience_s = context.remaining_s() * _SHARE_OF_MEANING
+            patience_s = context.remaining_s() * _SEMANTIC_TIME_SHARE
             answer = await self.hybrid.search(space, replace(query, patience_s=patience_s))
         reply = pb.HybridSearchResponse(
             truncated=answer.truncated,
@@ -168,9 +167,9 @@ class QueryService:
         return hybrid_reply(answer.items, mask, reply, explain=request.explain)
 
     async def get_neighbors(self, request: pb.GetNeighborsRequest, _context: CallContext) -> bytes:
-        """Read the messages around one."""
+        """Return the messages around an anchor."""
         before, after, mask = decode_neighbors(request, self.settings)
-        around = await read_neighborhood(
+        neighborhood = await read_neighborhood(
             self.log,
             request.user_id,
             request.message_id,
@@ -179,11 +178,11 @@ class QueryService:
             budget_bytes=self.settings.limits.max_response_bytes,
         )
         reply = pb.GetNeighborsResponse(
-            anchor_index=around.anchor_index,
-            truncated_before=around.truncated_before,
-            truncated_after=around.truncated_after,
+            anchor_index=neighborhood.anchor_index,
+            truncated_before=neighborhood.truncated_before,
+            truncated_after=neighborhood.truncated_after,
         )
-        return listing_reply(around.wires, mask, reply)
+        return listing_reply(neighborhood.wires, mask, reply)
 
     async def batch_get_messages(self, request: pb.BatchGetMessagesRequest, _context: CallContext) -> bytes:
         """Resolve ids."""
@@ -199,16 +198,16 @@ class QueryService:
         return listing_reply([message.wire for message in present[:fits]], mask, reply)
 
     async def count_messages(self, request: pb.CountMessagesRequest, context: CallContext) -> pb.CountMessagesResponse:
-        """Count what a filter admits."""
-        narrowed = decode_count(request, self.settings)
+        """Return the number of messages that match a filter."""
+        message_filter = decode_count(request, self.settings)
         await self._wait_for_log(request, context)
         async with self.slots.slot(request.user_id):
-            return pb.CountMessagesResponse(count=await self.log.count(request.user_id, narrowed))
+            return pb.CountMessagesResponse(count=await self.log.count(request.user_id, message_filter))
 
     async def list_conversations(
         self, request: pb.ListConversationsRequest, context: CallContext
     ) -> pb.ListConversationsResponse:
-        """Sum up conversations, the latest first."""
+        """Return a page of conversation summaries, latest first."""
         query = decode_conversations(request, self.settings)
         await self._wait_for_log(request, context)
         async with self.slots.slot(request.user_id):
@@ -218,33 +217,33 @@ class QueryService:
         )
 
     async def list_users(self, request: pb.ListUsersRequest, context: CallContext) -> pb.ListUsersResponse:
-        """Say who has messages, among those whom the caller may know of."""
+        """Return a page of the users in the caller's namespace, or of all users without a namespace."""
         query = decode_users(request, self.settings, context.user_prefix)
         async with self.slots.slot(context.caller.name):
             page = await self.user_listing.page(query.listing, query.page_size, request.cursor)
-        users = [pb.UserSummary(user_id=one.user_id, message_count=one.messages) for one in page.users]
+        users = [pb.UserSummary(user_id=user.user_id, message_count=user.messages) for user in page.users]
         return pb.ListUsersResponse(users=users, next_cursor=page.next_cursor)
 
     async def export_messages(self, request: pb.ExportMessagesRequest, _context: CallContext) -> AsyncIterator[bytes]:
-        """Read everything in the order of the log, batch by batch."""
+        """Stream all messages that match a filter, in log order."""
         listing = decode_export(request, self.settings)
-        batch_max = min(self.settings.limits.max_batch_messages, _EXPORTED_AT_ONCE)
+        batch_max = min(self.settings.limits.max_batch_messages, _EXPORT_BATCH_MAX)
         async for batch in self.time_listing.batches(listing, batch_max, request.cursor):
             yield listing_reply(batch.wires, None, pb.ExportMessagesResponse(next_cursor=batch.next_cursor))
 
     async def _lexical_page(self, query: LexicalQuery, cursor: str) -> RankedPage:
-        beside = room(query.snippet_chars)
+        highlight_bytes = max_highlight_bytes(query.snippet_chars)
         if not query.query.is_empty:
-            return await self.lexical_listing.page(query.listing, query.query, query.page_size, cursor, beside)
-        page = await self.time_listing.page(query.listing, query.page_size, cursor, beside)
+            return await self.lexical_listing.page(query.listing, query.query, query.page_size, cursor, highlight_bytes)
+        page = await self.time_listing.page(query.listing, query.page_size, cursor, highlight_bytes)
         return RankedPage([Ranked(message, 0.0) for message in page.messages], page.next_cursor, behind=False)
 
     async def _highlights(self, page: RankedPage, query: LexicalQuery) -> bytes:
         if query.snippet_chars is None:
             return b""
-        marked = partial(highlights, page.items, query.query, query.snippet_chars)
-        is_short = sum(len(item.message.wire) for item in page.items) <= _SHORT_PAGE_BYTES
-        return marked() if is_short else await self.threads.run(marked)
+        encode = partial(encode_highlights, page.items, query.query, query.snippet_chars)
+        is_small = sum(len(item.message.wire) for item in page.items) <= _INLINE_HIGHLIGHT_BYTES
+        return encode() if is_small else await self.threads.run(encode)
 
     async def _wait_for_log(self, request: HasWriteToken, context: CallContext) -> None:
         async def reached(sequence: int) -> bool:
@@ -263,8 +262,8 @@ class QueryService:
     async def _wait_for(
         self, name: str, reached: Callable[[int], Awaitable[bool]], request: HasWriteToken, context: CallContext
     ) -> None:
-        """Wait until an index has what a token asks for."""
+        """Wait until an index has applied the write of the request's write token."""
         sequence = self.tokens.read(request.at_least)
         if sequence:
-            timeout_s, poll_s = context.remaining_s() - _ANSWERING_S, _WAIT_POLL_S
+            timeout_s, poll_s = context.remaining_s() - _REPLY_RESERVE_S, _WAIT_POLL_S
             await wait_until(lambda: reached(sequence), name=name, timeout_s=timeout_s, poll_s=poll_s)

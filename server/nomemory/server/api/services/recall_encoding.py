@@ -105,7 +105,7 @@ def _limits(limits: Limits) -> pb.RecallLimits:
         messages_considered=limits.messages_considered,
         tool_calls=limits.tool_calls,
         iterations=limits.iterations,
-        planner=limits.planner,
+        planner=_planner(limits.planner),
         stop_reason=pb.StopReason.Value(f"STOP_REASON_{limits.stop_reason.name}"),
         truncated=limits.truncated,
         index_lagging=limits.index_lagging,
@@ -114,15 +114,24 @@ def _limits(limits: Limits) -> pb.RecallLimits:
         dropped_arguments=limits.dropped_arguments,
         model_calls=limits.reading.calls,
         messages_read=limits.reading.messages,
-        notes=[note.text for note in limits.notes],
-        coded_notes=[_coded(note) for note in limits.notes],
+        notes=[_note(note) for note in limits.notes],
         sufficiency=limits.sufficiency,
-        enough=limits.enough,
+        sufficiency_threshold=limits.enough,
     )
 
 
-def _coded(note: Note) -> pb.CodedNote:
-    return pb.CodedNote(code=pb.NoteCode.Value(f"NOTE_CODE_{note.kind.name}"), count=note.count)
+def _planner(name: str) -> pb.Planner.ValueType:
+    """Encode the name of a planner. `NAME→rules` means that it failed and the rules took over."""
+    planner, *fallback = name.split("→")
+    if planner == "rules":
+        return pb.PLANNER_RULES
+    if planner == "llm":
+        return pb.PLANNER_LLM_FALLBACK if fallback else pb.PLANNER_LLM
+    return pb.PLANNER_PLUGIN_FALLBACK if fallback else pb.PLANNER_PLUGIN
+
+
+def _note(note: Note) -> pb.Note:
+    return pb.Note(code=pb.NoteCode.Value(f"NOTE_CODE_{note.kind.name}"), count=note.count, text=note.text)
 
 
 def _timestamp(moment: datetime | None) -> Timestamp | None:

@@ -73,13 +73,13 @@ class RecallService:
         user_id, query, skill = self._prepared(request, context)
         with _faults():
             result = await self._asked(context, user_id, query, skill, _unseen)
-        return self._reply(result, include_trace=query.include_trace)
+        return self._reply(result, include_trace=request.include_trace)
 
     async def stream_recall(
         self, request: pb.StreamRecallRequest, context: CallContext
     ) -> AsyncIterator[pb.StreamRecallResponse]:
         """Search and answer, each step as it happens."""
-        user_id, query, skill = self._prepared(request.recall, context)
+        user_id, query, skill = self._prepared(request, context)
         steps: asyncio.Queue[Step | None] = asyncio.Queue()
 
         async def work() -> RecallResult:
@@ -110,10 +110,12 @@ class RecallService:
     def _note(self, result: RecallResult) -> None:
         limits = result.limits
         self.meters.count(catalog.RECALLS, result.verdict.value, limits.stop_reason.value)
-        self.meters.observe(catalog.RECALL_ROUNDS, limits.iterations)
+        self.meters.observe(catalog.RECALL_ITERATIONS, limits.iterations)
         self.meters.count(catalog.RECALL_DROPPED, by=limits.dropped_arguments)
 
-    def _prepared(self, request: pb.RecallRequest, context: CallContext) -> tuple[str, RecallQuery, Skill]:
+    def _prepared(
+        self, request: pb.RecallRequest | pb.StreamRecallRequest, context: CallContext
+    ) -> tuple[str, RecallQuery, Skill]:
         user_id = context.bound_user()
         dimension = self.spaces.now.embedder.dimension if self.spaces else None
         query = decode_recall(request, self.settings, self.budget, datetime.now(UTC), dimension)

@@ -42,7 +42,7 @@ class ServerService:
         caller = context.caller
         described = pb.GetServerInfoResponse(
             caller=pb.CallerInfo(user_id=caller.user_id or "", scopes=sorted(caller.scopes)),
-            reads=self._load() if context.namespace is None else None,
+            read_load=self._load() if context.namespace is None else None,
             skills=self.skills() if Scope.RECALL in caller.scopes else (),
         )
         described.MergeFrom(self.info)
@@ -56,4 +56,4 @@ class ServerService:
         if self.reads is None:
             return None
         load = self.reads.load()
-        return pb.ReadLoad(running=load.running, waiting=load.waiting, users=load.users, refused=load.refused)
+        return pb.ReadLoad(running=load.running, waiting=load.waiting, users=load.users, rejected=load.refused)

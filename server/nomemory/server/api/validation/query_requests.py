@@ -126,7 +126,7 @@ def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension
             checker.top_k(request.top_k),
             patience_s=0.0,
             explains=request.explain,
-            relates=request.relate,
+            relates=request.include_relations,
         )
         return query, checker.mask(request.return_fields)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
-from typing import Final
+from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from nomemory.recall.model.budget import Budget
@@ -28,20 +28,21 @@ _TURNS_MAX_CHARS: Final = 16_000
 
 _NANOS = 1_000_000_000
 
+AnyRecallRequest: TypeAlias = pb.RecallRequest | pb.StreamRecallRequest
+
 
 @dataclass(frozen=True, slots=True)
 class RecallQuery:
-    """A validated RecallRequest."""
+    """A validated RecallRequest or StreamRecallRequest."""
 
     question: Question
     skill: str
     budget: Budget
-    include_trace: bool
     at_least: str = ""
 
 
 def decode_recall(
-    request: pb.RecallRequest, settings: Settings, host: Budget, now: datetime, dimension: int | None
+    request: AnyRecallRequest, settings: Settings, host: Budget, now: datetime, dimension: int | None
 ) -> RecallQuery:
     """Validate a RecallRequest.
 
@@ -65,12 +66,10 @@ def decode_recall(
             turns=_turns(checker, request.context),
         )
         skill = checker.identifier("skill", request.skill, required=False)
-        return RecallQuery(
-            question, skill, _budget(checker, request.budget, host), request.include_trace, request.at_least
-        )
+        return RecallQuery(question, skill, _budget(checker, request.budget, host), request.at_least)
 
 
-def _embedding(checker: Checker, request: pb.RecallRequest, dimension: int | None) -> tuple[float, ...]:
+def _embedding(checker: Checker, request: AnyRecallRequest, dimension: int | None) -> tuple[float, ...]:
     """Validate the question's embedding. With an unknown dimension, the server that searches checks its length."""
     if not request.HasField("question_embedding"):
         return ()
@@ -130,16 +129,16 @@ def _zone(checker: Checker, name: str) -> tzinfo:
 
 
 def _budget(checker: Checker, requested: pb.RecallBudget, host: Budget) -> Budget:
-    for field in ("iterations", "tool_calls", "evidence_messages"):
+    for field in ("max_iterations", "max_tool_calls", "max_evidence_messages"):
         if getattr(requested, field) < 0:
             checker.add_violation(f"budget.{field}", "must not be negative")
-    deadline_s = requested.deadline.seconds + requested.deadline.nanos / _NANOS
-    if deadline_s < 0 or abs(requested.deadline.nanos) >= _NANOS:
-        checker.add_violation("budget.deadline", "must be a valid duration that is not negative")
+    deadline_s = requested.timeout.seconds + requested.timeout.nanos / _NANOS
+    if deadline_s < 0 or abs(requested.timeout.nanos) >= _NANOS:
+        checker.add_violation("budget.timeout", "must be a valid duration that is not negative")
     return host.tightened(
-        iterations=max(0, requested.iterations),
-        tool_calls=max(0, requested.tool_calls),
-        evidence_messages=max(0, requested.evidence_messages),
+        iterations=max(0, requested.max_iterations),
+        tool_calls=max(0, requested.max_tool_calls),
+        evidence_messages=max(0, requested.max_evidence_messages),
         deadline_s=max(0.0, deadline_s),
     )
 

@@ -94,7 +94,9 @@ class ExpectedPoints:
             if removal is None or (removal.sequence <= until and removal.message_id not in known)
         ]
 
-    def _mismatched(self, user_id: str, stored: Mapping[int, int], doubtful: Sequence[StoredVersion]) -> list[ChangeRef]:
+    def _mismatched(
+        self, user_id: str, stored: Mapping[int, int], doubtful: Sequence[StoredVersion]
+    ) -> list[ChangeRef]:
         ids = [version.message_id for version in doubtful]
         current, vectors = self.log.by_ids(user_id, ids), self.log.embeddings(user_id, ids)
         known = self.known(user_id, ids)

@@ -16,7 +16,7 @@ from nomemory.server.search.semantic.index_progress import DeadLetter, IndexChec
 from nomemory.server.store.buckets import BUCKETS
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.postgres.connections import ERRORS, Database, faults
-from nomemory.server.store.postgres.rows import numbered
+from nomemory.server.store.postgres.rows import number_placeholders
 
 if TYPE_CHECKING:
     import asyncpg
@@ -103,19 +103,21 @@ class PostgresLeaderLock:
         with faults("written"):
             if self._open is None:
                 self._open = await self._database.connect()
-                await self._open.fetchval(numbered(_END_IF_SILENT), str(int(self.lease_s * 1000)))
-            await self._open.execute(numbered(_SEEN), self._collection, self._name)
-            return bool(await self._open.fetchval(numbered(_LOCK), self._collection))
+                await self._open.fetchval(number_placeholders(_END_IF_SILENT), str(int(self.lease_s * 1000)))
+            await self._open.execute(number_placeholders(_SEEN), self._collection, self._name)
+            return bool(await self._open.fetchval(number_placeholders(_LOCK), self._collection))
 
     async def was_released(self) -> bool:
         """Return whether the former leader released the lock. Otherwise it may still be writing."""
         with faults("read"):
-            return not await self._connection.fetchval(numbered(_HAS_OTHER_HOLDER), self._collection, self._name)
+            return not await self._connection.fetchval(
+                number_placeholders(_HAS_OTHER_HOLDER), self._collection, self._name
+            )
 
     async def renew(self) -> None:
         """Keep the lock, and record that this server uses the index."""
         with faults("written"):
-            await self._connection.execute(numbered(_SEEN), self._collection, self._name)
+            await self._connection.execute(number_placeholders(_SEEN), self._collection, self._name)
 
     async def start(self, log: str, followed: FeedPosition | None, reset: Callable[[], Awaitable[None]]) -> None:
         """Record this server as the leader. If the index has not followed this log before, start to follow it.
@@ -127,14 +129,14 @@ class PostgresLeaderLock:
         """
         with faults("written"):
             async with self._connection.transaction():
-                if not await self._connection.fetchval(numbered(_FOLLOWS_LOG), self._collection, log):
+                if not await self._connection.fetchval(number_placeholders(_FOLLOWS_LOG), self._collection, log):
                     await self._follow(log, followed, reset)
-                await self._connection.execute(numbered(_SET_HOLDER), self._name, self._collection)
+                await self._connection.execute(number_placeholders(_SET_HOLDER), self._name, self._collection)
 
     async def checkpoint(self) -> IndexCheckpoint:
         """Return the checkpoint of the index and its dead letters."""
         with faults("read"):
-            rows = await self._connection.fetch(numbered(_SELECT_DEAD_LETTERS), self._collection)
+            rows = await self._connection.fetch(number_placeholders(_SELECT_DEAD_LETTERS), self._collection)
             dead_letters = [DeadLetter(*row) for row in rows]
             return IndexCheckpoint(await checkpoint_of(self._connection, self._collection), dead_letters)
 
@@ -144,15 +146,15 @@ class PostgresLeaderLock:
             async with self._connection.transaction():
                 await self._publish_messages(progress)
                 checkpoints = [progress.checkpoint.of(bucket) for bucket in range(BUCKETS)]
-                await self._connection.execute(numbered(_PUBLISH), checkpoints, self._collection)
-                await self._connection.execute(numbered(_DELETE_PASSED_USERS), self._collection)
+                await self._connection.execute(number_placeholders(_PUBLISH), checkpoints, self._collection)
+                await self._connection.execute(number_placeholders(_DELETE_PASSED_USERS), self._collection)
 
     async def start_over(self) -> None:
         """Have the index filled from the beginning of the log."""
         with faults("written"):
             async with self._connection.transaction():
-                await self._connection.execute(numbered(_START_OVER), self._collection)
-                await self._connection.execute(numbered(_DELETE_USERS), self._collection)
+                await self._connection.execute(number_placeholders(_START_OVER), self._collection)
+                await self._connection.execute(number_placeholders(_DELETE_USERS), self._collection)
 
     async def listen(self, on_query: Callable[[str], None]) -> None:
         """Call `on_query` with users who are queried at any server while they are behind, until the lock is lost."""
@@ -171,9 +173,9 @@ class PostgresLeaderLock:
         """Release the lock. Nothing is being written any more, and this server no longer uses the index."""
         if self._open is not None:
             with suppress(*ERRORS):
-                await self._open.execute(numbered(_RELEASE), self._collection, self._name)
-                await self._open.execute(numbered(_DELETE_MEMBER), self._collection, self._name)
-                await self._open.execute(numbered(_DELETE_OLD_MEMBERS), self._collection)
+                await self._open.execute(number_placeholders(_RELEASE), self._collection, self._name)
+                await self._open.execute(number_placeholders(_DELETE_MEMBER), self._collection, self._name)
+                await self._open.execute(number_placeholders(_DELETE_OLD_MEMBERS), self._collection)
         await self.lose()
 
     @property
@@ -187,22 +189,22 @@ class PostgresLeaderLock:
             await reset()
         for table in _TABLES_OF_BUCKETS:
             statement = f"DELETE FROM {table} WHERE collection = ?"  # noqa: S608 - a constant
-            await self._connection.execute(numbered(statement), self._collection)
+            await self._connection.execute(number_placeholders(statement), self._collection)
         position = followed or FeedPosition()
         checkpoints = [position.of(bucket) for bucket in range(BUCKETS)]
-        await self._connection.execute(numbered(_INSERT_BUCKETS), self._collection, checkpoints)
-        await self._connection.execute(numbered(_SET_LOG), self._collection, log)
+        await self._connection.execute(number_placeholders(_INSERT_BUCKETS), self._collection, checkpoints)
+        await self._connection.execute(number_placeholders(_SET_LOG), self._collection, log)
 
     async def _publish_messages(self, progress: IndexProgress) -> None:
         """Publish dead letters, and users who are further than their buckets."""
         if progress.dead_letters is not None:
-            await self._connection.execute(numbered(_DELETE_DEAD_LETTERS), self._collection)
+            await self._connection.execute(number_placeholders(_DELETE_DEAD_LETTERS), self._collection)
             if progress.dead_letters:
                 columns = map(list, zip(*progress.dead_letters, strict=True))
-                await self._connection.execute(numbered(_INSERT_DEAD_LETTERS), self._collection, *columns)
+                await self._connection.execute(number_placeholders(_INSERT_DEAD_LETTERS), self._collection, *columns)
         if progress.users:
             columns = map(list, zip(*progress.users, strict=True))
-            await self._connection.execute(numbered(_INSERT_USERS), self._collection, *columns)
+            await self._connection.execute(number_placeholders(_INSERT_USERS), self._collection, *columns)
 
     def _on_notification(self, on_query: Callable[[str], None], payload: str) -> None:
         collection, _, user_id = payload.partition("\n")
@@ -212,5 +214,5 @@ class PostgresLeaderLock:
 
 async def checkpoint_of(connection: Connection, collection: str) -> FeedPosition:
     """Return the position up to which everything is in a collection or a dead letter."""
-    rows = await connection.fetch(numbered(_CHECKPOINT), collection)
+    rows = await connection.fetch(number_placeholders(_CHECKPOINT), collection)
     return FeedPosition(tuple(checkpoint for (checkpoint,) in rows)) if rows else FeedPosition()

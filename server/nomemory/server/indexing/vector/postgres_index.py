@@ -19,7 +19,7 @@ from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.conditions import Value
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.postgres.connections import ERRORS, Database, faults
-from nomemory.server.store.postgres.rows import numbered, users_clause
+from nomemory.server.store.postgres.rows import number_placeholders, users_clause
 
 if TYPE_CHECKING:
     from nomemory.server.store.postgres.connections import Pool
@@ -114,13 +114,13 @@ class PostgresSharedIndex:
         """Forget the index if no server has used it for a while; return whether that is so."""
         with faults("written"):
             async with self._pool.connection() as connection, connection.transaction():
-                if not await connection.fetchval(numbered(_LOCK), self._collection):
+                if not await connection.fetchval(number_placeholders(_LOCK), self._collection):
                     return False
-                if await connection.fetchval(numbered(_IS_USED), self._collection):
+                if await connection.fetchval(number_placeholders(_IS_USED), self._collection):
                     return False
                 for table in TABLES:
                     statement = f"DELETE FROM {table} WHERE collection = ?"  # noqa: S608 - a constant
-                    await connection.execute(numbered(statement), self._collection)
+                    await connection.execute(number_placeholders(statement), self._collection)
                 return True
 
     async def close(self) -> None:
@@ -154,4 +154,4 @@ class PostgresSharedIndex:
     async def _fetch(self, statement: str, *values: Value) -> list[Any]:
         with faults("read"):
             async with self._pool.connection() as connection:
-                return list(await connection.fetch(numbered(statement), *values))
+                return list(await connection.fetch(number_placeholders(statement), *values))

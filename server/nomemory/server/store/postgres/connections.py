@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, and what becomes of its errors."""
+"""Connections to PostgreSQL, and the translation of its errors into faults."""
 
 from __future__ import annotations
 
@@ -23,32 +23,40 @@ RETRY_AFTER_S: Final = 1.0
 
 CONNECTION_ERRORS: Final = (
     *(OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError),
-    asyncpg.InternalClientError,  # a statement on a connection that the database has just ended
+    asyncpg.InternalClientError,  # the server has just closed the connection
 )
-"""The database cannot be reached, or the connection to it broke."""
+"""Errors of a database that is unreachable or has closed the connection."""
 
-DATABASE_WIDE_ERRORS: Final = (*CONNECTION_ERRORS, asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError)
-"""What stops a commit whatever is in it: the database is away, shuts down, is full, or gave a statement up."""
+DATABASE_WIDE_ERRORS: Final = (
+    *CONNECTION_ERRORS,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+)
+"""Errors that affect every commit: the database is unreachable, shutting down or out of resources."""
 
 RETRYABLE_ERRORS: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
-"""The database undid a commit for the sake of another. Made again it may succeed."""
+"""Errors of a transaction that was rolled back because of a conflict. A retry may succeed."""
 
 ERRORS: Final = (*CONNECTION_ERRORS, asyncpg.PostgresError)
-"""Whatever a statement may raise."""
+"""All errors that a statement can raise."""
 
 LONG_TIMEOUT_S: Final = 86_400.0
-"""Seconds that a statement may take that goes through whole tables, in the background or before a server starts."""
+"""Timeout in seconds for statements that process whole tables, in the background or before startup."""
 
 
 class SequenceBehindError(OSError):
-    """The database gives out numbers that it gave out before, as a copy does that was made without its sequences."""
+    """The database sequence is behind the log, as in a copy that was made without the state of sequences."""
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Where the database is, and how it is used.
+    """The connection settings of a database.
 
-    `url` may hold a password: it is never shown. The times are seconds; `pool_max` is connections.
+    Attributes:
+        url: the connection URL. It may contain a password, so `repr` omits it.
+        pool_max: maximum number of connections of a pool.
+        connect_timeout_s: timeout of opening or acquiring a connection.
+        statement_timeout_s: timeout of a statement.
     """
 
     url: str = field(repr=False)
@@ -60,34 +68,34 @@ class Database:
         """Open a connection.
 
         Raises:
-            one of ERRORS.
+            ERRORS: the connection cannot be opened.
         """
         connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(
             self.url,
             timeout=self.connect_timeout_s,
-            command_timeout=self.statement_timeout_s + self.connect_timeout_s,  # where not even the database answers
-            server_settings=self._session(),
+            command_timeout=self.statement_timeout_s + self.connect_timeout_s,  # in case the database does not respond
+            server_settings=self._session_settings(),
         )
         return connection
 
     def pool(self) -> Pool:
-        """Return a pool of connections that belongs to the event loop in which it is used first."""
+        """Return a new connection pool. It belongs to the event loop that uses it first."""
         return Pool(self)
 
-    def _session(self) -> dict[str, str]:
+    def _session_settings(self) -> dict[str, str]:
         return {
             "application_name": "nomemory",
-            "jit": "off",  # compiling takes longer than any of these statements
+            "jit": "off",  # compilation takes longer than these statements
             "statement_timeout": str(int(self.statement_timeout_s * 1000)),
             "idle_in_transaction_session_timeout": str(int(self.statement_timeout_s * 1000)),
         }
 
 
 class Pool:
-    """Connections, opened as they are needed; those that broke are replaced.
+    """A connection pool. Connections are opened on demand, and broken ones are replaced.
 
     Args:
-        database: where they lead.
+        database: the database.
     """
 
     def __init__(self, database: Database) -> None:
@@ -97,12 +105,12 @@ class Pool:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """Lend a connection; wait for one as long as a connection may take.
+        """Acquire a connection for the duration of the context.
 
         Raises:
-            one of ERRORS.
+            ERRORS: no connection became available in time.
         """
-        pool = self._pool or await self._opened()
+        pool = self._pool or await self._open()
         connection = await pool.acquire(timeout=self._database.connect_timeout_s)
         try:
             yield connection
@@ -111,45 +119,48 @@ class Pool:
                 await pool.release(connection)
 
     async def close(self) -> None:
-        """Close all connections at once; what they are doing is abandoned."""
+        """Close all connections at once and abandon their statements."""
         if self._pool is not None:
             self._pool.terminate()
 
-    async def _opened(self) -> _Pool:
+    async def _open(self) -> _Pool:
         async with self._opening:
             if self._pool is None:
                 self._pool = await asyncpg.create_pool(
                     min_size=0,
                     max_size=self._database.pool_max,
                     connect=lambda *_args, **_options: self._database.connect(),
-                    reset=_keep,
+                    reset=_skip_reset,
                 )
             return self._pool
 
 
 @contextmanager
-def faults(what: str) -> Iterator[None]:
-    """Turn errors of the database into a fault that says what cannot be done.
+def faults(operation: str) -> Iterator[None]:
+    """Translate database errors into faults.
+
+    Args:
+        operation: the operation in the passive voice, such as "read" or "written".
 
     Raises:
-        Fault: STORAGE_UNAVAILABLE, with a time after which a retry may help.
+        Fault: STORAGE_UNAVAILABLE, with a retry delay.
     """
     try:
         yield
     except ERRORS as error:
-        raise storage_fault(error, what) from error
+        raise storage_fault(error, operation) from error
 
 
-def storage_fault(error: BaseException, what: str) -> Fault:
-    """Return the fault that an error of the database is. Its own words stay here: they may quote a message."""
+def storage_fault(error: BaseException, operation: str) -> Fault:
+    """Return the fault for a database error. The text of the error is omitted, because it may quote a message."""
     cause = getattr(error, "sqlstate", None) or type(error).__name__
     return Fault(
         Reason.ERROR_REASON_STORAGE_UNAVAILABLE,
-        f"the message log cannot be {what}",
+        f"the message log cannot be {operation}",
         metadata={"cause": cause},
         retry_after_s=RETRY_AFTER_S,
     )
 
 
-async def _keep(_connection: object) -> None:
-    """Leave a connection as it is: nothing here changes a session, and to reset it costs a round trip."""
+async def _skip_reset(_connection: object) -> None:
+    """Skip resetting a released connection, because sessions are never changed and a reset costs a round trip."""

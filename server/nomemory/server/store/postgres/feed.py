@@ -1,4 +1,4 @@
-"""The feed of changes, read from PostgreSQL by callers that block: threads, and what runs before an event loop does."""
+"""The change feed of a PostgreSQL log, with a blocking interface for background threads."""
 
 from __future__ import annotations
 
@@ -11,52 +11,52 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from nomemory.server.message import LoggedMessage
-from nomemory.server.store.buckets import BUCKETS, EACH, IN_ALL, bucket_of
+from nomemory.server.store.buckets import BUCKETS, EACH_BUCKET, IN_ANY_BUCKET, bucket_of
 from nomemory.server.store.change_feed import Change, ChangeBatch, ChangeRef, DeletedVersion, StoredVersion
 from nomemory.server.store.conditions import Value
 from nomemory.server.store.damage import LogDamage
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogIdentity, LogPosition
 from nomemory.server.store.postgres.connections import ERRORS, Database
-from nomemory.server.store.postgres.rows import COLUMNS, numbered
+from nomemory.server.store.postgres.rows import COLUMNS, number_placeholders
 
 if TYPE_CHECKING:
     import asyncpg
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
-# Any: each statement says what its columns are.
+# The columns depend on the statement.
 Row = Any
 
 
 class DatabaseUnavailableError(ConnectionError):
-    """The database could not answer; the text is the kind of error. It may be tried again."""
+    """The database is unavailable. The message is the SQLSTATE or the type of the error. Retries are safe."""
 
 
 class LoopThread:
-    """An event loop in a thread of its own, for coroutines that somebody waits for in another."""
+    """An event loop in a background thread, for callers in other threads that wait for coroutines."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="postgres", daemon=True)
         self._thread.start()
 
-    def result(self, coroutine: Coroutine[None, None, Answer]) -> Answer:
-        """Run a coroutine there and return what it returns, or raise what it raises."""
+    def result(self, coroutine: Coroutine[None, None, Result]) -> Result:
+        """Run a coroutine in the event loop, and return its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the event loop and join the thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
 
 class BlockingConnection:
-    """A connection that is opened when it is needed, and again after it broke. One caller at a time.
+    """A blocking connection that is opened on demand and reopened after an error. Calls must not overlap.
 
     Args:
-        database: where it leads.
+        database: the database.
     """
 
     def __init__(self, database: Database) -> None:
@@ -65,19 +65,19 @@ class BlockingConnection:
         self._connection: asyncpg.Connection[asyncpg.Record] | None = None
 
     def fetch(self, statement: str, *values: Value) -> list[Row]:
-        """Return all rows of a statement with question marks.
+        """Execute a statement with `?` placeholders, and return all rows.
 
         Raises:
-            DatabaseUnavailableError: it could not be answered.
+            DatabaseUnavailableError: the database is unavailable.
         """
         try:
-            return self._thread.result(self._fetch(numbered(statement), values))
+            return self._thread.result(self._fetch(number_placeholders(statement), values))
         except ERRORS as error:
             raise DatabaseUnavailableError(getattr(error, "sqlstate", None) or type(error).__name__) from error
 
     def close(self) -> None:
         """Close the connection."""
-        self._thread.result(self._hang_up())
+        self._thread.result(self._disconnect())
         self._thread.close()
 
     async def _fetch(self, statement: str, values: Sequence[Value]) -> list[Row]:
@@ -85,24 +85,24 @@ class BlockingConnection:
             self._connection = await self._database.connect()
         return list(await self._connection.fetch(statement, *values))
 
-    async def _hang_up(self) -> None:
+    async def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.terminate()
 
 
-def wait_for(coroutine: Coroutine[None, None, Answer]) -> Answer:
-    """Run a coroutine in another thread, and block this one until it is done."""
+def wait_for(coroutine: Coroutine[None, None, Result]) -> Result:
+    """Run a coroutine in a background thread, and block until it is done."""
     with closing(LoopThread()) as thread:
         return thread.result(coroutine)
 
 
-_BETWEEN: Final = f"{IN_ALL} AND sequence > ? AND sequence <= ?"
+_BETWEEN: Final = f"{IN_ANY_BUCKET} AND sequence > ? AND sequence <= ?"
 _HAS_VECTOR: Final = (
     "EXISTS (SELECT 1 FROM embeddings AS e WHERE (e.bucket, e.user_id, e.message_id) ="
     " (messages.bucket, messages.user_id, messages.message_id))"
 )
 _CHANGES: Final = f"""
-SELECT found.* FROM {EACH} CROSS JOIN LATERAL (
+SELECT found.* FROM {EACH_BUCKET} CROSS JOIN LATERAL (
   (SELECT {COLUMNS}, NULL::bigint AS removed_sequence FROM messages
     WHERE bucket = each.bucket AND sequence > ? ORDER BY sequence LIMIT ?)
   UNION ALL
@@ -128,24 +128,24 @@ _POSITION: Final = "SELECT log_id, epoch, (SELECT max(sequence) FROM buckets) FR
 _GONE: Final = f"""
 SELECT wanted.sequence, r.sequence, r.user_id, r.message_id
 FROM unnest(?::bigint[]) AS wanted(sequence) LEFT JOIN removals AS r ON r.removed_sequence = wanted.sequence
-WHERE NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.{IN_ALL} AND m.sequence = wanted.sequence)
+WHERE NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.{IN_ANY_BUCKET} AND m.sequence = wanted.sequence)
 """  # noqa: S608 - as above
 _OF_USER: Final = "bucket = ? AND user_id = ?"
 _VERSIONS: Final = f"SELECT message_id, sequence, length(wire) FROM messages WHERE {_OF_USER} AND sequence <= ?"  # noqa: S608
 
 
 _SHARE_MIN: Final = 16
-"""Changes of a bucket that are gone through at once, at least."""
+"""Minimum number of changes of a bucket to scan at once."""
 
 
 class PostgresChangeFeed:
-    """A connection to the log; implements `ChangeFeed`. A damaged message is as if it were not there.
+    """Implements `ChangeFeed`. Damaged messages are skipped.
 
-    Any method raises DatabaseUnavailableError while the database cannot answer, and may be called again.
+    All methods raise DatabaseUnavailableError while the database is unavailable, and can be retried.
 
     Args:
-        database: where the log is.
-        damage: told of damaged messages.
+        database: the database of the log.
+        damage: records damaged messages.
     """
 
     def __init__(self, database: Database, damage: LogDamage | None = None) -> None:
@@ -153,7 +153,7 @@ class PostgresChangeFeed:
         self._damage = damage or LogDamage()
 
     def position(self) -> LogPosition:
-        """Return which log this is, and the sequence of its latest change."""
+        """Return the identity of the log and its latest sequence."""
         ((log_id, epoch, sequence),) = self._connection.fetch(_POSITION)
         return LogPosition(LogIdentity(log_id, epoch), sequence)
 
@@ -166,72 +166,74 @@ class PostgresChangeFeed:
         return FeedPosition(tuple(sequence for (sequence,) in self._connection.fetch(_REACHED)))
 
     def has_points(self, *, caller_vectors_only: bool) -> bool:
-        """Return whether the log holds any message, or any with a caller's own vector."""
+        """Return whether the log has any message, or any message with a caller's vector."""
         table = "embeddings" if caller_vectors_only else "messages"
         return bool(self._connection.fetch(f"SELECT 1 FROM {table} LIMIT 1"))  # noqa: S608 - ours
 
     def changes(self, after: int, limit: int) -> list[Change]:
-        """Return up to `limit` entries of the feed, read in one statement so that none is overtaken."""
+        """Return up to `limit` entries from one snapshot, ordered by sequence."""
         rows = self._connection.fetch(_CHANGES, after, limit, after, limit, limit)
         sound, damaged = self._damage.split_damaged(row[:-1] for row in rows if row[-1] is None)
         feed = [Change(m.sequence, m.user_id, m.message_id, stored=m) for m in sound]
-        feed += [Change(*one) for one in damaged]
+        feed += [Change(*change) for change in damaged]
         feed += [
-            Change(sequence, user, message, removed_sequence=gone)
-            for user, message, _, _, sequence, _, gone in rows
-            if gone is not None
+            Change(sequence, user, message, removed_sequence=removed_sequence)
+            for user, message, _, _, sequence, _, removed_sequence in rows
+            if removed_sequence is not None
         ]
         return sorted(feed, key=lambda change: change.sequence)
 
-    def change_refs(self, after: FeedPosition, until: FeedPosition, most: int, *, caller_vectors_only: bool) -> ChangeBatch:
-        """Return the ids in the feed between two positions; `most` are shared by the buckets that have any."""
-        wanted = {
+    def change_refs(
+        self, after: FeedPosition, until: FeedPosition, limit: int, *, caller_vectors_only: bool
+    ) -> ChangeBatch:
+        """Return the next changes between two positions. All buckets with changes get an equal share of `limit`."""
+        ranges = {
             bucket: (after.of(bucket), until.of(bucket))
             for bucket in range(BUCKETS)
             if after.of(bucket) < until.of(bucket)
         }
-        share = max(_SHARE_MIN, most // max(1, len(wanted)))
+        share = max(_SHARE_MIN, limit // max(1, len(ranges)))
         statement = _TOUCHED.format(is_work=_HAS_VECTOR if caller_vectors_only else "true")
-        firsts, lasts = [first for first, _ in wanted.values()], [last for _, last in wanted.values()]
-        rows = self._connection.fetch(statement, list(wanted), firsts, lasts, share, share)
-        reached = _reached(rows, share, dict(zip(wanted, lasts, strict=True)))
+        firsts, lasts = [first for first, _ in ranges.values()], [last for _, last in ranges.values()]
+        rows = self._connection.fetch(statement, list(ranges), firsts, lasts, share, share)
+        reached = _reached(rows, share, dict(zip(ranges, lasts, strict=True)))
         entries = [ChangeRef(*row) for bucket, _, *row, is_work in rows if is_work and row[0] <= reached[bucket]]
         return ChangeBatch(entries, FeedPosition(tuple(reached.get(b, after.of(b)) for b in range(BUCKETS))))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Resolve ids to the current versions; those that do not exist are not in the answer."""
+        """Return the current versions of messages by id. Unknown ids are left out."""
         statement = f"SELECT {COLUMNS} FROM messages WHERE {_OF_USER} AND message_id = ANY(?)"  # noqa: S608 - ours
         rows = self._connection.fetch(statement, bucket_of(user_id), user_id, list(message_ids))
         sound, _ = self._damage.split_damaged(rows)
         return {message.message_id: message for message in sound}
 
     def users(self, after: str, limit: int) -> list[str]:
-        """Return users who have messages, in order of their ids, beyond one."""
+        """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
         statement = "SELECT user_id FROM users WHERE user_id > ? AND messages > 0 ORDER BY user_id LIMIT ?"
         return [user_id for (user_id,) in self._connection.fetch(statement, after, limit)]
 
     def versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
-        """Return the messages of a user whose sequence is at most `until`, without their contents."""
-        only = _HAS_VECTOR if caller_vectors_only else "TRUE"
-        statement = (
-            f"SELECT message_id, sequence, length(wire) FROM messages WHERE {_OF_USER} AND sequence <= ? AND {only}"  # noqa: S608
-        )
+        """Return the messages of a user with `sequence <= until`, without their contents."""
+        vector_condition = _HAS_VECTOR if caller_vectors_only else "TRUE"
+        statement = f"SELECT message_id, sequence, length(wire) FROM messages WHERE {_OF_USER} AND sequence <= ? AND {vector_condition}"  # noqa: S608
         rows = self._connection.fetch(statement, bucket_of(user_id), user_id, until)
         return list(map(StoredVersion._make, rows))
 
     def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Resolve versions of any users; those that are gone or damaged are not in the answer."""
-        statement = f"SELECT {COLUMNS} FROM messages WHERE {IN_ALL} AND sequence = ANY(?)"  # noqa: S608 - ours
+        """Return messages of any users by sequence. Removed or damaged versions are left out."""
+        statement = f"SELECT {COLUMNS} FROM messages WHERE {IN_ANY_BUCKET} AND sequence = ANY(?)"  # noqa: S608 - ours
         sound, _ = self._damage.split_damaged(self._connection.fetch(statement, list(sequences)))
         return {message.sequence: message for message in sound}
 
     def deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
-        """Return those of some versions that are gone, or never were."""
+        """Return the given versions that do not exist."""
         rows = self._connection.fetch(_GONE, list(sequences))
-        return [DeletedVersion(sequence, None if by[0] is None else ChangeRef(*by)) for sequence, *by in rows]
+        return [
+            DeletedVersion(sequence, None if removal[0] is None else ChangeRef(*removal)) for sequence, *removal in rows
+        ]
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
-        """Return the callers' own vectors of those messages that brought one."""
+        """Return the vectors that callers stored with these messages."""
         statement = f"SELECT message_id, vector FROM embeddings WHERE {_OF_USER} AND message_id = ANY(?)"  # noqa: S608
         rows = self._connection.fetch(statement, bucket_of(user_id), user_id, list(message_ids))
         return {str(message_id): bytes(vector) for message_id, vector in rows}
@@ -242,13 +244,13 @@ class PostgresChangeFeed:
 
 
 def _reached(rows: Sequence[Row], share: int, until: Mapping[int, int]) -> dict[int, int]:
-    """Return how far each bucket has been gone through: to the end, unless its share of messages or removals is full.
+    """Return the last sequence that was scanned in each bucket.
 
-    Rows of a bucket and kind come in the order of their sequences.
+    This is the end of the range, unless the number of messages or removals reached the share of the bucket.
     """
     reached = dict(until)
-    for (bucket, _), some in groupby(sorted(rows, key=itemgetter(0, 1, 2)), key=itemgetter(0, 1)):
-        sequences = [row[2] for row in some]
+    for (bucket, _), group in groupby(sorted(rows, key=itemgetter(0, 1, 2)), key=itemgetter(0, 1)):
+        sequences = [row[2] for row in group]
         if len(sequences) == share:
             reached[bucket] = min(reached[bucket], sequences[-1])
     return reached

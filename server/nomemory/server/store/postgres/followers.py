@@ -1,4 +1,4 @@
-"""The servers whose indexes follow the log: a removal is kept until all of them have wiped it out."""
+"""The servers whose indexes follow the log. A removal is kept until all of them have erased the message."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from nomemory.server.runtime.secure_files import write_atomically
 from nomemory.server.store.errors import LogUnusableError
 from nomemory.server.store.position import Checkpoint, LogIdentity
 from nomemory.server.store.postgres.connections import Database
-from nomemory.server.store.postgres.rows import numbered
+from nomemory.server.store.postgres.rows import number_placeholders
 from nomemory.server.store.postgres.schema import connected
 
 _NAME_BYTES: Final = 8
 
 
-_JOIN: Final = """
+_INSERT_FOLLOWER: Final = """
 INSERT INTO followers (name, is_lasting) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET is_lasting = excluded.is_lasting, seen = now()
 """
 
 
-_DROPPED: Final = """\
-this server, {name}, was taken off the table `followers` of the message log's database, and may have missed removals \
-since. Delete `lexical`, `vectors`, `log.json` and `follower` in its data directory, and start it again: its indexes \
-are built anew."""
+_EXPIRED_FOLLOWER: Final = """\
+this server ({name}) was deleted from the table `followers` of the message log's database and may have missed \
+removals. Delete `lexical`, `vectors`, `log.json` and `follower` in its data directory and start it again to rebuild \
+the indexes."""
 
 
 def follower_name(path: Path) -> str:
-    """Return the name that a file holds; it is made up where there is none.
+    """Read the name of this server from a file, or generate and store one.
 
     Raises:
-        OSError: the file cannot be read or made.
+        OSError: the file cannot be read or written.
     """
     try:
         return path.read_text("ascii").strip()
@@ -43,22 +43,22 @@ def follower_name(path: Path) -> str:
 
 
 async def join_followers(database: Database, name: str, record: Checkpoint | None, *, is_lasting: bool = True) -> None:
-    """Have removals kept until this server has wiped them out of its indexes.
+    """Register this server, so that removals are kept until its indexes have applied them.
 
     Args:
-        database: where the log is.
-        name: the server's.
-        record: what it recorded of the log that its indexes have followed, if they have followed any.
-        is_lasting: whether it has indexes of its own. If not, it may be forgotten and come back.
+        database: the database of the log.
+        name: the name of the server.
+        record: the checkpoint in the data directory, if there is one.
+        is_lasting: whether the server has local indexes. If not, it can register again at any time.
 
     Raises:
-        LogUnusableError: the database cannot be reached, or has forgotten the server.
+        LogUnusableError: the database is unavailable, or the registration of the server was deleted.
     """
     async with connected(database) as connection:
-        known = await connection.fetchval("SELECT is_lasting FROM followers WHERE name = $1", name)
-        if known == is_lasting:
+        registered = await connection.fetchval("SELECT is_lasting FROM followers WHERE name = $1", name)
+        if registered == is_lasting:
             return
         log = LogIdentity(*(await connection.fetchrow("SELECT log_id, epoch FROM log_state") or ("", "")))
         if is_lasting and record is not None and record.is_of(log):
-            raise LogUnusableError(_DROPPED.format(name=name))
-        await connection.execute(numbered(_JOIN), name, is_lasting)
+            raise LogUnusableError(_EXPIRED_FOLLOWER.format(name=name))
+        await connection.execute(number_placeholders(_INSERT_FOLLOWER), name, is_lasting)

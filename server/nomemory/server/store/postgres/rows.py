@@ -1,4 +1,4 @@
-"""Rows of messages, read from PostgreSQL in one round trip and checked, and the conditions that they are read by."""
+"""Read messages from PostgreSQL and verify their checksums; the SQL dialect of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from nomemory.server.store.postgres.connections import Pool, faults
 from nomemory.server.store.results import FirstPage
 from nomemory.server.store.tables import Table
 
-_STATEMENTS_KEPT: Final = 512
+_CACHED_STATEMENTS: Final = 512
 
 
-@lru_cache(_STATEMENTS_KEPT)
-def numbered(statement: str) -> str:
-    """Return a statement with its question marks as PostgreSQL writes them: $1, $2 and so on."""
+@lru_cache(_CACHED_STATEMENTS)
+def number_placeholders(statement: str) -> str:
+    """Replace the `?` placeholders of a statement by $1, $2 and so on."""
     first, *others = statement.split("?")
     return first + "".join(f"${number}{text}" for number, text in enumerate(others, 1))
 
 
-def in_buckets(table: Table, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """Return rows of a table, or what begins as they do, each with the bucket of its user before it."""
-    place = table.columns.index("user_id")
-    return [(bucket_of(row[place]), *row) for row in rows]
+def with_bucket_column(table: Table, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Prepend the bucket of the user to each row."""
+    user_column = table.columns.index("user_id")
+    return [(bucket_of(row[user_column]), *row) for row in rows]
 
 
 def of_user(user_id: str) -> Clause:
-    """Return what holds for the rows of a user."""
+    """Return the condition that selects the messages of a user."""
     return Clause("messages.bucket = ? AND messages.user_id = ?", (bucket_of(user_id), user_id))
 
 
 def users_clause(user_id: str | None, prefix: str) -> Clause:
-    """Return a condition on the columns of a user: one user, or all whose ids begin with a prefix, which is ASCII."""
+    """Return a condition that selects one user, or all users whose ids begin with an ASCII prefix."""
     if user_id is not None:
         return Clause("bucket = ? AND user_id = ?", (bucket_of(user_id), user_id))
     if prefix:
@@ -50,18 +50,18 @@ _RETRACTED_BY: Final = f"""CASE WHEN EXISTS (
   SELECT 1 FROM metadata_entries WHERE bucket = ? AND user_id = ?
     AND mark > '\\x{RETRACTION.hex()}'::bytea AND mark < '\\x{RETRACTION.hex()}ff'::bytea
 ) THEN (
-  SELECT taker.message_id
-  FROM metadata_entries AS entry JOIN messages AS taker USING (bucket, user_id, ts_us, message_id)
+  SELECT retraction.message_id
+  FROM metadata_entries AS entry JOIN messages AS retraction USING (bucket, user_id, ts_us, message_id)
   WHERE entry.bucket = ? AND entry.user_id = ?
-    AND entry.mark = convert_to('{RETRACTION.decode()}' || messages.message_id, 'UTF8') AND {{living}}
+    AND entry.mark = convert_to('{RETRACTION.decode()}' || messages.message_id, 'UTF8') AND {{live}}
   ORDER BY entry.ts_us DESC, entry.message_id DESC LIMIT 1
 ) END"""  # noqa: S608 - our text, bound values
 
 POSTGRES: Final = Dialect(
     of_user=of_user,
     ts="messages.ts_us",
-    place="(messages.ts_us, messages.message_id)",
-    free_ts="messages.ts_us",
+    order_columns="(messages.ts_us, messages.message_id)",
+    unindexed_ts="messages.ts_us",
     has_entry=(
         "EXISTS (SELECT 1 FROM metadata_entries AS e WHERE e.bucket = messages.bucket AND e.user_id = messages.user_id"
         " AND e.mark = ? AND e.ts_us = messages.ts_us AND e.message_id = messages.message_id)"
@@ -73,7 +73,7 @@ POSTGRES: Final = Dialect(
 
 
 CHECKED: Final = "messages.wire, messages.sequence, messages.checksum"
-"""The columns of a message as its bytes, with what tells whether they are sound."""
+"""The columns of an encoded message and its checksum."""
 COLUMNS: Final = f"messages.user_id, messages.message_id, messages.ts_us, {CHECKED}"
 """The columns of a message."""
 IN_ANY_ORDER: Final = Clause("")
@@ -82,14 +82,14 @@ _PIN: Final = "(SELECT latest_sequence FROM users WHERE users.bucket = ? AND use
 
 
 class PostgresRows:
-    """Reads through a pool of connections. Belongs to one event loop.
+    """Reads messages through a connection pool. Belongs to one event loop.
+
+    All methods raise the fault STORAGE_UNAVAILABLE if the database is unavailable or a message is damaged.
 
     Args:
-        pool: the connections.
-        expiry: what hides messages that have expired.
-        damage: told of what is found to be damaged.
-
-    Raises (any method): Fault STORAGE_UNAVAILABLE if the database cannot answer, or a message is damaged.
+        pool: the connection pool.
+        expiry: hides expired messages.
+        damage: records damage.
     """
 
     def __init__(self, pool: Pool, expiry: Expiry, damage: LogDamage) -> None:
@@ -98,35 +98,35 @@ class PostgresRows:
         self._damage = damage
 
     async def fetch(self, statement: str, values: Sequence[Value]) -> list[Row]:
-        """Return all rows of a statement with question marks. What it returns of messages is not checked."""
+        """Execute a statement with `?` placeholders, and return all rows without verifying checksums."""
         with faults("read"):
             async with self._pool.connection() as connection:
-                return list(await connection.fetch(numbered(statement), *values))
+                return list(await connection.fetch(number_placeholders(statement), *values))
 
     async def messages(
         self, user_id: str, where: Sequence[Clause], order: Clause = IN_ANY_ORDER
     ) -> list[LoggedMessage]:
-        """Return the living messages of a user that conditions admit, in an order."""
+        """Return the unexpired messages of a user that match all conditions."""
         return self._damage.verify_messages(user_id, await self._read(COLUMNS, user_id, where, order))
 
     async def encoded_messages(
         self, user_id: str, where: Sequence[Clause], order: Clause = IN_ANY_ORDER
     ) -> list[bytes]:
-        """Return what `messages` does as the bytes of ChatMessages."""
+        """Return the matching messages as encoded ChatMessages."""
         return self._damage.verify_encoded(user_id, await self._read(CHECKED, user_id, where, order))
 
-    async def pinned_wires(self, user_id: str, where: Sequence[Clause], order: Clause) -> FirstPage:
-        """Return what `wires` does, and before it the sequence of the latest change to the user's messages; 0: none."""
+    async def first_page(self, user_id: str, where: Sequence[Clause], order: Clause) -> FirstPage:
+        """Return the matching messages, pinned at the latest sequence of the user."""
         rows = await self._read(f"{_PIN}, {CHECKED}", user_id, where, order, bucket_of(user_id), user_id)
         pinned = (rows[0][0] or 0) if rows else 0
         return FirstPage(pinned, self._damage.verify_encoded(user_id, [row[1:] for row in rows]))
 
     async def _read(
-        self, columns: str, user_id: str, where: Sequence[Clause], order: Clause, *of_columns: Value
+        self, columns: str, user_id: str, where: Sequence[Clause], order: Clause, *column_values: Value
     ) -> list[Row]:
-        """Return columns of messages of a user, and what took each back."""
-        living = self._expiry.unexpired()
-        condition, values = all_of([*where, living])
-        taker, of_taker = self._expiry.retracted_by(user_id, living)
-        statement = f"SELECT {columns}, {taker} FROM messages WHERE {condition} {order.condition}"  # noqa: S608 - ours
-        return await self.fetch(statement, (*of_columns, *of_taker, *values, *order.values))
+        """Return columns of the matching messages, followed by the ids of retracting messages."""
+        unexpired = self._expiry.unexpired()
+        condition, values = all_of([*where, unexpired])
+        retraction, retraction_values = self._expiry.retracted_by(user_id, unexpired)
+        statement = f"SELECT {columns}, {retraction} FROM messages WHERE {condition} {order.condition}"  # noqa: S608 - ours
+        return await self.fetch(statement, (*column_values, *retraction_values, *values, *order.values))

@@ -1,23 +1,22 @@
-"""The tables of the message log in PostgreSQL, and how they are brought forward.
+"""The PostgreSQL schema of the message log, and its upgrades.
 
-`sqlite/schema` says what each table is for. Different here: everything that belongs to a user has the user's bucket
-first in its key (`bucket_of`), and `messages` has what search by words needs, in the row of the message itself:
-`keys` has a number for each of its terms, `tokens` its text as it is searched for phrases (`token_columns`).
-`log_state` is one row. `followers` has the servers whose indexes follow the feed, and the sequence up to which each has
-wiped out what was removed: a removal is forgotten when all have. One that has no index of its own is not `is_lasting`:
-when it has not been `seen` for a day it is gone.
+The tables correspond to those in `sqlite/schema`, with these differences:
 
-`buckets` has a row for each bucket, with its latest sequence and the latest id that was made in it. Who writes locks
-the rows of the buckets that the write touches, in ascending order, takes numbers from `log_sequence` only then, and
-holds the locks until the commit. So no two changes of the log have the same sequence, and those of one bucket become
-visible in their order: whoever follows a bucket skips none. Those of several buckets may become visible in another.
+- Keys of tables with user data begin with the bucket of the user (`bucket_of`).
+- `messages` contains the lexical index: `keys` holds a number for each term, and `tokens` the text for phrase search
+  (`token_columns`).
+- `log_state` has a single row.
+- `followers` lists the servers whose indexes follow the log, and the position up to which each has erased removals. A
+  removal is deleted when all followers have erased it. A server without local indexes is not `is_lasting`: its row is
+  deleted when it has not been `seen` for a day.
+- `buckets` has the latest sequence and the latest generated id of each bucket. A writer locks the rows of the affected
+  buckets in ascending order, then draws numbers from `log_sequence`, and holds the locks until the commit. Therefore
+  sequences are unique, and the changes of a bucket become visible in order. Changes of different buckets may not.
+- `index_collections` lists the vector indexes that several servers share on a Qdrant server, and the log that each
+  follows. `index_buckets` has the checkpoint and the leader for each bucket, `index_members` the servers, `index_users`
+  the users whose checkpoint is ahead of their bucket, and `index_aside` the dead letters.
 
-`index_collections` has the indexes by meaning that several servers share on one Qdrant, and the log that each has
-followed. `index_buckets` says of each bucket of them how far it is filled, and by which server that has not left;
-`index_members` which servers there are; `index_users` which users are further than their bucket; `index_aside` which
-messages can never be taken.
-
-Texts have the collation "C": they are ordered by their bytes, as in every other part.
+Texts have the collation "C", so they are ordered by their bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from nomemory.server.store.postgres.connections import Connection
 
 
-_FIRST: Final = """
+_SCHEMA_1: Final = """
 CREATE TABLE log_state (
   is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
   log_id text NOT NULL,
@@ -110,8 +109,10 @@ CREATE TABLE requests (
   PRIMARY KEY (bucket, user_id, digest)
 );
 """
-WORDS: Final = "CREATE INDEX IF NOT EXISTS messages_by_words ON messages USING gin (keys) WITH (fastupdate = off)"
-_THIRD: Final = """
+LEXICAL_INDEX: Final = (
+    "CREATE INDEX IF NOT EXISTS messages_by_words ON messages USING gin (keys) WITH (fastupdate = off)"
+)
+_SCHEMA_3: Final = """
 LOCK TABLE log_state, messages, removals IN ACCESS EXCLUSIVE MODE;
 CREATE TABLE buckets (
   bucket smallint PRIMARY KEY,
@@ -127,7 +128,7 @@ DROP INDEX messages_by_sequence;
 CREATE UNIQUE INDEX messages_by_sequence ON messages (bucket, sequence);
 ALTER TABLE removals DROP CONSTRAINT removals_pkey, ADD PRIMARY KEY (bucket, sequence);
 """
-_FOURTH: Final = """
+_SCHEMA_4: Final = """
 CREATE TABLE index_collections (
   collection text COLLATE "C" PRIMARY KEY,
   log text NOT NULL
@@ -169,13 +170,13 @@ ALTER TABLE followers ALTER COLUMN wiped DROP DEFAULT;
 ALTER TABLE followers ALTER COLUMN wiped TYPE bigint[] USING array_fill(wiped, ARRAY[64]);
 ALTER TABLE followers ALTER COLUMN wiped SET DEFAULT array_fill(0::bigint, ARRAY[64]);
 """
-MIGRATIONS: Final = (_FIRST, WORDS, _THIRD, _FOURTH)
-"""What brings a database forward: the statements at place n make schema n + 1 out of schema n. None is ever changed."""
+MIGRATIONS: Final = (_SCHEMA_1, LEXICAL_INDEX, _SCHEMA_3, _SCHEMA_4)
+"""Schema upgrades. The statements at index n upgrade schema n to schema n + 1. They must never be changed."""
 
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)
 OLDEST_SERVED: Final = 4
-"""The oldest schema whose servers can go on with a database of this one: those of the version before, at an upgrade."""
+"""The oldest schema whose servers can use a database of this schema, for rolling upgrades."""
 
 
 VERSIONS_TABLE: Final = """
@@ -183,7 +184,7 @@ CREATE TABLE IF NOT EXISTS schema_versions (version integer PRIMARY KEY, since t
 ALTER TABLE schema_versions ADD COLUMN IF NOT EXISTS oldest_served integer;
 """
 LOCK: Final = 0x6E6F_6D65_6D6F_7279
-"""The advisory lock under which a database is brought forward: one server at a time."""
+"""The advisory lock that serializes schema upgrades."""
 
 
 _OLDEST: Final = 140_000
@@ -191,35 +192,36 @@ _OLDEST: Final = 140_000
 
 
 _UNUSABLE: Final = """\
-the message log in PostgreSQL (NOMEMORY_LOG) cannot be used: {cause}."""
+the message log in PostgreSQL (NOMEMORY_DATABASE_URL) cannot be opened: {cause}."""
 _IS_BEHIND: Final = "SELECT last_value < (SELECT max(sequence) FROM buckets) FROM log_sequence"
-_TOO_OLD: Final = "it is PostgreSQL {version}, and 14 is the oldest that will do"
-_ENCODING: Final = "its encoding is {encoding}, and only UTF8 holds every message"
-_NOT_DURABLE: Final = "synchronous_commit is off for this role, so that a commit would not be durable"
+_TOO_OLD: Final = "PostgreSQL {version} is too old; use version 14 or later"
+_ENCODING: Final = "the database encoding is {encoding}; use UTF8"
+_NOT_DURABLE: Final = "synchronous_commit is off for this role, so commits are not durable; turn it on"
 _LATEST: Final = "SELECT version, oldest_served FROM schema_versions ORDER BY version DESC LIMIT 1"
-_NOTE: Final = "INSERT INTO schema_versions (version, oldest_served) VALUES ($1, $2)"
+_INSERT_VERSION: Final = "INSERT INTO schema_versions (version, oldest_served) VALUES ($1, $2)"
 
 
 async def upgrade_schema(database: Database) -> bool:
-    """Check the database, and make the schema that this server knows out of whatever is there.
+    """Check the database, and create or upgrade its schema.
 
-    Return whether what it acknowledges survives a failure of its machine.
+    Returns:
+        Whether commits are durable (`fsync` is on).
 
     Raises:
-        LogUnusableError: it cannot be reached, or cannot hold the log.
-        LogVersionError: it has a schema that a later server made.
+        LogUnusableError: the database is unavailable or unsuitable.
+        LogVersionError: the schema was created by a newer version.
     """
     async with connected(database) as connection:
-        is_safe = await _check(connection)
+        is_durable = await _check(connection)
         await _migrate(connection)
-    return is_safe
+    return is_durable
 
 
 async def begin_epoch(database: Database) -> None:
-    """Give the log a new epoch, durably: from now on its sequences mean other changes than they did to others.
+    """Start a new epoch durably. Followers of the former epoch have to start over.
 
     Raises:
-        LogUnusableError: the database cannot be reached.
+        LogUnusableError: the database is unavailable.
     """
     async with connected(database) as connection:
         await connection.execute("UPDATE log_state SET epoch = left(md5(gen_random_uuid()::text), 16)")
@@ -227,10 +229,10 @@ async def begin_epoch(database: Database) -> None:
 
 @asynccontextmanager
 async def connected(database: Database) -> AsyncIterator[Connection]:
-    """Open a connection, for what has to be done before a server starts.
+    """Open a connection before the server starts.
 
     Raises:
-        LogUnusableError: the database cannot be reached, or refuses.
+        LogUnusableError: the database is unavailable or rejects a statement.
     """
     try:
         connection = await database.connect()
@@ -263,27 +265,30 @@ async def _migrate(connection: Connection) -> None:
         latest = await connection.fetchrow(_LATEST)
     version, oldest_served = latest or (0, None)
     if version > SCHEMA_VERSION < (oldest_served or version):
-        raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
-    for step in range(version, SCHEMA_VERSION):
-        await _step(connection, step + 1)
-    await _mend_sequence(connection)
+        raise LogVersionError(
+            f"the log has schema {version}, but this server supports only schemas up to {SCHEMA_VERSION}; "
+            "use a newer server"
+        )
+    for current in range(version, SCHEMA_VERSION):
+        await _upgrade_to(connection, current + 1)
+    await _advance_sequence(connection)
 
 
-async def _mend_sequence(connection: Connection) -> None:
-    """Have numbers go on beyond all that were given out. A copy by logical replication has no state of a sequence."""
+async def _advance_sequence(connection: Connection) -> None:
+    """Advance the sequence beyond all assigned numbers. Logical replication does not copy the state of sequences."""
     if not await connection.fetchval(_IS_BEHIND):
         return
     async with connection.transaction():
-        await connection.execute("SELECT 1 FROM buckets ORDER BY bucket FOR UPDATE")  # nobody draws numbers meanwhile
+        await connection.execute("SELECT 1 FROM buckets ORDER BY bucket FOR UPDATE")  # blocks writers
         await connection.execute(f"SELECT setval('log_sequence', max(sequence)) FROM buckets WHERE ({_IS_BEHIND})")  # noqa: S608 - ours
 
 
-async def _step(connection: Connection, to: int) -> None:
-    """Make one schema of the one before, unless another server has done it meanwhile."""
+async def _upgrade_to(connection: Connection, version: int) -> None:
+    """Upgrade the schema by one version, unless another server has done that."""
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
         await connection.execute("SET LOCAL statement_timeout = 0")
-        if await connection.fetchval("SELECT 1 FROM schema_versions WHERE version = $1", to):
+        if await connection.fetchval("SELECT 1 FROM schema_versions WHERE version = $1", version):
             return
-        await connection.execute(MIGRATIONS[to - 1], timeout=LONG_TIMEOUT_S)
-        await connection.execute(_NOTE, to, OLDEST_SERVED)
+        await connection.execute(MIGRATIONS[version - 1], timeout=LONG_TIMEOUT_S)
+        await connection.execute(_INSERT_VERSION, version, OLDEST_SERVED)

@@ -1,13 +1,13 @@
-"""The statements of one commit in PostgreSQL. Each writes many rows: a round trip costs more than a row."""
+"""The SQL statements of a commit in PostgreSQL. Each writes many rows, to save round trips."""
 
 from __future__ import annotations
 
 from typing import Final
 
 BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
-"""What follows a wait for a lock has to see what was committed meanwhile, whatever the role's default is."""
+"""READ COMMITTED lets statements see commits that happened while the transaction waited for a lock."""
 
-LOCKED: Final = """
+LOCK_BUCKETS: Final = """
 WITH locked AS MATERIALIZED (
   SELECT bucket, sequence, last_id FROM buckets WHERE bucket = ANY(?::smallint[]) ORDER BY bucket FOR UPDATE
 ), held AS MATERIALIZED (
@@ -18,13 +18,13 @@ SELECT buckets, sequences, ids,
   ARRAY(SELECT nextval('log_sequence') FROM generate_series(1, CASE WHEN locks > 0 THEN ?::integer END))
 FROM held
 """
-"""Whoever writes to a bucket waits here for the one before to commit, and sees all that it wrote.
+"""Lock buckets and draw sequence numbers.
 
-Numbers are drawn when all locks are held: how many there are depends on the count of the locks.
+The CASE expression depends on the locks, so numbers are drawn only after all locks are held.
 """
 
 EXISTING: Final = """
-SELECT {living} AS lives, messages.user_id, messages.message_id, messages.ts_us, messages.sequence, messages.wire,
+SELECT {live} AS lives, messages.user_id, messages.message_id, messages.ts_us, messages.sequence, messages.wire,
   e.vector
 FROM unnest(?::smallint[], ?::text[], ?::text[]) AS wanted(bucket, user_id, message_id)
 JOIN messages USING (bucket, user_id, message_id)
@@ -37,7 +37,7 @@ FROM unnest(?::smallint[], ?::text[], ?::bytea[]) AS wanted(bucket, user_id, dig
 JOIN requests USING (bucket, user_id, digest)
 """
 
-_WHAT_IS_BESIDE: Final = """entries AS (
+_DELETE_RELATED: Final = """entries AS (
   DELETE FROM metadata_entries AS e USING gone AS g
   WHERE (e.bucket, e.user_id, e.message_id) = (g.bucket, g.user_id, g.message_id)
 ), vectors AS (
@@ -48,24 +48,24 @@ _WHAT_IS_BESIDE: Final = """entries AS (
 REMOVE: Final = f"""
 WITH gone AS MATERIALIZED (
   SELECT * FROM unnest(?::smallint[], ?::text[], ?::text[]) AS wanted(bucket, user_id, message_id)
-), {_WHAT_IS_BESIDE}
+), {_DELETE_RELATED}
 DELETE FROM messages AS m USING gone AS g
 WHERE (m.bucket, m.user_id, m.message_id) = (g.bucket, g.user_id, g.message_id)
 """  # noqa: S608 - our text, bound values
 
 REMOVE_WHERE: Final = f"""
 WITH gone AS (
-  DELETE FROM messages WHERE {{which}} RETURNING bucket, user_id, message_id, sequence
+  DELETE FROM messages WHERE {{condition}} RETURNING bucket, user_id, message_id, sequence
 ), marked AS (
   INSERT INTO removals (bucket, sequence, user_id, message_id, removed_sequence)
   SELECT bucket, nextval('log_sequence'), user_id, message_id, sequence
   FROM (SELECT * FROM gone ORDER BY sequence) AS in_order
   RETURNING sequence
-), {_WHAT_IS_BESIDE}
+), {_DELETE_RELATED}
 SELECT count(*), max(sequence) FROM marked
 """  # noqa: S608 - as above
 
-FINISH: Final = """
+WRITE_ROWS: Final = """
 WITH marked AS (
   INSERT INTO removals (bucket, sequence, user_id, message_id, removed_sequence)
   SELECT * FROM unnest(?::smallint[], ?::bigint[], ?::text[], ?::text[], ?::bigint[])
@@ -87,7 +87,7 @@ WITH marked AS (
 UPDATE buckets AS b SET sequence = n.sequence, last_id = n.last_id
 FROM unnest(?::smallint[], ?::bigint[], ?::bytea[]) AS n(bucket, sequence, last_id) WHERE b.bucket = n.bucket
 """
-"""What a commit has put together, but for the messages, which are copied."""
+"""Write all rows of a commit except messages, which are inserted with COPY."""
 
 EXPIRED: Final = "SELECT user_id, message_id FROM messages WHERE expire_us <= ? ORDER BY expire_us LIMIT ?"
 NEXT_USERS: Final = (

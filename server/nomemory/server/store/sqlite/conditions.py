@@ -1,7 +1,7 @@
-"""How SQLite writes conditions on the table `messages`, and the table of metadata that filters look at.
+"""The SQL dialect of SQLite, and the table of metadata entries.
 
-An entry of metadata is kept as the bytes of its mark, so that a row is short whatever the entry. What a message takes
-back is kept as entries, too (`retraction_key`). Rows come and go with their messages, in one transaction.
+An entry is stored as a hash, so rows are short. Retractions are stored as entries, too (`retraction_key`). Rows are
+inserted and deleted in the same transaction as their messages.
 """
 
 from __future__ import annotations
@@ -30,47 +30,49 @@ _HAS_ENTRY: Final = (
     " AND entry.ts = messages.ts AND entry.message_id = messages.message_id)"
 )
 BY_ENTRY: Final = "metadata_entries CROSS JOIN messages USING (user_id, ts, message_id)"
-"""The messages that have an entry, in their order, as a source of statements: bind `mark`.
+"""A FROM clause for the messages with a metadata entry, in order. Bind `mark`.
 
-Columns without the name of a table are those of the entries, whose order is used."""
+Unqualified columns are those of `metadata_entries`, so its index provides the order."""
 
 _INSERT: Final = "INSERT INTO metadata_entries VALUES (?, ?, ?, ?)"
 _COUNT: Final = "SELECT count(*) FROM (SELECT 1 FROM metadata_entries WHERE user_id=? AND mark=? LIMIT ?)"
-_FEW: Final = 1024
-"""What more messages than this have is common: how common does not matter."""
-_AT_ONCE: Final = 1024
-"""Messages that are read at once when the table is filled from an older log."""
+_MAX_COUNT: Final = 1024
+"""Entries of more messages than this are treated as equally common."""
+_BATCH_ROWS: Final = 1024
+"""Number of messages to read at once when filling the table."""
 
 
 def rarest_first(connection: sqlite3.Connection, user_id: str, entries: Iterable[Entry]) -> list[bytes]:
-    """Return the marks of entries, the one that the fewest of a user's messages have first."""
-    marks = list(map(entry_hash_bytes, entries))
-    if len(marks) > 1:
-        marks.sort(key=lambda mark: int(connection.execute(_COUNT, (user_id, mark, _FEW)).fetchone()[0]))
-    return marks
+    """Return the hashes of metadata entries, ordered by their frequency in a user's messages, rarest first."""
+    hashes = list(map(entry_hash_bytes, entries))
+    if len(hashes) > 1:
+        hashes.sort(
+            key=lambda entry_hash: int(connection.execute(_COUNT, (user_id, entry_hash, _MAX_COUNT)).fetchone()[0])
+        )
+    return hashes
 
 
 def fill_entries(connection: sqlite3.Connection) -> None:
-    """Fill the empty table from the messages of a log that had none. Call it within a transaction."""
+    """Fill the empty table from the stored messages. Call this function in a transaction."""
     stored = connection.execute("SELECT wire FROM messages")
-    while some := stored.fetchmany(_AT_ONCE):
-        connection.executemany(_INSERT, [row for (each,) in some for row in entries_of(wire.decode(each))])
+    while rows := stored.fetchmany(_BATCH_ROWS):
+        connection.executemany(_INSERT, [entry for (encoded,) in rows for entry in entries_of(wire.decode(encoded))])
 
 
 _RETRACTED_BY: Final = f"""CASE WHEN EXISTS (
   SELECT 1 FROM metadata_entries WHERE user_id = ? AND mark > X'{RETRACTION.hex()}' AND mark < X'{RETRACTION.hex()}FF'
 ) THEN (
-  SELECT taker.message_id
-  FROM metadata_entries AS entry CROSS JOIN messages AS taker USING (user_id, ts, message_id)
-  WHERE entry.user_id = ? AND entry.mark = CAST('{RETRACTION.decode()}' || messages.message_id AS BLOB) AND {{living}}
+  SELECT retraction.message_id
+  FROM metadata_entries AS entry CROSS JOIN messages AS retraction USING (user_id, ts, message_id)
+  WHERE entry.user_id = ? AND entry.mark = CAST('{RETRACTION.decode()}' || messages.message_id AS BLOB) AND {{live}}
   ORDER BY entry.ts DESC, entry.message_id DESC LIMIT 1
 ) END"""  # noqa: S608 - no value of a caller is in it
 
 SQLITE: Final = Dialect(
     of_user=lambda user_id: Clause("user_id = ?", (user_id,)),
     ts="ts",
-    place="(ts, message_id)",
-    free_ts="+ts",
+    order_columns="(ts, message_id)",
+    unindexed_ts="+ts",
     has_entry=_HAS_ENTRY,
     expired="SELECT user_id, ts, message_id FROM messages INDEXED BY messages_by_expiry WHERE expire_us <= ?",
     too_old="SELECT user_id, ts, message_id FROM users CROSS JOIN messages USING (user_id) WHERE ts <= ?",

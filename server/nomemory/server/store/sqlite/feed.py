@@ -1,4 +1,4 @@
-"""The feed of changes, read from SQLite."""
+"""The change feed of a SQLite log."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _REMOVED = f"SELECT seq, user_id, message_id FROM removals WHERE {_BETWEEN}"  # 
 
 
 class SqliteChangeFeed:
-    """A read-only connection to the log; implements `ChangeFeed`. A damaged message is as if it were not there.
+    """Implements `ChangeFeed` with a read-only connection. Damaged messages are skipped.
 
     Args:
         path: the database file.
-        damage: told of damaged messages.
+        damage: records damaged messages.
     """
 
     def __init__(self, path: Path, damage: LogDamage | None = None) -> None:
         self._rows = SqliteRows(path, damage=damage)
 
     def position(self) -> LogPosition:
-        """Return which log this is, and the sequence of its latest change."""
+        """Return the identity of the log and its latest sequence."""
         return position(self._rows.connection)
 
     def sequence(self) -> int:
@@ -48,16 +48,16 @@ class SqliteChangeFeed:
         return self._rows.sequence()
 
     def end_position(self) -> FeedPosition:
-        """Return the sequence of the latest change, in the only bucket."""
+        """Return the sequence of the latest change."""
         return FeedPosition.at(self._rows.sequence())
 
     def has_points(self, *, caller_vectors_only: bool) -> bool:
-        """Return whether the log holds any message, or any with a caller's own vector."""
+        """Return whether the log has any message, or any message with a caller's vector."""
         table = "embeddings" if caller_vectors_only else "messages"
         return self._rows.connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608
 
     def changes(self, after: int, limit: int) -> list[Change]:
-        """Return up to `limit` entries of the feed, read from one snapshot so that none is overtaken."""
+        """Return up to `limit` entries from one snapshot, ordered by sequence."""
         connection = self._rows.connection
         connection.execute("BEGIN")
         try:
@@ -69,46 +69,54 @@ class SqliteChangeFeed:
         finally:
             connection.execute("COMMIT")
         feed = [Change(m.sequence, m.user_id, m.message_id, stored=m) for m in stored]
-        feed += [Change(*one) for one in damaged]
-        feed += [Change(seq, user, message, removed_sequence=gone) for seq, user, message, gone in removed]
+        feed += [Change(*change) for change in damaged]
+        feed += [
+            Change(seq, user, message, removed_sequence=removed_seq) for seq, user, message, removed_seq in removed
+        ]
         return sorted(feed, key=lambda change: change.sequence)[:limit]
 
-    def change_refs(self, after: FeedPosition, until: FeedPosition, most: int, *, caller_vectors_only: bool) -> ChangeBatch:
-        """Return the ids in the feed between two positions. Messages removed between the two queries come later."""
+    def change_refs(
+        self, after: FeedPosition, until: FeedPosition, limit: int, *, caller_vectors_only: bool
+    ) -> ChangeBatch:
+        """Return the next changes between two positions. Removals between the two queries are returned later."""
         stored = f"{_STORED} AND {_HAS_VECTOR}" if caller_vectors_only else _STORED
-        first, last = after.latest, min(until.latest, after.latest + most)
+        first, last = after.latest, min(until.latest, after.latest + limit)
         rows = [
             row for statement in (stored, _REMOVED) for row in self._rows.connection.execute(statement, (first, last))
         ]
         return ChangeBatch([ChangeRef(*row) for row in rows], FeedPosition.at(last))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Resolve ids to the current versions; those that do not exist are not in the answer."""
+        """Return the current versions of messages by id. Unknown ids are left out."""
         return self._rows.undamaged_by_ids(user_id, message_ids)
 
     def users(self, after: str, limit: int) -> list[str]:
-        """Return users who have messages, in order of their ids, beyond one."""
+        """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
         statement = "SELECT user_id FROM users WHERE user_id > ? AND messages > 0 ORDER BY user_id LIMIT ?"
         return [user_id for (user_id,) in self._rows.connection.execute(statement, (after, limit))]
 
     def versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
-        """Return the messages of a user whose sequence is at most `until`, without their contents."""
-        only = f"AND {_HAS_VECTOR}" if caller_vectors_only else ""
-        statement = f"SELECT message_id, seq, length(wire) FROM messages WHERE user_id = ? AND seq <= ? {only}"  # noqa: S608
+        """Return the messages of a user with `sequence <= until`, without their contents."""
+        vector_condition = f"AND {_HAS_VECTOR}" if caller_vectors_only else ""
+        statement = (
+            f"SELECT message_id, seq, length(wire) FROM messages WHERE user_id = ? AND seq <= ? {vector_condition}"  # noqa: S608
+        )
         return list(map(StoredVersion._make, self._rows.connection.execute(statement, (user_id, until))))
 
     def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Resolve versions of any users; those that are gone or damaged are not in the answer."""
+        """Return messages of any users by sequence. Removed or damaged versions are left out."""
         sound, _ = self._rows.split_damaged("seq IN (SELECT value FROM json_each(?))", (orjson.dumps(list(sequences)),))
         return {message.sequence: message for message in sound}
 
     def deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
-        """Return those of some versions that are gone, or never were."""
+        """Return the given versions that do not exist."""
         rows = self._rows.connection.execute(_GONE, (orjson.dumps(list(sequences)),))
-        return [DeletedVersion(sequence, None if by[0] is None else ChangeRef(*by)) for sequence, *by in rows]
+        return [
+            DeletedVersion(sequence, None if removal[0] is None else ChangeRef(*removal)) for sequence, *removal in rows
+        ]
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
-        """Return the callers' own vectors of those messages that brought one."""
+        """Return the vectors that callers stored with these messages."""
         rows = self._rows.connection.execute(
             "SELECT message_id, vector FROM embeddings "
             "WHERE user_id=? AND message_id IN (SELECT value FROM json_each(?))",

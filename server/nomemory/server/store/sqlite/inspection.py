@@ -1,4 +1,4 @@
-"""Looks for damage: the checksum of each message, the pages of the file, and the counts beside the messages."""
+"""Inspect a SQLite log for damage: message checksums, database pages and message counts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from nomemory.server.store.sqlite.schema import locked, open_for_reading
 _log = get_logger("log")
 
 _ROWS_MAX: Final = 256
-"""Messages that are looked at in one statement: a millisecond's work."""
-_REST_S: Final = 30.0
-"""Least time between two inspections: reads that meet damage again and again do not make it a busy loop."""
+"""Messages to check in one statement, which takes about a millisecond."""
+_MIN_INTERVAL_S: Final = 30.0
+"""Minimum time between two inspections, even if reads keep detecting damage."""
 _NEXT: Final = """
 SELECT user_id, ts, message_id, seq, wire, crc FROM messages WHERE (user_id, ts, message_id) > (?, ?, ?)
 ORDER BY user_id, ts, message_id LIMIT ?
@@ -31,48 +31,48 @@ _SOUND: Final = "ok"
 
 
 class Inspection(NamedTuple):
-    """What a look at the whole log has found. `file` is what is wrong with the file, in SQLite's words, or empty."""
+    """The result of an inspection. `file` is SQLite's description of the damage of the file, or empty."""
 
     messages: tuple[DamagedMessage, ...]
     file: str
 
 
-def inspect(path: Path, rest: Callable[[], bool] = lambda: True) -> Inspection:
-    """Look at every message and every page, in short statements.
+def inspect(path: Path, pause: Callable[[], bool] = lambda: True) -> Inspection:
+    """Check every message and every page, in short statements.
 
     Args:
         path: the database file.
-        rest: called after each statement; False ends the look early.
+        pause: called after each statement. If it returns False, the inspection ends early.
     """
     with closing(open_for_reading(path)) as connection:
-        found = list[DamagedMessage]()
+        damaged = list[DamagedMessage]()
         try:
-            _look_at_messages(connection, found, rest)
+            _check_messages(connection, damaged, pause)
             verdict = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
         except sqlite3.DatabaseError as error:
             verdict = str(error)
-    return Inspection(tuple(found), "" if verdict == _SOUND else verdict)
+    return Inspection(tuple(damaged), "" if verdict == _SOUND else verdict)
 
 
-def _look_at_messages(connection: sqlite3.Connection, found: list[DamagedMessage], rest: Callable[[], bool]) -> None:
-    place: tuple[object, ...] = _FIRST
-    while rows := connection.execute(_NEXT, (*place, _ROWS_MAX)).fetchall():
+def _check_messages(connection: sqlite3.Connection, damaged: list[DamagedMessage], pause: Callable[[], bool]) -> None:
+    after: tuple[object, ...] = _FIRST
+    while rows := connection.execute(_NEXT, (*after, _ROWS_MAX)).fetchall():
         for user_id, _, _, sequence, wire, crc in rows:
             if checksum(user_id, sequence, wire) != crc:
-                found.append(DamagedMessage(user_id, sequence))
-        place = rows[-1][:3]
-        if not rest():
+                damaged.append(DamagedMessage(user_id, sequence))
+        after = rows[-1][:3]
+        if not pause():
             return
 
 
 class LogInspector:
-    """Inspects the log again and again, slowly, in a thread of its own; at once when a read meets damage.
+    """Inspects the log periodically in a background thread, and at once after a read has detected damage.
 
     Args:
         path: the database file.
-        damage: is told what was found.
+        damage: records the result.
         interval_s: seconds between two inspections.
-        pause_s: seconds of rest after each few hundred messages.
+        pause_s: seconds to pause after each batch of messages.
     """
 
     def __init__(self, path: Path, damage: LogDamage, interval_s: float, pause_s: float) -> None:
@@ -87,27 +87,29 @@ class LogInspector:
         await asyncio.to_thread(self._run)
 
     def stop(self) -> None:
-        """Have `run` end after the statement at hand."""
+        """End `run` after the current statement."""
         self._stopped.set()
         self._damage.suspected.set()
 
     def _run(self) -> None:
         while not self._stopped.is_set():
             self._damage.suspected.clear()
-            found = inspect(self._path, self._rest)
+            inspection = inspect(self._path, self._pause)
             if self._stopped.is_set():
                 return
-            self._note(found)
-            self._stopped.wait(min(_REST_S, self._interval_s))
+            self._record(inspection)
+            self._stopped.wait(min(_MIN_INTERVAL_S, self._interval_s))
             self._damage.suspected.wait(self._interval_s)
 
-    def _note(self, found: Inspection) -> None:
-        self._damage.note_all(found.messages, found.file, time.time())
-        if found.messages or found.file:
-            sequences = [message.sequence for message in found.messages[:10]]
-            _log.error("the log is damaged", messages=len(found.messages), sequences=sequences, file=found.file)
+    def _record(self, inspection: Inspection) -> None:
+        self._damage.replace_all(inspection.messages, inspection.file, time.time())
+        if inspection.messages or inspection.file:
+            sequences = [message.sequence for message in inspection.messages[:10]]
+            _log.error(
+                "the log is damaged", messages=len(inspection.messages), sequences=sequences, file=inspection.file
+            )
 
-    def _rest(self) -> bool:
+    def _pause(self) -> bool:
         return not self._stopped.wait(self._pause_s)
 
 
@@ -125,42 +127,42 @@ ON CONFLICT DO UPDATE SET messages = excluded.messages, latest_seq = max(latest_
 """  # noqa: S608 - as above
 _NONE_LEFT = "UPDATE users SET messages = 0 WHERE messages <> 0 AND user_id NOT IN (SELECT user_id FROM messages)"
 
-_OWNERLESS_ENTRY = """
+_ORPHANED_ENTRY = """
 FROM metadata_entries AS e WHERE NOT EXISTS
   (SELECT 1 FROM messages AS m WHERE (m.user_id, m.ts, m.message_id) = (e.user_id, e.ts, e.message_id))
 """
-_OWNERLESS_VECTOR = """
+_ORPHANED_VECTOR = """
 FROM embeddings AS e WHERE NOT EXISTS
   (SELECT 1 FROM messages AS m WHERE (m.user_id, m.message_id) = (e.user_id, e.message_id))
 """
 
 
 class CountCheck(NamedTuple):
-    """What does not agree with the messages: users with a wrong count, and rows whose messages are gone."""
+    """The number of users with a wrong message count, and of rows without a message."""
 
     miscounted_users: int
-    ownerless_entries: int
-    ownerless_vectors: int
+    orphaned_entries: int
+    orphaned_vectors: int
 
     @property
     def agree(self) -> bool:
-        """Return whether all is as it should be."""
+        """Whether there are no inconsistencies."""
         return not any(self)
 
 
 def check_counts(connection: sqlite3.Connection) -> CountCheck:
-    """Compare the counts and rows beside the messages with them, each in one statement."""
+    """Compare message counts, metadata entries and vectors with the messages."""
     return CountCheck(
         _number(connection, _MISCOUNTED),
-        _number(connection, f"SELECT count(*) {_OWNERLESS_ENTRY}"),
-        _number(connection, f"SELECT count(*) {_OWNERLESS_VECTOR}"),
+        _number(connection, f"SELECT count(*) {_ORPHANED_ENTRY}"),
+        _number(connection, f"SELECT count(*) {_ORPHANED_VECTOR}"),
     )
 
 
 def repair_counts(connection: sqlite3.Connection) -> None:
-    """Make counts and rows agree with the messages, in one transaction."""
+    """Correct the message counts and delete orphaned rows, in one transaction."""
     with locked(connection):
-        for statement in (_RECOUNT, _NONE_LEFT, f"DELETE {_OWNERLESS_ENTRY}", f"DELETE {_OWNERLESS_VECTOR}"):
+        for statement in (_RECOUNT, _NONE_LEFT, f"DELETE {_ORPHANED_ENTRY}", f"DELETE {_ORPHANED_VECTOR}"):
             connection.execute(statement)
 
 

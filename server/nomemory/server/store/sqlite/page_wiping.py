@@ -1,7 +1,7 @@
 """Find and clear the unused bytes of a SQLite database page.
 
-SQLite overwrites deleted rows (`secure_delete`), but not the copies that remain when it moves rows from page to page.
-They are between the cell pointers of a page and its first cell, or in its free blocks.
+SQLite overwrites deleted rows (`secure_delete`), but not the copies that remain when it moves rows between pages. These
+remain between the cell pointers and the first cell of a page, or in its free blocks.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _PENDING_BYTE = 0x40000000
 _POINTER_MAP_ENTRY = 5
 
 
-_LEAST_FREE_BLOCK = 4
+_MIN_FREE_BLOCK = 4
 
 
 @dataclass(frozen=True, slots=True)
 class PageLayout:
-    """How a file is divided into pages.
+    """The page layout of a database file.
 
     Attributes:
-        size: bytes of a page.
-        usable: how many of them SQLite uses.
-        has_pointer_map: whether the file has pages that say what points to each page, as it has with auto_vacuum.
+        size: the page size in bytes.
+        usable: the number of bytes of a page that SQLite uses.
+        has_pointer_map: whether the file has pointer map pages (`auto_vacuum`).
     """
 
     size: int
@@ -42,25 +42,25 @@ class PageLayout:
 
     @classmethod
     def of_file(cls, header: bytes) -> PageLayout:
-        """Read it from the first 100 bytes of a file."""
+        """Parse the database header, which is the first 100 bytes of a file."""
         (size,) = struct.unpack_from(">H", header, 16)
         size = 65_536 if size == 1 else size
         return cls(size, size - header[20], header[52:56] != bytes(4))
 
     def has_cells(self, number: int) -> bool:
-        """Return whether a page, counted from 1, can hold rows."""
-        locked = _PENDING_BYTE // self.size + 1
-        if number == locked:
+        """Return whether a page can be a b-tree page. Page numbers start at 1."""
+        lock_page = _PENDING_BYTE // self.size + 1
+        if number == lock_page:
             return False
         if not self.has_pointer_map or number == 1:
             return True
-        every = self.usable // _POINTER_MAP_ENTRY + 1
-        pointers = (number - 2) // every * every + 2
-        return number != (pointers + 1 if pointers == locked else pointers)
+        interval = self.usable // _POINTER_MAP_ENTRY + 1
+        pointers = (number - 2) // interval * interval + 2
+        return number != (pointers + 1 if pointers == lock_page else pointers)
 
 
-def wiped(page: bytes, number: int, layout: PageLayout) -> bytes | None:
-    """Return a page of rows with zeros where no row is; None if it is another page or there is nothing to do."""
+def wiped_page(page: bytes, number: int, layout: PageLayout) -> bytes | None:
+    """Return a b-tree page with its unused bytes zeroed; None if nothing changes or it is no b-tree page."""
     clean = bytearray(page)
     for start, end in _unused(page, _FILE_HEADER if number == 1 else 0, layout.usable):
         clean[start:end] = bytes(end - start)
@@ -68,7 +68,7 @@ def wiped(page: bytes, number: int, layout: PageLayout) -> bytes | None:
 
 
 def _unused(page: bytes, header: int, usable: int) -> Iterator[tuple[int, int]]:
-    """Return the ranges of a page that belong to no row; none if it makes no sense as a page of rows."""
+    """Yield the unused byte ranges of a b-tree page; none if the page is malformed."""
     kind = page[header]
     if kind not in _INTERIOR | _LEAF:
         return
@@ -86,17 +86,17 @@ def _unused(page: bytes, header: int, usable: int) -> Iterator[tuple[int, int]]:
         yield from blocks
 
 
-def _free_blocks(page: bytes, at: int, first: int, usable: int) -> list[tuple[int, int]] | None:
-    """Return what is within the free blocks, without the 4 bytes at the head of each; None if that makes no sense."""
+def _free_blocks(page: bytes, offset: int, first: int, usable: int) -> list[tuple[int, int]] | None:
+    """Return the byte ranges of the free blocks without their 4-byte headers; None if the list is malformed."""
     blocks = list[tuple[int, int]]()
-    while at:
-        if not first <= at <= usable - _LEAST_FREE_BLOCK:
+    while offset:
+        if not first <= offset <= usable - _MIN_FREE_BLOCK:
             return None
-        following, size = struct.unpack_from(">HH", page, at)
-        blocks.append((at, at + size))
-        if size < _LEAST_FREE_BLOCK or at + size > usable or (following and following <= at):
+        following, size = struct.unpack_from(">HH", page, offset)
+        blocks.append((offset, offset + size))
+        if size < _MIN_FREE_BLOCK or offset + size > usable or (following and following <= offset):
             return None
-        at = following
+        offset = following
     if any(end > start for (_, end), (start, _) in pairwise(blocks)):
         return None
-    return [(start + _LEAST_FREE_BLOCK, end) for start, end in blocks]
+    return [(start + _MIN_FREE_BLOCK, end) for start, end in blocks]

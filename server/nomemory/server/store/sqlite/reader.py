@@ -1,7 +1,7 @@
-"""Reads the message log from SQLite.
+"""Read the message log from SQLite.
 
-Short statements run on the event loop, which costs less than a thread. Statements that return many rows, or that may
-scan all messages of a user, run in a pool of threads.
+Short statements run on the event loop, which is faster than a thread switch. Statements that return many rows, or that
+may scan all messages of a user, run in a thread pool.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import orjson
 from nomemory.server.message import LoggedMessage
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.read_threads import ReadThreads
-from nomemory.server.store.conditions import Clause, Expiry, Value, all_of, unbounded
+from nomemory.server.store.conditions import Clause, Expiry, Value, all_of, drop_redundant_bound
 from nomemory.server.store.damage import LogDamage
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogIdentity
@@ -42,7 +42,7 @@ _NEWER = "user_id=? AND (ts, message_id) > (?, ?) ORDER BY ts, message_id LIMIT 
 _COUNTS = """
 SELECT ifnull(max(latest_seq), 0), ifnull(sum(messages - ifnull(gone, 0)), 0),
   count(nullif(messages - ifnull(gone, 0), 0))
-FROM users LEFT JOIN (SELECT user_id, count(*) AS gone FROM ({gone}) GROUP BY user_id) USING (user_id)
+FROM users LEFT JOIN (SELECT user_id, count(*) AS gone FROM ({expired}) GROUP BY user_id) USING (user_id)
 """
 _CONVERSATIONS = """
 SELECT conversation_id, min(ts), max(ts), count(*) FROM messages WHERE {where}
@@ -50,11 +50,11 @@ GROUP BY +conversation_id ORDER BY max(ts) DESC, conversation_id DESC
 """
 _USERS = """
 SELECT user_id, messages - ifnull(gone, 0)
-FROM users LEFT JOIN (SELECT user_id, count(*) AS gone FROM ({gone}) GROUP BY user_id) USING (user_id)
+FROM users LEFT JOIN (SELECT user_id, count(*) AS gone FROM ({expired}) GROUP BY user_id) USING (user_id)
 WHERE user_id > ? AND messages > ifnull(gone, 0) AND {condition} ORDER BY user_id LIMIT ?
 """
 _SHORT_ROWS: Final = 100
-"""Most rows that a statement on the event loop returns. With their checks they take about half a millisecond."""
+"""Maximum number of rows of a statement on the event loop. They take about half a millisecond."""
 _Result = TypeVar("_Result")
 
 
@@ -73,23 +73,23 @@ class _Page:
 
 
 class SqliteLogReader:
-    """Read-only connections to the log; implements `LogReader`. Belongs to the event loop that made it.
+    """Implements `LogReader` with read-only connections. Belongs to the event loop that created it.
 
     Args:
         path: the database file.
-        lifetimes: what has expired is not read.
-        damage: told of damage, in the thread that finds it.
-        threads: run long statements; the caller closes them before the reader. None: the reader has one of its own.
+        retention: the retention policy. Expired messages are hidden.
+        damage: records damage, in the thread that detects it.
+        threads: the pool for long statements, which the caller closes before the reader. None to create a thread.
     """
 
     def __init__(
         self,
         path: Path,
-        lifetimes: RetentionPolicy | None = None,
+        retention: RetentionPolicy | None = None,
         damage: LogDamage | None = None,
         threads: ReadThreads | None = None,
     ) -> None:
-        self._expiry = Expiry(SQLITE, lifetimes or RetentionPolicy())
+        self._expiry = Expiry(SQLITE, retention or RetentionPolicy())
         self._damage = damage or LogDamage()
         connect = partial(SqliteRows, path, self._expiry, self._damage)
         self._rows = connect()
@@ -98,7 +98,7 @@ class SqliteLogReader:
         self._long = SqliteRowThreads(self._threads, connect)
 
     async def identity(self) -> LogIdentity:
-        """Return which log this is."""
+        """Return the identity of the log."""
         return identity(self._rows.connection)
 
     async def sequence(self) -> int:
@@ -106,25 +106,25 @@ class SqliteLogReader:
         return self._rows.sequence()
 
     async def end_position(self) -> FeedPosition:
-        """Return the sequence of the latest change, in the only bucket."""
+        """Return the sequence of the latest change."""
         return FeedPosition.at(self._rows.sequence())
 
     async def user_sequence(self, user_id: str) -> int:
-        """Return the sequence of the latest change to this user's messages."""
+        """Return the sequence of the latest change to a user's messages."""
         rows = self._rows.fetch("SELECT latest_seq FROM users WHERE user_id=?", (user_id,))
         return int(rows[0][0]) if rows else 0
 
     async def counts(self, user_id: str | None, prefix: str = "") -> LogCounts:
-        """Count messages and users, of one user or of all whose ids begin with a prefix."""
-        gone, values = self._expiry.gone(user_id)
-        condition, of_users = users_condition(user_id, prefix)
-        (row,) = self._rows.fetch(f"{_COUNTS.format(gone=gone)} WHERE {condition}", (*values, *of_users))
+        """Count the messages of one user, or of all users whose ids begin with a prefix."""
+        expired, values = self._expiry.expired_keys(user_id)
+        condition, user_values = users_condition(user_id, prefix)
+        (row,) = self._rows.fetch(f"{_COUNTS.format(expired=expired)} WHERE {condition}", (*values, *user_values))
         counts = LogCounts(*row)
-        everybody = user_id is None and not prefix  # of users of whom nothing is left there is no row
-        return replace(counts, sequence=self._rows.sequence()) if everybody else counts
+        all_users = user_id is None and not prefix  # users without messages may have no row
+        return replace(counts, sequence=self._rows.sequence()) if all_users else counts
 
     async def pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
-        """Count the messages that came after a position, of one user or of all whose ids begin with a prefix."""
+        """Count the messages after a position, of one user or of all users whose ids begin with a prefix."""
         condition, values = users_condition(user_id, prefix)
         rows = self._rows.fetch(
             f"SELECT count(*) FROM messages INDEXED BY messages_by_seq WHERE seq > ? AND {condition}",  # noqa: S608 - ours
@@ -133,10 +133,10 @@ class SqliteLogReader:
         return int(rows[0][0])
 
     async def page(
-        self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
+        self, user_id: str, message_filter: Filter, *, before: Position | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
-        page = self._page(user_id, narrowed, before, pinned, limit, oldest_first=False)
+        page = self._page(user_id, message_filter, before, pinned, limit, oldest_first=False)
         return await self._run(
             lambda rows: rows.messages(user_id, page.where, page.values, source=page.source), is_long=page.is_long
         )
@@ -144,55 +144,60 @@ class SqliteLogReader:
     async def encoded_page(
         self,
         user_id: str,
-        narrowed: Filter,
+        message_filter: Filter,
         *,
         after: Position | None,
         pinned: int,
         limit: int,
         oldest_first: bool = False,
     ) -> list[bytes]:
-        """Return what `page` returns as the bytes of ChatMessages, strictly after a position in either order."""
-        page = self._page(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first)
+        """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, strictly after a position."""
+        page = self._page(user_id, message_filter, after, pinned, limit, oldest_first=oldest_first)
         return await self._run(
-            lambda rows: rows.encoded_messages(user_id, page.where, page.values, source=page.source), is_long=page.is_long
+            lambda rows: rows.encoded_messages(user_id, page.where, page.values, source=page.source),
+            is_long=page.is_long,
         )
 
-    async def first_encoded_page(self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False) -> FirstPage:
-        """Return what `wires` returns of the beginning of a listing, and what pins the rest of it."""
+    async def first_encoded_page(
+        self, user_id: str, message_filter: Filter, *, limit: int, oldest_first: bool = False
+    ) -> FirstPage:
+        """Return the first page, and the sequence that pins the following pages."""
         pinned = await self.user_sequence(user_id)
-        found = await self.encoded_page(user_id, narrowed, after=None, pinned=pinned, limit=limit, oldest_first=oldest_first)
-        return FirstPage(pinned, found)
+        messages = await self.encoded_page(
+            user_id, message_filter, after=None, pinned=pinned, limit=limit, oldest_first=oldest_first
+        )
+        return FirstPage(pinned, messages)
 
-    async def count(self, user_id: str, narrowed: Filter) -> int:
-        """Count the messages that a filter admits, as of one moment."""
-        where, values = all_of([*SQLITE.admitted(user_id, narrowed), self._expiry.unexpired()])
+    async def count(self, user_id: str, message_filter: Filter) -> int:
+        """Count the messages that match a filter."""
+        where, values = all_of([*SQLITE.matching(user_id, message_filter), self._expiry.unexpired()])
         statement = f"SELECT count(*) FROM messages WHERE {where}"  # noqa: S608 - ours
         rows = await self._long.run(lambda rows: rows.fetch(statement, values))
         return int(rows[0][0])
 
     async def conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
-        """Return all conversations, the latest first, as far as versions with `sequence <= pinned` go."""
-        # The + keeps SQLite from the conversations' index: there it would have to look up each message's sequence.
-        of_pin = Clause("+conversation_id <> '' AND seq <= ?", (pinned,))
-        where, values = all_of([SQLITE.of_user(user_id), of_pin, self._expiry.unexpired()])
+        """Return all conversations, the latest first, counting only versions with `sequence <= pinned`."""
+        # The + prevents the use of the index on conversations, which would need a lookup for each sequence.
+        pin = Clause("+conversation_id <> '' AND seq <= ?", (pinned,))
+        where, values = all_of([SQLITE.of_user(user_id), pin, self._expiry.unexpired()])
         statement = _CONVERSATIONS.format(where=where)
         rows = await self._long.run(lambda rows: rows.fetch(statement, values))
         return list(map(ConversationSummary._make, rows))
 
     async def users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
-        """Return up to `limit` users who have messages, by id: those after a text whose ids begin with a prefix."""
-        gone, moments = self._expiry.gone(None)
+        """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
+        expired, expiry_values = self._expiry.expired_keys(None)
         condition, values = users_condition(None, prefix)
-        statement = _USERS.format(gone=gone, condition=condition)
-        rows = await self._long.run(lambda rows: rows.fetch(statement, (*moments, after, *values, limit)))
+        statement = _USERS.format(expired=expired, condition=condition)
+        rows = await self._long.run(lambda rows: rows.fetch(statement, (*expiry_values, after, *values, limit)))
         return list(map(UserCount._make, rows))
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Resolve ids; those that do not exist are not in the answer."""
+        """Return messages by id. Unknown ids are left out."""
         return self._rows.by_ids(user_id, message_ids)
 
     async def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Resolve versions; those that are gone, or are another user's, are not in the answer."""
+        """Return messages by sequence. Removed versions and those of other users are left out."""
         where = "seq IN (SELECT value FROM json_each(?)) AND +user_id=?"
         values = (orjson.dumps(list(sequences)), user_id)
         messages = await self._run(
@@ -201,25 +206,25 @@ class SqliteLogReader:
         return {message.sequence: message for message in messages}
 
     async def around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
-        """Return, for each anchor, up to so many messages right before and right after it."""
+        """Return up to `before` and `after` adjacent messages of each anchor."""
         if not anchors:
             return []
         user_id = anchors[0].user_id
-        places = [(user_id, anchor.ts_us, anchor.message_id) for anchor in anchors]
+        positions = [(user_id, anchor.ts_us, anchor.message_id) for anchor in anchors]
 
         def read(rows: SqliteRows) -> list[Neighbors]:
-            older = rows.each(user_id, _OLDER, [(*place, before) for place in places])
-            newer = rows.each(user_id, _NEWER, [(*place, after) for place in places])
+            older = rows.each(user_id, _OLDER, [(*position, before) for position in positions])
+            newer = rows.each(user_id, _NEWER, [(*position, after) for position in positions])
             return [Neighbors(earlier[::-1], later) for earlier, later in zip(older, newer, strict=True)]
 
         return await self._run(read, is_long=len(anchors) * (before + after) > _SHORT_ROWS)
 
     async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> EncodedNeighbors | None:
-        """Return a message and up to so many right before and right after it; None if there is no such message."""
-        found = self._rows.messages(user_id, "user_id=? AND message_id=?", (user_id, message_id), source=BY_ID)
-        if not found:
+        """Return a message with its adjacent messages; None if the message does not exist."""
+        messages = self._rows.messages(user_id, "user_id=? AND message_id=?", (user_id, message_id), source=BY_ID)
+        if not messages:
             return None
-        (anchor,) = found
+        (anchor,) = messages
         older = self._rows.encoded_messages(user_id, _OLDER, (user_id, anchor.ts_us, message_id, before))
         newer = self._rows.encoded_messages(user_id, _NEWER, (user_id, anchor.ts_us, message_id, after))
         return EncodedNeighbors(older[::-1], anchor.wire, newer)
@@ -237,7 +242,7 @@ class SqliteLogReader:
     def _page(
         self,
         user_id: str,
-        narrowed: Filter,
+        message_filter: Filter,
         after: Position | None,
         pinned: int,
         limit: int,
@@ -245,23 +250,33 @@ class SqliteLogReader:
         oldest_first: bool,
     ) -> _Page:
         direction = "ASC" if oldest_first else "DESC"
-        source, of_metadata = self._by_metadata(user_id, narrowed)
-        some = SQLITE.of_filter(unbounded(narrowed, after, oldest_first=oldest_first))
-        further = SQLITE.beyond(after, oldest_first=oldest_first)
-        where, values = all_of([SQLITE.of_user(user_id), *some, *of_metadata, Clause("seq <= ?", (pinned,)), *further])
+        source, metadata_clauses = self._metadata_source(user_id, message_filter)
+        filter_clauses = SQLITE.filter_clauses(drop_redundant_bound(message_filter, after, oldest_first=oldest_first))
+        position_clauses = SQLITE.after_position(after, oldest_first=oldest_first)
+        where, values = all_of(
+            [
+                SQLITE.of_user(user_id),
+                *filter_clauses,
+                *metadata_clauses,
+                Clause("seq <= ?", (pinned,)),
+                *position_clauses,
+            ]
+        )
         order = f"ORDER BY ts {direction}, message_id {direction} LIMIT ?"
-        is_scan = narrowed.role is not None or len(narrowed.metadata) + bool(narrowed.conversation_id) > 1
+        is_scan = (
+            message_filter.role is not None or len(message_filter.metadata) + bool(message_filter.conversation_id) > 1
+        )
         return _Page(source, f"{where} {order}", (*values, limit), is_scan or limit > _SHORT_ROWS)
 
-    def _by_metadata(self, user_id: str, narrowed: Filter) -> tuple[str, list[Clause]]:
-        """Return where the messages with a filter's metadata are read from, and under which conditions.
+    def _metadata_source(self, user_id: str, message_filter: Filter) -> tuple[str, list[Clause]]:
+        """Return the FROM clause and the conditions for the metadata of a filter.
 
-        The rarest entry leads to them, unless there is a conversation, of which there are fewer yet.
+        The rarest metadata entry drives the query, unless the filter has a conversation, which selects fewer messages.
         """
-        if not narrowed.metadata:
+        if not message_filter.metadata:
             return "messages", []
         with self._damage.translated_errors():
-            marks = rarest_first(self._rows.connection, user_id, narrowed.metadata)
-        if narrowed.conversation_id:
-            return "messages", list(map(SQLITE.has, marks))
-        return BY_ENTRY, [Clause("mark = ?", marks[:1]), *map(SQLITE.has, marks[1:])]
+            hashes = rarest_first(self._rows.connection, user_id, message_filter.metadata)
+        if message_filter.conversation_id:
+            return "messages", list(map(SQLITE.has_metadata, hashes))
+        return BY_ENTRY, [Clause("mark = ?", hashes[:1]), *map(SQLITE.has_metadata, hashes[1:])]

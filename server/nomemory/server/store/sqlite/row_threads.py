@@ -1,4 +1,4 @@
-"""Long statements, run in a pool of threads."""
+"""Run long SQLite statements in a thread pool."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _Result = TypeVar("_Result")
 
 
 class SqliteRowThreads:
-    """A read-only connection to the log in each thread of a pool. SQLite releases the interpreter's lock as it works.
+    """A read-only connection to the log for each thread of a pool.
 
     Args:
-        threads: the pool.
+        threads: the thread pool.
         connect: opens a connection.
     """
 
     def __init__(self, threads: ReadThreads, connect: Callable[[], SqliteRows]) -> None:
         self._threads = threads
         self._connect = connect
-        self._of_thread = threading.local()
+        self._thread_local = threading.local()
         self._opened: list[SqliteRows] = []
 
     async def run(self, read: Callable[[SqliteRows], _Result]) -> _Result:
-        """Run a function with the connection of a thread, and return its result."""
+        """Run a function in a thread, with the connection of that thread, and return its result."""
         return await self._threads.run(self._run, read)
 
     def close(self) -> None:
@@ -36,8 +36,8 @@ class SqliteRowThreads:
             rows.close()
 
     def _run(self, read: Callable[[SqliteRows], _Result]) -> _Result:
-        rows: SqliteRows | None = getattr(self._of_thread, "rows", None)
+        rows: SqliteRows | None = getattr(self._thread_local, "rows", None)
         if rows is None:
-            rows = self._of_thread.rows = self._connect()
+            rows = self._thread_local.rows = self._connect()
             self._opened.append(rows)
         return read(rows)

@@ -1,4 +1,4 @@
-"""Rows of messages, read from SQLite and checked."""
+"""Read messages from SQLite and verify their checksums."""
 
 from __future__ import annotations
 
@@ -20,29 +20,28 @@ from nomemory.server.store.sqlite.schema import latest_sequence, open_for_readin
 _CHECKED = "wire, seq, crc"
 _MESSAGE = f"messages.user_id, messages.message_id, messages.ts, {_CHECKED}"
 _STATEMENTS_KEPT = 256
-_UNMARKED = "NULL"
-"""In the place of what took a message back, where nobody asks."""
+_NO_RETRACTION = "NULL"
 ALL = "messages"
-# Left to itself SQLite walks through all that the user ever said.
+# Without INDEXED BY, SQLite may scan all messages of the user.
 BY_ID = f"{ALL} INDEXED BY messages_by_id"
 
 
 class SqliteRows:
-    """A read-only connection to the log, for one thread at a time.
+    """A read-only connection to the log. It must not be used by two threads at the same time.
+
+    All methods raise the fault STORAGE_UNAVAILABLE if the file cannot be read or a message is damaged.
 
     Args:
         path: the database file.
-        expiry: what hides messages that have expired; None: they are read like others.
-        damage: told of what is found to be damaged.
+        expiry: hides expired messages; None to include them.
+        damage: records damage.
 
     Attributes:
-        connection: for statements about anything but messages.
-
-    Raises (any method): Fault STORAGE_UNAVAILABLE if the file cannot be read, or a message is damaged.
+        connection: the connection, for statements that do not return messages.
     """
 
     def __init__(self, path: Path, expiry: Expiry | None = None, damage: LogDamage | None = None) -> None:
-        self.connection = open_for_reading(path, anywhere=True)
+        self.connection = open_for_reading(path, any_thread=True)
         self._expiry = expiry
         self._damage = damage or LogDamage()
 
@@ -52,48 +51,52 @@ class SqliteRows:
             return latest_sequence(self.connection)
 
     def unexpired(self) -> Clause:
-        """Return the condition on `messages` that hides what has expired."""
+        """Return the condition that hides expired messages."""
         return Clause("TRUE") if self._expiry is None else self._expiry.unexpired()
 
     def fetch(self, statement: str, values: Sequence[object]) -> list[Row]:
-        """Return all rows of a statement. What it returns of messages is not checked."""
+        """Return all rows of a statement, without verifying checksums."""
         try:
             return self.connection.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
             raise self._damage.fault_for(error) or error from error
 
     def messages(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[LoggedMessage]:
-        """Return the messages of a source that a condition admits, in its order. It admits only those of a user."""
-        return self._damage.verify_messages(user_id, self._marked(_MESSAGE, user_id, source, where, values))
+        """Return the messages that match a condition, which must select messages of one user."""
+        return self._damage.verify_messages(
+            user_id, self._fetch_with_retractions(_MESSAGE, user_id, source, where, values)
+        )
 
     def each(self, user_id: str, where: str, values: Iterable[Sequence[object]]) -> list[list[LoggedMessage]]:
-        """Return what `messages` does of one condition for each of several values: all are checked at once."""
-        statement, before = self._of_user(_MESSAGE, user_id, ALL, where)
-        found = [self.fetch(statement, (*before, *some)) for some in values]
-        messages = iter(self._damage.verify_messages(user_id, list(chain.from_iterable(found))))
-        return [list(islice(messages, len(rows))) for rows in found]
+        """Run the query of `messages` once for each tuple of values."""
+        statement, before = self._statement_for_user(_MESSAGE, user_id, ALL, where)
+        results = [self.fetch(statement, (*before, *bound)) for bound in values]
+        messages = iter(self._damage.verify_messages(user_id, list(chain.from_iterable(results))))
+        return [list(islice(messages, len(rows))) for rows in results]
 
     def encoded_messages(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[bytes]:
-        """Return what `messages` does as the bytes of ChatMessages."""
-        return self._damage.verify_encoded(user_id, self._marked(_CHECKED, user_id, source, where, values))
+        """Return the matching messages as encoded ChatMessages."""
+        return self._damage.verify_encoded(
+            user_id, self._fetch_with_retractions(_CHECKED, user_id, source, where, values)
+        )
 
     def split_damaged(
         self, where: str, values: Sequence[object], *, source: str = ALL
     ) -> tuple[list[LoggedMessage], list[ChangeRef]]:
-        """Return what `messages` does of any users, and apart from it what is damaged, which is noted."""
-        living, moments = self.unexpired()
-        statement = _statement(_MESSAGE, _UNMARKED, source, living, where)
-        return self._damage.split_damaged(row[:-1] for row in self.fetch(statement, (*moments, *values)))
+        """Return the matching messages of any users, and separately the damaged ones, which are recorded."""
+        unexpired, expiry_values = self.unexpired()
+        statement = _statement(_MESSAGE, _NO_RETRACTION, source, unexpired, where)
+        return self._damage.split_damaged(row[:-1] for row in self.fetch(statement, (*expiry_values, *values)))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Resolve ids; those that do not exist are not in the answer."""
+        """Return messages by id. Unknown ids are left out."""
         return {
             message.message_id: message
             for message in self.messages(user_id, *_by_ids(user_id, message_ids), source=BY_ID)
         }
 
     def undamaged_by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Return what `by_ids` does without what is damaged."""
+        """Return messages by id. Unknown ids and damaged messages are left out."""
         sound, _ = self.split_damaged(*_by_ids(user_id, message_ids), source=BY_ID)
         return {message.message_id: message for message in sound}
 
@@ -101,21 +104,23 @@ class SqliteRows:
         """Close the connection."""
         self.connection.close()
 
-    def _marked(self, columns: str, user_id: str, source: str, where: str, values: Sequence[object]) -> list[Row]:
-        statement, before = self._of_user(columns, user_id, source, where)
+    def _fetch_with_retractions(
+        self, columns: str, user_id: str, source: str, where: str, values: Sequence[object]
+    ) -> list[Row]:
+        statement, before = self._statement_for_user(columns, user_id, source, where)
         return self.fetch(statement, (*before, *values))
 
-    def _of_user(self, columns: str, user_id: str, source: str, where: str) -> Clause:
-        """Return a statement for messages of a user, and for what took each back, without the values of `where`."""
-        living = self.unexpired()
-        taker = self._expiry.retracted_by(user_id, living) if self._expiry else Clause(_UNMARKED)
-        statement = _statement(columns, taker.condition, source, living.condition, where)
-        return Clause(statement, (*taker.values, *living.values))
+    def _statement_for_user(self, columns: str, user_id: str, source: str, where: str) -> Clause:
+        """Return a statement for messages and their retractions, with all values except those of `where`."""
+        unexpired = self.unexpired()
+        retraction = self._expiry.retracted_by(user_id, unexpired) if self._expiry else Clause(_NO_RETRACTION)
+        statement = _statement(columns, retraction.condition, source, unexpired.condition, where)
+        return Clause(statement, (*retraction.values, *unexpired.values))
 
 
 @lru_cache(_STATEMENTS_KEPT)
-def _statement(columns: str, taker: str, source: str, living: str, where: str) -> str:
-    return f"SELECT {columns}, {taker} FROM {source} WHERE {living} AND {where}"  # noqa: S608 - our text, bound values
+def _statement(columns: str, retraction: str, source: str, unexpired: str, where: str) -> str:
+    return f"SELECT {columns}, {retraction} FROM {source} WHERE {unexpired} AND {where}"  # noqa: S608 - our text, bound values
 
 
 def _by_ids(user_id: str, message_ids: Sequence[str]) -> tuple[str, tuple[str, bytes]]:

@@ -1,13 +1,15 @@
-"""The tables of the message log, and how a connection to them is opened.
+"""The SQLite schema of the message log, and functions that open it.
 
-`messages` is clustered by `(user_id, ts, message_id)`, the order in which everything is read. `seq` numbers the
-changes of the whole log; a row's `seq` identifies one version of one message. `removals` remembers which versions
-are gone, so that indexes can follow; it holds no content, and is forgotten when they have (`erasure`).
-`embeddings` is looked up by an index apart: a vector is too long to be compared with. `requests` remembers which ids
-the messages of a request got: a digest of the request's id, no content. `expire_us` is NULL where a message does not
-expire by itself. (In older logs `embeddings` is clustered by its key, which reads and writes the same, only slower.)
-`metadata_entries` is described in `conditions`. `crc` is the checksum of a version (`damage.checksum`). `meta` has the
-log's name and its epoch (`identity`).
+- `messages` is clustered by `(user_id, ts, message_id)`, the order of all reads. `seq` numbers the changes of the whole
+  log and identifies one version of a message. `expire_us` is NULL if the message has no expiry time of its own. `crc`
+  is the checksum of the version (`checksums`).
+- `removals` lists removed versions, so that indexes can follow. It has no content. Rows are deleted when all indexes
+  have erased the messages (`erasure`).
+- `embeddings` has a separate index, because the rows are long. In older logs it is clustered by its key, which is
+  slower but otherwise equivalent.
+- `requests` maps the digest of a request id to the ids that were assigned to its messages.
+- `metadata_entries` is described in `conditions`.
+- `meta` has the id and the epoch of the log.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ from nomemory.server.store.versions import BucketState
 SCHEMA_VERSION = 3
 
 MIGRATED_TO = "migrated_to"
-"""The key in `meta` of the database that the log was migrated to, as operators are shown it."""
+"""The key in `meta` of the display URL of the database that the log was migrated to."""
 EPOCH = "epoch"
-"""The key in `meta` of the log's epoch; none: the first."""
+"""The key in `meta` of the epoch. It is missing in the first epoch."""
 LAST_ID = "last_id"
-"""The key in `meta` of the number of the last id that was made."""
+"""The key in `meta` of the last generated id number."""
 FORGOTTEN = "forgotten_seq"
-"""The key in `meta` of the sequence up to which removals are forgotten, because every index has them."""
+"""The key in `meta` of the sequence up to which removals have been deleted."""
 
 _EXPIRY = "CREATE INDEX messages_by_expiry ON messages (expire_us) WHERE expire_us IS NOT NULL;"
 _REQUESTS = """
@@ -96,13 +98,13 @@ ALTER TABLE messages ADD COLUMN expire_us INTEGER;
 {_REQUESTS}
 {METADATA_TABLE}
 """
-"""Brings a log of schema 1 to schema 2: it has no messages that expire."""
+"""Upgrades schema 1 to schema 2."""
 
 _FROM_2 = """
 ALTER TABLE messages ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
 UPDATE messages SET crc = message_checksum(user_id, seq, wire);
 """
-"""Brings a log of schema 2 to schema 3: what it has is trusted from here on."""
+"""Upgrades schema 2 to schema 3. Existing messages are assumed to be sound."""
 
 _LATEST = """
 SELECT max(ifnull((SELECT max(seq) FROM messages), 0), ifnull((SELECT max(seq) FROM removals), 0),
@@ -117,49 +119,49 @@ _NAMES: Final = {
     "latest_sequence": "latest_seq",
     "checksum": "crc",
 }
-"""Columns that have other names here than in other engines."""
+"""Column names that differ from those of `tables`."""
 
 _ROWS_MAX: Final = 512
-"""Rows in one statement. The interpreter's lock is let go with each step of SQLite, and has to be waited for again."""
+"""Rows in one statement. SQLite releases the GIL for each statement, and reacquiring it takes time."""
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Open the log, creating it if need be. A commit on this connection is durable when it returns.
+    """Open the log, and create it if it does not exist. Commits on this connection are durable.
 
     Raises:
-        LogVersionError: the file has another schema.
-        LogUnusableError: the file is no log, is damaged, cannot be written, or was migrated.
+        LogVersionError: the schema is not supported.
+        LogUnusableError: the file is not a log, is damaged, cannot be written, or was migrated.
     """
     try:
-        with ExitStack() as unless_it_works:
+        with ExitStack() as rollback:
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            unless_it_works.callback(connection.close)
+            rollback.callback(connection.close)
             configure_durability(connection)
             _create(connection)
             _refuse_migrated(connection)
-            position(connection)  # what every start needs, so that a damaged file is found here
-            unless_it_works.pop_all()
+            position(connection)  # detects a damaged file
+            rollback.pop_all()
     except sqlite3.Error as error:
         raise LogUnusableError(_UNUSABLE.format(path=path, cause=error)) from error
     return connection
 
 
 _UNUSABLE = """\
-the message log {path} cannot be used: {cause}. If its disk is full or not writable, see to that; if the file is \
-damaged, put one from a backup in its place with `nomemory restore`. `nomemory doctor` tells more."""
+the message log {path} cannot be opened: {cause}. Check that the disk is writable and has free space. If the file is \
+damaged, restore a backup with `nomemory restore`. Run `nomemory doctor` for details."""
 
 
 _MIGRATED: Final = """\
-the message log of this data directory was migrated to {destination}. Set NOMEMORY_LOG to the URL of that database. If \
-`nomemory migrate` was interrupted, run it again first."""
+the message log of this data directory was migrated to {destination}. Set NOMEMORY_DATABASE_URL to the URL of that \
+database. If `nomemory migrate` was interrupted, run it again first."""
 
 
 def position_at(path: Path) -> LogPosition | None:
-    """Return which log a file holds, and its latest sequence, without changing anything; None if it holds no log.
+    """Return the identity and the latest sequence of a log without changing it; None if there is no log.
 
     Raises:
-        LogUnusableError: the file cannot be read, or was migrated.
-        LogVersionError: it has a schema that this server does not know.
+        LogUnusableError: the file cannot be read, or the log was migrated.
+        LogVersionError: the schema is not supported.
     """
     if not path.exists():
         return None
@@ -176,60 +178,60 @@ def position_at(path: Path) -> LogPosition | None:
 
 
 def begin_epoch(connection: sqlite3.Connection) -> LogPosition:
-    """Give the log a new epoch, durably: from now on its sequences mean other changes than they did to others."""
+    """Start a new epoch durably. Followers of the former epoch have to start over."""
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, lower(hex(randomblob(8))))", (EPOCH,))
     return position(connection)
 
 
 def remove_log(path: Path) -> None:
-    """Delete a log's file, with those that SQLite keeps beside it."""
+    """Delete a database file with its write-ahead log and shared-memory file."""
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def open_for_reading(path: Path, *, anywhere: bool = False) -> sqlite3.Connection:
-    """Open an existing log. The connection belongs to the thread that opened it, or `anywhere` to one at a time."""
-    connection = sqlite3.connect(path, isolation_level=None, cached_statements=256, check_same_thread=not anywhere)
+def open_for_reading(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:
+    """Open an existing log read-only. With `any_thread`, other threads may use the connection, one at a time."""
+    connection = sqlite3.connect(path, isolation_level=None, cached_statements=256, check_same_thread=not any_thread)
     connection.execute("PRAGMA query_only=ON")
     connection.execute("PRAGMA mmap_size=1073741824")
     return connection
 
 
 def identity(connection: sqlite3.Connection) -> LogIdentity:
-    """Return which log this is.
+    """Return the identity of the log.
 
     Raises:
-        sqlite3.Error: it has no name, or the file cannot be read.
+        sqlite3.Error: the log has no id, or the file cannot be read.
     """
     log_id = meta(connection, "log_id")
     if log_id is None:
-        raise sqlite3.DatabaseError("the log has no name")
+        raise sqlite3.DatabaseError("the log has no id")
     return LogIdentity(log_id, meta(connection, EPOCH) or "")
 
 
 def position(connection: sqlite3.Connection) -> LogPosition:
-    """Return which log this is, and its latest sequence.
+    """Return the identity of the log and its latest sequence.
 
     Raises:
-        sqlite3.Error: as `identity`.
+        sqlite3.Error: the log has no id, or the file cannot be read.
     """
     return LogPosition(identity(connection), latest_sequence(connection))
 
 
 def meta(connection: sqlite3.Connection, key: str) -> str | None:
-    """Return what is kept under a key; None if nothing is."""
+    """Return the value of a key in `meta`; None if it is not set."""
     row = connection.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
     return None if row is None else str(row[0])
 
 
 def put_meta(connection: sqlite3.Connection, key: str, value: str | int) -> None:
-    """Keep something under a key."""
+    """Set the value of a key in `meta`."""
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, str(value)))
 
 
 @contextmanager
 def locked(connection: sqlite3.Connection) -> Iterator[None]:
-    """Keep every other writer out, and commit at the end."""
+    """Run a write transaction. Commit it at the end, or roll it back after an error."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -240,42 +242,41 @@ def locked(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def latest_sequence(connection: sqlite3.Connection) -> int:
-    """Return the sequence of the latest change (0 in an empty log)."""
+    """Return the sequence of the latest change; 0 in an empty log."""
     return int(connection.execute(_LATEST, (FORGOTTEN,)).fetchone()[0])
 
 
 def state_of(connection: sqlite3.Connection) -> BucketState:
-    """Return what the last commit left."""
+    """Return the latest sequence and the last generated id number."""
     return BucketState(latest_sequence(connection), int(meta(connection, LAST_ID) or "0"))
 
 
 def listed(columns: Iterable[str]) -> str:
-    """Return the columns of a table by the names that they have here."""
+    """Return a SQL column list, with the names of this schema."""
     return ", ".join(_NAMES.get(column, column) for column in columns)
 
 
-def insert_rows(connection: sqlite3.Connection, table: Table, rows: Sequence[Row], otherwise: str = "") -> None:
-    """Insert rows, many in one statement, with what is to be done about those whose keys are there."""
-    row = f"({', '.join('?' * len(table.columns))})"
-    for at in range(0, len(rows), _ROWS_MAX):
-        some = rows[at : at + _ROWS_MAX]
-        values = ", ".join([row] * len(some))
+def insert_rows(connection: sqlite3.Connection, table: Table, rows: Sequence[Row], on_conflict: str = "") -> None:
+    """Insert rows with multi-row statements and an optional ON CONFLICT clause."""
+    placeholders = f"({', '.join('?' * len(table.columns))})"
+    for start in range(0, len(rows), _ROWS_MAX):
+        batch = rows[start : start + _ROWS_MAX]
+        values = ", ".join([placeholders] * len(batch))
         connection.execute(
-            f"INSERT INTO {table.name} ({listed(table.columns)}) VALUES {values} {otherwise}",  # noqa: S608 - ours
-            list(chain.from_iterable(some)),
+            f"INSERT INTO {table.name} ({listed(table.columns)}) VALUES {values} {on_conflict}",  # noqa: S608 - ours
+            list(chain.from_iterable(batch)),
         )
 
 
 TUNING: Final = ("PRAGMA cache_size=4096", "PRAGMA wal_autocheckpoint=8192")
-"""How many pages of 4 KB are remembered: a commit of many users' messages touches thousands. And how far the WAL grows
-before its pages are copied into the file: one that was written often is then copied once."""
+"""A page cache that fits commits of many users, and fewer checkpoints, so that hot pages are copied less often."""
 
 
 def configure_durability(connection: sqlite3.Connection) -> None:
-    """Have each commit on a connection kept by the disk when it returns, and what is deleted overwritten."""
+    """Make commits on a connection durable, and overwrite deleted content."""
     for pragma in TUNING:
         connection.execute(pragma)
-    connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of a new file, and of one that is rewritten
+    connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # takes effect in a new file or after VACUUM
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA secure_delete=ON")
@@ -300,7 +301,10 @@ def _create(connection: sqlite3.Connection) -> None:
 
 def _refuse_unknown(version: int) -> None:
     if not 0 <= version <= SCHEMA_VERSION:
-        raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
+        raise LogVersionError(
+            f"the log has schema {version}, but this server supports only schemas up to {SCHEMA_VERSION}; "
+            "use a newer server"
+        )
 
 
 def _refuse_migrated(connection: sqlite3.Connection) -> None:
@@ -309,6 +313,6 @@ def _refuse_migrated(connection: sqlite3.Connection) -> None:
 
 
 def _execute_all(connection: sqlite3.Connection, statements: str) -> None:
-    """Execute statements within the transaction that is open: a script would end it first."""
+    """Execute statements in the open transaction, which `executescript` would commit first."""
     for statement in statements.split(";"):
         connection.execute(statement)

@@ -1,4 +1,4 @@
-"""A step of a commit in SQLite: what it looks up, what statements do at once, and how a plan is written."""
+"""Execute a part of a commit in SQLite."""
 
 from __future__ import annotations
 
@@ -21,31 +21,33 @@ from nomemory.server.store.sqlite.conditions import SQLITE
 from nomemory.server.store.sqlite.schema import LAST_ID, insert_rows, put_meta
 from nomemory.server.store.tables import MESSAGES, USERS
 from nomemory.server.store.versions import BucketState, StoredRequest, Version
-from nomemory.server.store.write_queue import AnyPlannedJob, keys_of, requests_of
+from nomemory.server.store.write_queue import AnyPlannedJob, message_keys, request_keys
 
-_KNOWN = "SELECT first_id, size FROM requests WHERE user_id=? AND digest=?"
-_EXISTING = """
-SELECT {living}, messages.user_id, messages.message_id, ts, seq, wire, e.vector
+_SELECT_REQUEST = "SELECT first_id, size FROM requests WHERE user_id=? AND digest=?"
+_SELECT_EXISTING = """
+SELECT {live}, messages.user_id, messages.message_id, ts, seq, wire, e.vector
 FROM json_each(?) AS wanted
 CROSS JOIN messages INDEXED BY messages_by_id
   ON messages.user_id = json_extract(wanted.value, '$[0]') AND messages.message_id = json_extract(wanted.value, '$[1]')
 LEFT JOIN embeddings AS e ON e.user_id = messages.user_id AND e.message_id = messages.message_id
 """
-_MARK = "INSERT INTO removals SELECT ? + row_number() OVER (), user_id, message_id, seq FROM messages WHERE {which}"
-_DROP_VECTORS = (
-    "DELETE FROM embeddings WHERE user_id=? AND message_id IN (SELECT message_id FROM messages WHERE {which})"
+_INSERT_REMOVALS = (
+    "INSERT INTO removals SELECT ? + row_number() OVER (), user_id, message_id, seq FROM messages WHERE {condition}"
 )
-_DROP_ENTRIES = """
+_DELETE_VECTORS = (
+    "DELETE FROM embeddings WHERE user_id=? AND message_id IN (SELECT message_id FROM messages WHERE {condition})"
+)
+_DELETE_ORPHANED_ENTRIES = """
 DELETE FROM metadata_entries AS e WHERE user_id=? AND NOT EXISTS
   (SELECT 1 FROM messages AS m WHERE m.user_id = e.user_id AND m.ts = e.ts AND m.message_id = e.message_id)
 """
-"""A condition on messages may rest on their entries, so those go last."""
-_ENTRY = "DELETE FROM metadata_entries WHERE (user_id, mark, ts, message_id) = (?, ?, ?, ?)"
-_DROP = "DELETE FROM messages WHERE {which}"
-_ADD_UP = "ON CONFLICT DO UPDATE SET latest_seq = excluded.latest_seq, messages = messages + excluded.messages"
+"""Executed last, because conditions on messages may use their entries."""
+_DELETE_ENTRY = "DELETE FROM metadata_entries WHERE (user_id, mark, ts, message_id) = (?, ?, ?, ?)"
+_DELETE_MESSAGES = "DELETE FROM messages WHERE {condition}"
+_ADD_COUNTS = "ON CONFLICT DO UPDATE SET latest_seq = excluded.latest_seq, messages = messages + excluded.messages"
 
 _USERS_MAX: Final = 1_000
-"""Users that one piece of a sweep looks at for messages that are too old: a few milliseconds."""
+"""Users to search for messages beyond the maximum age in one step, which takes a few milliseconds."""
 _EXPIRED = """
 SELECT user_id, message_id FROM messages INDEXED BY messages_by_expiry WHERE expire_us <= ? ORDER BY expire_us LIMIT ?
 """
@@ -56,48 +58,50 @@ WHERE u.user_id > ? AND u.user_id <= ? LIMIT ?
 """
 
 _BUCKET = 0
-"""The only one: everybody's."""
+"""The only bucket."""
 
 
-class Step:
-    """A part of a transaction: what is planned together, or what takes statements of its own; with `flush` at last.
+class TransactionStep:
+    """A part of a transaction: a group of planned jobs, or one statement job. Call `flush` at the end.
 
-    What has expired does not exist for it, and may be removed.
+    Expired messages are treated as missing and may be removed.
 
     Args:
-        connection: to the log, for writing.
-        held: what the step before left.
-        lifetimes: tells what has expired.
+        connection: a connection to the log, for writing.
+        initial: the state that the previous step returned.
+        retention: the retention policy.
     """
 
-    def __init__(self, connection: sqlite3.Connection, held: BucketState, lifetimes: RetentionPolicy) -> None:
+    def __init__(self, connection: sqlite3.Connection, initial: BucketState, retention: RetentionPolicy) -> None:
         self._connection = connection
-        self._held = held
-        self._lifetimes = lifetimes
-        self._expiry = Expiry(SQLITE, lifetimes)
+        self._initial = initial
+        self._retention = retention
+        self._expiry = Expiry(SQLITE, retention)
         self._plan = CommitPlan(lambda _user_id: _BUCKET)
-        self._plan.begin({_BUCKET: held}, count(held.sequence + 1))
+        self._plan.begin({_BUCKET: initial}, count(initial.sequence + 1))
 
     def plan(self, jobs: Sequence[AnyPlannedJob]) -> None:
-        """Do jobs that are planned in memory. What exists is looked up at once for all of them."""
-        for request in requests_of(jobs):
-            for first, size in self._connection.execute(_KNOWN, request):
+        """Plan jobs after looking up the existing messages of all of them."""
+        for request in request_keys(jobs):
+            for first, size in self._connection.execute(_SELECT_REQUEST, request):
                 self._plan.add_request(request, StoredRequest(int.from_bytes(first, "big"), size))
-        self._look_up(keys_of(self._plan, jobs))
+        self._look_up(message_keys(self._plan, jobs))
         for job in jobs:
             job.plan(self._plan)
 
-    def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
-        """Delete what a filter admits."""
-        deleted = self._remove_where(user_id, all_of([*SQLITE.admitted(user_id, narrowed), self._expiry.unexpired()]))
+    def delete_matching(self, user_id: str, message_filter: Filter) -> Deleted:
+        """Delete the messages that match a filter."""
+        deleted = self._remove_where(
+            user_id, all_of([*SQLITE.matching(user_id, message_filter), self._expiry.unexpired()])
+        )
         return Deleted(deleted, (), self._plan.latest_sequence_of(user_id))
 
     def delete_version(self, user_id: str, sequence: int) -> None:
-        """Delete one version of a message, whatever its bytes are."""
+        """Delete a version of a message without decoding it."""
         self._remove_where(user_id, Clause("user_id=? AND seq=?", (user_id, sequence)))
 
     def erase(self, user_id: str) -> Erased:
-        """Delete all of a user. What has expired goes, too, and is not counted."""
+        """Delete all data of a user. Expired messages are not counted."""
         was_known = self._connection.execute("SELECT 1 FROM users WHERE user_id=?", (user_id,)).fetchone() is not None
         everything = SQLITE.of_user(user_id)
         self._remove_where(user_id, all_of([everything, self._expiry.expired()]))
@@ -105,63 +109,68 @@ class Step:
         self._connection.execute("DELETE FROM requests WHERE user_id=?", (user_id,))
         return Erased(deleted, self._plan.latest_sequence_of(user_id), was_known)
 
-    def remove_expired(self, after: str, most: int) -> ExpiryResult:
-        """Remove up to `most` messages that have expired, wherever; then those too old, of users after `after`."""
-        found = self._keys(_EXPIRED, self._lifetimes.now_us(), most)
-        oldest_us = self._lifetimes.oldest_us()
+    def remove_expired(self, after: str, limit: int) -> ExpiryResult:
+        """Remove up to `limit` expired messages.
+
+        Messages with an expiry time of their own come first, then messages of users after `after` that are too old.
+        """
+        expired = self._keys(_EXPIRED, self._retention.now_us(), limit)
+        cutoff_us = self._retention.cutoff_us()
         (until,) = self._connection.execute(_NEXT_USERS, (after, _USERS_MAX)).fetchone()
-        if len(found) == most:
+        if len(expired) == limit:
             until = after
-        elif oldest_us is None or until is None:
+        elif cutoff_us is None or until is None:
             until = None
         else:
-            too_old = self._keys(_TOO_OLD, oldest_us, after, until, most - len(found))
-            until = after if len(found) + len(too_old) == most else until
-            found += too_old
-        return ExpiryResult(self._look_up(found), until)
+            too_old = self._keys(_TOO_OLD, cutoff_us, after, until, limit - len(expired))
+            until = after if len(expired) + len(too_old) == limit else until
+            expired += too_old
+        return ExpiryResult(self._look_up(expired), until)
 
     def flush(self) -> BucketState:
-        """Write what is planned; return what the log has then."""
+        """Write the planned changes, and return the new state of the log."""
         self._drop(self._plan.dropped)
         insert_rows(self._connection, MESSAGES, [row for _, row in self._plan.messages()])
         for table, rows in self._plan.other_rows().items():
-            insert_rows(self._connection, table, rows, otherwise=_ADD_UP if table is USERS else "")
-        state = self._plan.changed_buckets().get(_BUCKET, self._held)
-        if state.last_id != self._held.last_id:
+            insert_rows(self._connection, table, rows, on_conflict=_ADD_COUNTS if table is USERS else "")
+        state = self._plan.changed_buckets().get(_BUCKET, self._initial)
+        if state.last_id != self._initial.last_id:
             put_meta(self._connection, LAST_ID, state.last_id)
         return state
 
     def _look_up(self, keys: Iterable[Key]) -> int:
-        """Learn which of some messages exist. What has expired is removed; return how many messages that was."""
-        living, moments = self._expiry.unexpired()
+        """Add the existing messages to the plan and remove the expired ones. Return the number of expired messages."""
+        unexpired, expiry_values = self._expiry.unexpired()
         existing, expired = dict[Key, Version](), dict[Key, Version]()
-        statement = _EXISTING.format(living=living)
-        for lives, user, message_id, *version in self._connection.execute(statement, (*moments, orjson.dumps(keys))):
-            (existing if lives else expired)[user, message_id] = Version(*version)
+        statement = _SELECT_EXISTING.format(live=unexpired)
+        for is_unexpired, user, message_id, *version in self._connection.execute(
+            statement, (*expiry_values, orjson.dumps(keys))
+        ):
+            (existing if is_unexpired else expired)[user, message_id] = Version(*version)
         self._plan.add_existing(existing, expired)
         return len(expired)
 
     def _keys(self, statement: str, *values: int | str) -> list[Key]:
         return self._connection.execute(statement, values).fetchall()
 
-    def _remove_where(self, user_id: str, which: Clause) -> int:
-        """Remove what a condition admits of a user; return how many messages that was."""
-        condition, values = which
+    def _remove_where(self, user_id: str, clause: Clause) -> int:
+        """Remove the messages of a user that match a condition, and return their number."""
+        condition, values = clause
         before = self._plan.latest_sequence_of(user_id)
-        marked = self._connection.execute(_MARK.format(which=condition), (before, *values)).rowcount
-        if marked:
-            self._connection.execute(_DROP_VECTORS.format(which=condition), (user_id, *values))
-            self._connection.execute(_DROP.format(which=condition), values)
-            self._connection.execute(_DROP_ENTRIES, (user_id,))
-            self._plan.record_removed(user_id, marked, before + marked)
-        return marked
+        removed = self._connection.execute(_INSERT_REMOVALS.format(condition=condition), (before, *values)).rowcount
+        if removed:
+            self._connection.execute(_DELETE_VECTORS.format(condition=condition), (user_id, *values))
+            self._connection.execute(_DELETE_MESSAGES.format(condition=condition), values)
+            self._connection.execute(_DELETE_ORPHANED_ENTRIES, (user_id,))
+            self._plan.record_removed(user_id, removed, before + removed)
+        return removed
 
     def _drop(self, versions: Mapping[Key, Version]) -> None:
-        places = [(user, version.ts_us, message) for (user, message), version in versions.items()]
-        self._connection.executemany("DELETE FROM messages WHERE user_id=? AND ts=? AND message_id=?", places)
+        keys = [(user, version.ts_us, message) for (user, message), version in versions.items()]
+        self._connection.executemany("DELETE FROM messages WHERE user_id=? AND ts=? AND message_id=?", keys)
         self._connection.executemany("DELETE FROM embeddings WHERE user_id=? AND message_id=?", list(versions))
         for (user_id, _), version in versions.items():
             try:
-                self._connection.executemany(_ENTRY, entries_of(wire.decode(version.wire)))
-            except DecodeError:  # it is damaged
-                self._connection.execute(_DROP_ENTRIES, (user_id,))
+                self._connection.executemany(_DELETE_ENTRY, entries_of(wire.decode(version.wire)))
+            except DecodeError:  # a damaged message
+                self._connection.execute(_DELETE_ORPHANED_ENTRIES, (user_id,))

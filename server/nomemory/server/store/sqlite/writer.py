@@ -1,4 +1,4 @@
-"""Writes the message log to SQLite: one thread, one commit for all queued jobs."""
+"""Write the message log to SQLite in one thread. Queued jobs share commits."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from typing import TypeVar
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.sqlite.schema import locked, open_for_writing, state_of
-from nomemory.server.store.sqlite.transaction import Step
-from nomemory.server.store.write_queue import AnyJob, PlannedJob, QueuedLogWriter, StatementJob, groups
+from nomemory.server.store.sqlite.transaction import TransactionStep
+from nomemory.server.store.write_queue import AnyJob, PlannedJob, QueuedLogWriter, StatementJob, group_jobs
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 _GROUP_MAX = 64
-"""Most jobs in one commit: enough to share its cost, few enough that no caller waits long for the others."""
+"""Maximum number of jobs in one commit: a compromise between throughput and latency."""
 
 
 class SqliteLogWriter(QueuedLogWriter):
-    """The one writer of a log.
+    """The writer of a SQLite log. A log must have only one.
 
     Args:
-        path: the database file; created if it does not exist.
-        queue_max: how many jobs may wait; more are refused with OVERLOADED.
-        queue_max_bytes: how many bytes of messages may wait; the same.
-        announce: called in the writer's thread after each commit that changed a message.
-        lifetimes: tells what has expired.
+        path: the database file. It is created if it does not exist.
+        queue_max: maximum number of queued jobs. Further jobs are rejected with OVERLOADED.
+        queue_max_bytes: maximum size of the queued messages. Further jobs are rejected with OVERLOADED.
+        announce: called in the writer's thread after each commit that changed messages.
+        retention: the retention policy.
 
     Raises:
-        LogVersionError: the file has another schema.
-        LogUnusableError: the file is no log, is damaged, or cannot be written.
+        LogVersionError: the schema is not supported.
+        LogUnusableError: the file is not a log, is damaged, or cannot be written.
     """
 
     def __init__(
@@ -44,21 +44,21 @@ class SqliteLogWriter(QueuedLogWriter):
         queue_max: int,
         queue_max_bytes: int,
         announce: Callable[[], None],
-        lifetimes: RetentionPolicy | None = None,
+        retention: RetentionPolicy | None = None,
     ) -> None:
         super().__init__(queue_max, queue_max_bytes)
         self._connection = open_for_writing(path)
         self._state = state_of(self._connection)
-        self._lifetimes = lifetimes or RetentionPolicy()
+        self._retention = retention or RetentionPolicy()
         self._announce = announce
         self._thread = ThreadPoolExecutor(1, "log-writer")
 
-    async def between_commits(self, job: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        """Do something with the connection while no commit is under way. Writes wait for it."""
+    async def between_commits(self, job: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Run a function with the connection between two commits. Writes wait meanwhile."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, job, self._connection)
 
     def close(self) -> None:
-        """Finish what is queued, then close the file."""
+        """Commit the queued jobs, then close the file."""
         self._thread.shutdown()
         self._connection.close()
 
@@ -66,7 +66,7 @@ class SqliteLogWriter(QueuedLogWriter):
         self._thread.submit(self._commit_queued)
 
     def _commit_queued(self) -> None:
-        """Commit the queued jobs. Each job submits one call of this; most find their job done already."""
+        """Commit queued jobs. This runs once for each job, and does nothing if an earlier run committed that job."""
         group = [job for job in self._queue.take(_GROUP_MAX) if job.done.set_running_or_notify_cancel()]
         if not group:
             return
@@ -78,7 +78,7 @@ class SqliteLogWriter(QueuedLogWriter):
                 self._announce()
 
     def _commit_together(self, group: Sequence[AnyJob]) -> None:
-        """Commit jobs at once; where that fails, each of them alone: one that cannot be written spoils no other."""
+        """Commit jobs together. If that fails, commit each of them alone, so that only the faulty ones fail."""
         with ExitStack() as one_by_one:
             for job in reversed(group):
                 one_by_one.callback(self._commit_alone, job)
@@ -102,12 +102,12 @@ class SqliteLogWriter(QueuedLogWriter):
     def _commit(self, group: Sequence[AnyJob]) -> None:
         state = self._state
         with locked(self._connection):
-            for jobs in groups(group):
-                step = Step(self._connection, state, self._lifetimes)
+            for jobs in group_jobs(group):
+                step = TransactionStep(self._connection, state, self._retention)
                 step.plan([job for job in jobs if isinstance(job, PlannedJob)])
                 for job in jobs:
                     if isinstance(job, StatementJob):
-                        job.answer = job.work(step)
+                        job.result = job.work(step)
                 state = step.flush()
         self._state = state
 

@@ -44,15 +44,15 @@ class PostgresLexicalIndex:
 
     Args:
         pool: connections to it, which the index does not close.
-        lifetimes: which messages have expired; they are not found.
+        retention: which messages have expired; they are not found.
         damage: told of damaged messages.
     """
 
     lags: Final = False
 
-    def __init__(self, pool: Pool, lifetimes: RetentionPolicy | None = None, damage: LogDamage | None = None) -> None:
+    def __init__(self, pool: Pool, retention: RetentionPolicy | None = None, damage: LogDamage | None = None) -> None:
         self._pool = pool
-        self._lifetimes = lifetimes or RetentionPolicy()
+        self._retention = retention or RetentionPolicy()
         self._damage = damage or LogDamage()
         self._sizes = LRUCache[str, int](_SIZES_KEPT)
 
@@ -81,7 +81,7 @@ class PostgresLexicalIndex:
         if search.limit < 1:
             return []
         user_id = search.user_id
-        statement = search_statement(search, self._lifetimes, self._sizes.get(user_id))
+        statement = search_statement(search, self._retention, self._sizes.get(user_id))
         if statement is None:
             return []
         rows = await self._fetch(statement)

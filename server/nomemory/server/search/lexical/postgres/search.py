@@ -32,11 +32,11 @@ class MatchingRows:
 
     Args:
         search: the search.
-        lifetimes: which messages have expired.
+        retention: which messages have expired.
         messages: number of the user's messages, about; None: unknown.
     """
 
-    def __init__(self, search: LexicalSearch, lifetimes: RetentionPolicy, messages: int | None) -> None:
+    def __init__(self, search: LexicalSearch, retention: RetentionPolicy, messages: int | None) -> None:
         self.values = Values()
         self.conditions = Conditions(search.user_id, self.values)
         self._user_id = search.user_id
@@ -44,7 +44,7 @@ class MatchingRows:
         self._ranking = search.ranking
         self._filter = search.filter
         self._limit = search.limit
-        self._expiry = Expiry(POSTGRES, lifetimes)
+        self._expiry = Expiry(POSTGRES, retention)
         self._messages = _UNKNOWN_USER if messages is None else messages
 
     def by_time(self, until_us: int | None) -> str:
@@ -98,7 +98,7 @@ class MatchingRows:
         return estimated_share(self._query.root, estimated_shares(self._query, self._ranking.weights))
 
 
-def search_statement(search: LexicalSearch, lifetimes: RetentionPolicy, messages: int | None) -> Statement | None:
+def search_statement(search: LexicalSearch, retention: RetentionPolicy, messages: int | None) -> Statement | None:
     """Return the statement of a search, or None if it has no hits.
 
     Its rows have the score, `ts_us`, sequence, id, wire and checksum of a hit, and the id of the message that retracted
@@ -106,13 +106,13 @@ def search_statement(search: LexicalSearch, lifetimes: RetentionPolicy, messages
 
     Args:
         search: the search.
-        lifetimes: which messages have expired.
+        retention: which messages have expired.
         messages: number of the user's messages, about; None: unknown.
     """
     query, best = search.query, sum(search.ranking.weights, start=0.0)
     if query.is_uniform and search.start and search.start.score < best:
         return None
-    rows = MatchingRows(search, lifetimes, messages)
+    rows = MatchingRows(search, retention, messages)
     page = _newest(rows, search, best) if query.is_uniform else _best(rows, search)
     return Statement(f"SELECT messages.*, {rows.retracted_by()} FROM ({page}) AS messages", rows.values.all)
 

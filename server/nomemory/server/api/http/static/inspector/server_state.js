@@ -1,4 +1,4 @@
-// The state of the server: log, indexes, backlog, parked texts, embedder, faults, and what the server is.
+// The state of the server: log, indexes, backlog, dead letters, embedder, faults, and what the server is.
 import { getMessages, indexStatus, serverInfo } from "./contract.js";
 import { element } from "./element.js";
 import { failure } from "./verdict.js";
@@ -45,7 +45,7 @@ export class ServerState {
   }
 
   #draw(status, info) {
-    const said = JSON.stringify([status, { ...info, reads: undefined }]);
+    const said = JSON.stringify([status, { ...info, readLoad: undefined }]);
     if (said === this.#said) return; // what somebody reads or has marked stays as it is
     this.#said = said;
     const faults = status.faults ?? [];
@@ -60,19 +60,19 @@ export class ServerState {
   }
 
   #indexCard(name, index = {}, embedder) {
-    const [pending, parked] = [Number(index.pending ?? 0), Number(index.parked ?? 0)];
-    const state = index.fault ? "bad" : pending ? "busy" : "good";
+    const [pending, deadLetters] = [Number(index.pending ?? 0), Number(index.deadLetters ?? 0)];
+    const state = index.error ? "bad" : pending ? "busy" : "good";
     const ids = index.deadLetterMessageIds ?? [];
     return card(name, state, [
       [{ word: "state.behind" }, pending],
-      [{ word: "state.parked" }, parked],
+      [{ word: "state.dead_letters" }, deadLetters],
       index.checkpoint && [{ word: "state.checkpoint" }, Number(index.checkpoint)],
       [{ word: "state.index" }, index.name ?? "–"],
-      embedder && [{ word: "state.embedder" }, [embedder.kind, embedder.model].filter(Boolean).join(" · ")],
-      index.fault && [{ word: "state.fault" }, ofKind(index.fault)],
+      embedder && [{ word: "state.embedder" }, [nameOf(embedder.kind, "EMBEDDER_KIND_"), embedder.model].filter(Boolean).join(" · ")],
+      index.error && [{ word: "state.fault" }, ofKind(index.error)],
       index.errorTs && [{ word: "state.since" }, { moment: index.errorTs }],
       index.notice && [{ word: "state.notice" }, { text: index.notice, lang: "en" }],
-    ], ids.length > 0 && element("ul", { class: "parked" }, ids.map((id) => element("li", {},
+    ], ids.length > 0 && element("ul", { class: "dead-letters" }, ids.map((id) => element("li", {},
       element("button", { type: "button", class: "link", text: id, on: { click: () => this.#open(id) } })))));
   }
 
@@ -84,22 +84,24 @@ export class ServerState {
 
 const KINDS = new Set(["UNRESPONSIVE", "MEMORY_LIMIT_EXCEEDED", "UNREACHABLE", "INDEX_INCONSISTENT", "ERASURE_BLOCKED"]);
 
+const nameOf = (value = "", prefix = "") => value.replace(prefix, "").toLowerCase().replaceAll("_", " ");
+
 const ofKind = (kind) => (KINDS.has(kind) ? { word: `fault.${kind.toLowerCase()}` } : { text: kind });
 
 // What is at fault, in the page's language; the details in the server's words.
 export function faultsCard(faults) {
   if (!faults.length) return element("p", { class: "calm", word: "state.calm" });
   return element("ul", { class: "faults" }, faults.map((fault) => element("li", {},
-    element("strong", {}, `${fault.part}: `, element("span", ofKind(fault.kind))), element("p", { text: fault.detail ?? "", lang: "en" }))));
+    element("strong", {}, `${nameOf(fault.component, "COMPONENT_")}: `, element("span", ofKind((fault.kind ?? "").replace("FAULT_KIND_", "")))), element("p", { text: fault.detail ?? "", lang: "en" }))));
 }
 
 function logCard(log) {
   const damaged = Number(log.damaged ?? 0);
-  return card("state.log", log.fault || damaged ? "bad" : "good", [
+  return card("state.log", log.error || damaged ? "bad" : "good", [
     [{ word: "state.messages" }, Number(log.messages ?? 0)],
     [{ word: "state.users" }, Number(log.users ?? 0)],
     damaged && [{ word: "state.damaged" }, damaged],
-    log.fault && [{ word: "state.fault" }, { text: log.fault, lang: "en" }],
+    log.error && [{ word: "state.fault" }, { text: log.error, lang: "en" }],
     log.checkTs && [{ word: "state.checked" }, { moment: log.checkTs }],
   ]);
 }

@@ -3,7 +3,7 @@ import { element } from "./element.js";
 import { lasted } from "./moment.js";
 
 // What a verdict or the meter says already.
-const SAID = new Set(["estimated", "pending", "contradictory"]);
+const SAID = new Set(["sufficiency_estimated", "indexing_pending", "conflict"]);
 const SPENT = { STOP_REASON_ITERATIONS: "iterations", STOP_REASON_TOOL_CALLS: "calls", STOP_REASON_DEADLINE: "deadline" };
 
 export function verdict(run) {
@@ -34,34 +34,35 @@ export function verdict(run) {
 }
 
 // Show how likely it is that this answers, and from where on that is enough. No estimate is certain.
-function likelihood({ sufficiency, enough }) {
+function likelihood({ sufficiency, sufficiencyThreshold: threshold }) {
   const n = Math.min(99, Math.max(1, Math.round(sufficiency * 100)));
   const gauge = element("div", { class: "gauge", role: "meter", label: "verdict.meter", "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": n },
-    element("i"), enough !== undefined && element("b"));
+    element("i"), threshold !== undefined && element("b"));
   gauge.firstChild.style.width = `${n}%`;
-  if (enough !== undefined) gauge.lastChild.style.left = `${enough * 100}%`;
+  if (threshold !== undefined) gauge.lastChild.style.left = `${threshold * 100}%`;
   return element("div", { class: "likely" },
     element("span", { word: "verdict.likely", args: { n } }), gauge,
-    enough !== undefined && element("span", { class: "dim", word: "verdict.enough", args: { n: Math.round(enough * 100) } }));
+    threshold !== undefined && element("span", { class: "dim", word: "verdict.threshold", args: { n: Math.round(threshold * 100) } }));
 }
 
-function notes({ notes: texts = [], codedNotes = [] }) {
-  const shown = texts.map((text, place) => note(text, codedNotes[place] ?? {})).filter(Boolean);
+function notes({ notes: list = [] }) {
+  const shown = list.map(note).filter(Boolean);
   return shown.length > 0 && element("ul", { class: "notes" }, shown);
 }
 
 // A skill's own entries are named as the server names them; a note that this page does not know stands in the server's words.
-function note(text, { code = "", count = 0 }) {
+function note({ code = "", count = 0, text = "" }) {
   const name = code.replace("NOTE_CODE_", "").toLowerCase();
   if (SAID.has(name)) return null;
   if (!KNOWN.has(name)) return element("li", { text, lang: "en" });
   return element("li", {}, element("span", { word: `note.${name}`, args: { n: count }, title: text }),
-    name === "skill" && element("span", { text, lang: "en" }));
+    name === "skill_ignored" && element("span", { text, lang: "en" }));
 }
 
 const KNOWN = new Set([
-  "one_conversation", "meaning_incomplete", "planner_failed", "model_failed", "skill", "not_retrieved", "not_there",
-  "uncited", "over_limit", "verdict_misfit", "verdict_of_model", "nothing_cited", "not_estimated",
+  "single_conversation", "semantic_incomplete", "planner_failed", "model_failed", "skill_ignored", "citation_not_retrieved",
+  "quote_not_found", "statement_uncited", "statement_limit", "model_verdict_rejected", "model_verdict", "no_statement",
+  "sufficiency_unknown",
 ]);
 
 export function failure(error) {
