@@ -225,9 +225,9 @@ async def test_a_database_that_hangs_keeps_nobody_for_long() -> None:
 async def test_what_came_during_a_fault_of_the_program_is_committed(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, taken, may_go_on = PostgresTransaction.do, asyncio.Event(), asyncio.Event()
+    original, taken, may_go_on = PostgresTransaction.plan, asyncio.Event(), asyncio.Event()
 
-    async def do(transaction: PostgresTransaction, jobs: Sequence[AnyPlannedJob]) -> None:
+    async def plan(transaction: PostgresTransaction, jobs: Sequence[AnyPlannedJob]) -> None:
         if taken.is_set():
             await original(transaction, jobs)
             return
@@ -235,7 +235,7 @@ async def test_what_came_during_a_fault_of_the_program_is_committed(
         await may_go_on.wait()
         raise ZeroDivisionError
 
-    monkeypatch.setattr(PostgresTransaction, "do", do)
+    monkeypatch.setattr(PostgresTransaction, "plan", plan)
     async with _writers(postgres_url, 1) as ([writer], reader):
         first = asyncio.create_task(writer.write([said("first")], on_conflict=OnConflict.REFUSE))
         await taken.wait()

@@ -96,7 +96,6 @@ def wait_for(coroutine: Coroutine[None, None, Result]) -> Result:
         return thread.result(coroutine)
 
 
-_BETWEEN: Final = f"{IN_ANY_BUCKET} AND sequence > ? AND sequence <= ?"
 _HAS_VECTOR: Final = (
     "EXISTS (SELECT 1 FROM embeddings AS e WHERE (e.bucket, e.user_id, e.message_id) ="
     " (messages.bucket, messages.user_id, messages.message_id))"
@@ -215,7 +214,7 @@ class PostgresChangeFeed:
     def versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
         """Return the messages of a user with `sequence <= until`, without their contents."""
         vector_condition = _HAS_VECTOR if caller_vectors_only else "TRUE"
-        statement = f"SELECT message_id, sequence, length(wire) FROM messages WHERE {_OF_USER} AND sequence <= ? AND {vector_condition}"  # noqa: S608
+        statement = f"{_VERSIONS} AND {vector_condition}"
         rows = self._connection.fetch(statement, bucket_of(user_id), user_id, until)
         return list(map(StoredVersion._make, rows))
 
