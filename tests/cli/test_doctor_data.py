@@ -108,7 +108,7 @@ def test_words_that_do_not_agree_are_built_anew(
     spoil(data)
     before = doctor()
     assert (before.exit_code, found(before)["Words on disk"]["state"]) == (1, "fail")
-    assert "built anew" in doctor("--repair").output
+    assert "rebuilt" in doctor("--repair").output
     with start(own_settings) as server:
         assert until(lambda: is_settled(server))
         assert sorted(by_words(server, "about")) == sorted(NAMES)

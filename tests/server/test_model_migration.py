@@ -199,7 +199,7 @@ def test_where_the_former_model_is_gone_the_new_one_answers_with_what_it_has(dat
         found = nearest(channel, "words")
         assert found.index_lagging
         assert len(found.items) < COUNT
-        assert "former does not answer any more" in status(channel).vector.notice
+        assert "former is unavailable" in status(channel).vector.notice
         server.process.kill()
     with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
         assert "replaced before everything was indexed" in status(channel).vector.notice

@@ -85,7 +85,7 @@ def test_what_was_applied_but_not_flushed_is_done_again_after_a_crash(tmp_path: 
 
 def test_parked_work_waits_for_the_message_to_change(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.feed([change(1), change(2, "bob", "m2")], FeedPosition.at(2))
-    backlog.park(dict.fromkeys(backlog.take([], 2), "TEXT_REFUSED"))
+    backlog.mark_dead(dict.fromkeys(backlog.take([], 2), "TEXT_REFUSED"))
     assert backlog.take(["ann"], 9) == []
     assert not reader.is_behind("ann", 2)
     assert reader.counts() == BacklogCounts(pending=0, dead_letters=2)
@@ -101,7 +101,7 @@ def test_parked_work_waits_for_the_message_to_change(backlog: Backlog, reader: B
 
 def test_parked_ids_are_limited(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.feed([change(n, "ann", f"m{n:03}") for n in range(150)], FeedPosition.at(150))
-    backlog.park(dict.fromkeys(backlog.take([], 150), "TEXT_REFUSED"))
+    backlog.mark_dead(dict.fromkeys(backlog.take([], 150), "TEXT_REFUSED"))
     assert reader.dead_letter_ids("ann") == [f"m{n:03}" for n in range(100)]
 
 
@@ -168,7 +168,7 @@ class BacklogMachine(RuleBasedStateMachine):
         if state == "applied":
             self.backlog.mark_applied(some)
         else:
-            self.backlog.park(dict.fromkeys(some, "TEXT_REFUSED"))
+            self.backlog.mark_dead(dict.fromkeys(some, "TEXT_REFUSED"))
         for item in some:
             row = self.rows.get((item.user_id, item.message_id))
             if row is not None and row.latest == item.latest and row.state == "pending":

@@ -33,7 +33,7 @@ def repair(directory: DataDirectory) -> list[str]:
             done.append("Repaired the message counts.")
         if directory.lexical.exists() and not _is_consistent(directory.lexical, log):
             discard_index(directory.lexical)
-            done.append("The index of words is gone, and is built anew when a server starts.")
+            done.append("Deleted the lexical index. It is rebuilt when the server starts.")
     return done
 
 

@@ -1,4 +1,4 @@
-"""The thread that applies the log's changes to the lexical index."""
+"""Apply the changes of the message log to the lexical index."""
 
 from __future__ import annotations
 
@@ -15,69 +15,69 @@ from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.store.change_feed import Change, ChangeFeed
 
 _POLL_S = 0.5
-"""Longest time, in seconds, that a change waits without a signal."""
+"""Polling interval in seconds, in case a notification is missed."""
 
 _PAUSE_MAX_S = 0.2
-"""Longest pause between two commits, in seconds. Each commit is a view that every reader has to open."""
+"""Maximum pause between two commits in seconds. After each commit, all readers have to reload the index."""
 
 _READ_MAX = 50
-"""Number of changes read from the log at once, which bounds the memory that they take."""
+"""Number of changes to read from the log at once, to limit the memory use."""
 
 _IGNORED_DELETIONS = (1, 0, 0)
-"""Number of deletions in a segment that each round of erasing ignores. The first is likely a checkpoint's. A merge that
-was under way in one round is seen in the next."""
+"""Number of deletions in a segment that each round of an erasure ignores. In the first round, one deletion is likely
+the checkpoint. Segments of merges that were running during one round are processed in the next one."""
 
 _COLLECTIONS_MAX = 50
-"""Number of attempts to delete files that belong to no segment: those of a merge under way go when it ends."""
+"""Number of attempts to delete unreferenced files. Files of a running merge can only be deleted when it ends."""
 
 
 class LexicalIndexer:
-    """Follows the log's feed: applies what has queued up, commits it with how far it got, and waits for more.
+    """Follows the change feed and commits the changes in batches, each with its checkpoint.
 
-    `run` blocks the thread it is called on until `stop`; the other members are safe to use from any thread. After an
-    exception `run` may be called again: it opens the index anew and goes on after its last commit.
+    `run` blocks its thread until `stop` is called. The other members are thread-safe. After an exception, `run` may be
+    called again: it reopens the index and resumes after the last commit.
 
     Args:
-        work: what to follow, and in which pieces.
-        wake: set by whoever writes to the log.
-        committed: called by `run` with what `applied` has become.
-        wiped: called by `run` when what `erase_deleted` asked for is done.
+        work: the log to follow and the batch sizes.
+        wake: set when the log has changed.
+        on_commit: called by `run` with the new checkpoint after each commit.
+        on_erased: called by `run` when an erasure that `erase_deleted` requested is complete.
     """
 
     def __init__(
         self,
         work: FollowLog,
         wake: threading.Event,
-        committed: Callable[[int], None] = lambda _applied: None,
-        wiped: Callable[[], None] = lambda: None,
+        on_commit: Callable[[int], None] = lambda _applied: None,
+        on_erased: Callable[[], None] = lambda: None,
     ) -> None:
         self._work = work
         self._wake = wake
-        self._committed = committed
-        self._wiped = wiped
-        self._wipe = threading.Event()
+        self._on_commit = on_commit
+        self._on_erased = on_erased
+        self._erasure_requested = threading.Event()
         self._stopping = threading.Event()
         self._applied = 0
 
     @property
     def applied(self) -> int:
-        """The sequence up to which everything is committed. 0 until `run` has opened the index."""
+        """The sequence up to which all changes are committed; 0 until `run` has opened the index."""
         return self._applied
 
     def run(self) -> None:
-        """Follow the log until `stop`. Raises whatever the log or the engine raises, as an ordinary exception."""
+        """Follow the log until `stop` is called. Panics of the engine are raised as ordinary exceptions."""
         with (
             ordinary_panics(),
             closing(self._work.open_feed()) as feed,
             TantivyLexicalWriter(self._work.directory, self._work.heap_bytes, feed.position().identity.name) as writer,
         ):
-            self._note(writer.applied)
-            wiping = self._wiping(writer, feed)
+            self._record_applied(writer.applied)
+            erasure = self._erasure_steps(writer, feed)
             while not self._stopping.is_set():
                 self._wake.clear()
                 began_at = time.monotonic()
                 has_more = self._catch_up(writer, feed)
-                if next(wiping):
+                if next(erasure):
                     self._pause(time.monotonic() - began_at)
                 elif not has_more:
                     self._wake.wait(_POLL_S)
@@ -85,53 +85,53 @@ class LexicalIndexer:
                     self._pause(time.monotonic() - began_at)
 
     def wake(self) -> None:
-        """Have the log's changes read now."""
+        """Read the changes of the log now."""
         self._wake.set()
 
     def erase_deleted(self) -> None:
-        """Have everything taken out of the index's files that was removed and applied by now."""
-        self._wipe.set()
+        """Request the erasure of deleted messages from the index files."""
+        self._erasure_requested.set()
         self._wake.set()
 
     def stop(self) -> None:
-        """End `run` after the change in its hands, with a commit. It cannot be started again."""
+        """Commit the current batch and end `run`. The indexer cannot be restarted."""
         self._stopping.set()
         self._wake.set()
 
     def _pause(self, took_s: float) -> None:
-        """Let as much time pass as the last commit took, so that under steady writes commits are few and larger."""
+        """Pause for as long as the last commit took, so that a steady load causes fewer and larger commits."""
         self._stopping.wait(min(took_s, _PAUSE_MAX_S))
 
-    def _note(self, applied: int) -> None:
+    def _record_applied(self, applied: int) -> None:
         self._applied = applied
-        self._committed(applied)
+        self._on_commit(applied)
 
     def _catch_up(self, writer: TantivyLexicalWriter, feed: ChangeFeed) -> bool:
-        """Apply what has queued up, in one commit; return False if there was nothing."""
-        reached = first = writer.applied
+        """Apply the next batch of changes in one commit. Return False if there are none."""
+        last = first = writer.applied
         size = 0
-        for change in self._queued(feed, first):
+        for change in self._next_changes(feed, first):
             _apply(change, writer)
-            reached = change.sequence
+            last = change.sequence
             size += len(change.stored.wire) if change.stored else 0
             if size >= self._work.batch_bytes or self._stopping.is_set():
                 break
-        if reached > first:
-            writer.commit(reached)
-            self._note(reached)
-        return reached > first
+        if last > first:
+            writer.commit(last)
+            self._record_applied(last)
+        return last > first
 
-    def _wiping(self, writer: TantivyLexicalWriter, feed: ChangeFeed) -> Iterator[bool]:
-        """Do a piece of the wiping with each step, if it is asked for; give whether there was any."""
+    def _erasure_steps(self, writer: TantivyLexicalWriter, feed: ChangeFeed) -> Iterator[bool]:
+        """Run one batch of a requested erasure for each iteration. Yield whether there was one."""
         while True:
-            if self._wipe.is_set():
-                self._wipe.clear()
-                yield from self._wiped_pieces(writer, feed)
-                self._wiped()
+            if self._erasure_requested.is_set():
+                self._erasure_requested.clear()
+                yield from self._erase_in_batches(writer, feed)
+                self._on_erased()
             yield False
 
-    def _wiped_pieces(self, writer: TantivyLexicalWriter, feed: ChangeFeed) -> Iterator[bool]:
-        """Move what lives out of segments with removed versions. What is removed meanwhile is for the next time."""
+    def _erase_in_batches(self, writer: TantivyLexicalWriter, feed: ChangeFeed) -> Iterator[bool]:
+        """Move current versions out of segments with deleted ones, whose files are then removed."""
         erasure = SegmentErasure(self._work.directory)
         for ignored in _IGNORED_DELETIONS:
             if erasure.is_clean():
@@ -147,8 +147,8 @@ class LexicalIndexer:
                 break
             yield True
 
-    def _queued(self, feed: ChangeFeed, after: int) -> Iterator[Change]:
-        """Read up to a commit's worth of changes, a few at a time."""
+    def _next_changes(self, feed: ChangeFeed, after: int) -> Iterator[Change]:
+        """Yield the changes of the next commit, reading a few at a time."""
         left = self._work.batch_max
         while left and (changes := feed.changes(after, min(left, _READ_MAX))):
             yield from changes
@@ -157,7 +157,7 @@ class LexicalIndexer:
 
 
 def _move(sequences: Sequence[int], writer: TantivyLexicalWriter, feed: ChangeFeed) -> None:
-    """Write versions anew, in one commit with their deletion where they were."""
+    """Move versions to a new segment, in one commit."""
     stored = feed.by_sequences(sequences)
     for sequence in sequences:
         writer.remove(sequence)

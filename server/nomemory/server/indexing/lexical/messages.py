@@ -1,4 +1,4 @@
-"""What the lexical indexer's process can be asked, and how it can fail."""
+"""Messages between the server and the process of the lexical indexer."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from nomemory.server.store.change_feed import ChangeFeed
 
 @dataclass(frozen=True, slots=True)
 class FollowLog:
-    """Follow the log. The first call; it ends when that fails. It may hold a password, which is why it is a call.
+    """Follow the log until an error occurs. This must be the first call.
 
-    After each commit the other end is told the sequence up to which everything is committed.
+    It is a message and not a command line, because it may contain a password. After each commit, the process reports
+    the sequence up to which all changes are committed.
 
     Attributes:
-        open_feed: opens the log's feed for the calling thread.
-        directory: where the index lives.
-        heap_bytes: memory of the index's writer.
-        batch_max: most changes in one commit.
-        batch_bytes: size of messages that is enough for one commit.
-        wipe_max: most messages that are moved in one commit while removed ones are wiped out.
+        open_feed: opens a change feed in the calling thread.
+        directory: the index directory.
+        heap_bytes: memory budget of the index writer.
+        batch_max: maximum number of changes in one commit.
+        batch_bytes: maximum size of the messages in one commit.
+        wipe_max: maximum number of messages to move in one commit during an erasure.
     """
 
     open_feed: Callable[[], ChangeFeed]
@@ -39,23 +40,23 @@ class FollowLog:
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """Read the log's changes now. No answer."""
+    """Read the changes of the log now. There is no reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class EraseDeleted:
-    """Take everything out of the index's files that was removed and committed by now. Answer: None, when it is done."""
+    """Erase deleted messages from the index files. The reply is None when the erasure is complete."""
 
 
 EXPECTED_FAILURES: Final = (IndexUnusableError, EnginePanicError, OSError, ValueError, sqlite3.Error)
-"""What the log or the engine raises. Any other error ends the process."""
+"""Errors of the log and the engine, which are reported. Any other error ends the process."""
 
 FAILURES_BY_NAME: Final[Mapping[str, type[Exception]]] = MappingProxyType(
     {kind.__name__: kind for kind in EXPECTED_FAILURES}
 )
-"""An error crosses the pipe as the name of its kind: its own words may quote a message."""
+"""Errors by class name. Only the name is sent, because the text of an error may quote a message."""
 
 
 def failure_name(error: BaseException) -> str:
-    """Return the name under which one of the expected failures crosses the pipe."""
+    """Return the class name of an expected failure."""
     return next(kind.__name__ for kind in type(error).__mro__ if kind in EXPECTED_FAILURES)

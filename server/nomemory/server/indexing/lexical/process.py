@@ -1,4 +1,4 @@
-"""The lexical indexer in a process of its own: analysing texts would hold the interpreter's lock, and reads wait."""
+"""Run the lexical indexer in a child process, because text analysis would hold the GIL and delay reads."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _MODULE = "nomemory.server.indexing.lexical.worker"
 
 
 class IndexerLostError(Exception):
-    """The indexer's process ended and did not say why."""
+    """The process of the indexer ended unexpectedly."""
 
 
 class LexicalIndexerProcess:
-    """Runs a LexicalIndexer elsewhere. All methods belong to the event loop.
+    """Runs a LexicalIndexer in a child process. All methods must be called from the event loop.
 
-    The process lives as long as its pipe, so it does not outlive this one. It may die at any time: `run` raises then,
-    and when it is called again, another process goes on after the last commit.
+    The child ends when its pipe is closed. If it dies, `run` raises; when `run` is called again, a new process resumes
+    after the last commit.
 
     Args:
-        work: what to follow, and in which pieces; it is sent to the process.
+        work: the log to follow and the batch sizes.
         wake: set after each commit to the log.
-        policy: how the process is watched.
+        policy: the watchdog policy.
     """
 
     def __init__(self, work: FollowLog, wake: asyncio.Event, policy: WatchPolicy | None = None) -> None:
@@ -41,24 +41,27 @@ class LexicalIndexerProcess:
 
     @property
     def applied(self) -> int:
-        """The sequence up to which everything is committed. 0 until the process has opened the index."""
+        """The sequence up to which all changes are committed; 0 until the process has opened the index."""
         return self._applied
 
     @property
     def process_id(self) -> int | None:
-        """The process that was started last."""
+        """The id of the latest process."""
         return self._child.process_id if self._child else None
 
     async def run(self) -> None:
-        """Have the log followed until `stop`. Raise what the indexer raised, or IndexerLostError.
+        """Run the indexer until `stop` is called. Errors of the indexer are raised here.
 
         Raises:
             WorkerUnavailableError: the process cannot be started.
+            IndexerLostError: the process ended unexpectedly.
         """
-        self._child = child = await ChildProcess.start(self._launch, LEXICAL_INDEXER, self._policy, self._note)
-        waking = asyncio.create_task(self._pass_on_wakes(child.pipe))
+        self._child = child = await ChildProcess.start(
+            self._launch, LEXICAL_INDEXER, self._policy, self._record_applied
+        )
+        waking = asyncio.create_task(self._forward_wakes(child.pipe))
         try:
-            if not self._is_stopping:  # as it may be since the process was started
+            if not self._is_stopping:  # `stop` may have been called meanwhile
                 await child.pipe.call(self._work)
         except (PipeClosedError, CallFailedError) as error:
             if not self._is_stopping:
@@ -68,10 +71,10 @@ class LexicalIndexerProcess:
             await child.close()
 
     async def erase_deleted(self) -> None:
-        """Have everything taken out of the index's files that was removed and applied by now.
+        """Erase deleted messages from the index files.
 
         Raises:
-            IndexerLostError: the process ended, or there is none. What it did stays done.
+            IndexerLostError: the process ended or was not started. Completed batches remain erased.
         """
         try:
             if self._child is None:
@@ -81,15 +84,15 @@ class LexicalIndexerProcess:
             raise IndexerLostError from error
 
     def stop(self) -> None:
-        """End `run` after the change in the process's hands, with a commit. It cannot be started again."""
+        """Commit the current batch and end `run`. The indexer cannot be restarted."""
         self._is_stopping = True
         if self._child is not None:
             self._child.pipe.close()
 
-    def _note(self, applied: int) -> None:
+    def _record_applied(self, applied: int) -> None:
         self._applied = applied
 
-    async def _pass_on_wakes(self, pipe: PipeConnection) -> None:
+    async def _forward_wakes(self, pipe: PipeConnection) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()

@@ -1,4 +1,4 @@
-"""The process that follows the log for the lexical index.
+"""The entry point of the process of the lexical indexer.
 
 `python -m … DESCRIPTOR`
 """
@@ -19,30 +19,32 @@ from nomemory.server.runtime.processes.ipc_worker import WorkerPipe
 from nomemory.server.runtime.structured_logs import get_logger
 
 _NICENESS = 5
-"""Where there are too few cores, acknowledgements and reads go first."""
+"""The niceness of the process, so that writes and reads of the server have priority."""
 
 _log = get_logger("lexical")
 
 
 def main(descriptor: int) -> None:
-    """Follow the log until the other end of the pipe is gone; what is in hand is committed."""
+    """Follow the log until the other end of the pipe is closed. The current batch is committed."""
     os.nice(_NICENESS)
     configure_logs("error")
     pipe = WorkerPipe(descriptor)
     try:
         pipe.ready()
-        begun = pipe.receive_one()
+        first_call = pipe.receive_one()
     except (EOFError, ConnectionError):
         return
-    wiping: list[int] = []
-    indexer = LexicalIndexer(begun.request, threading.Event(), partial(_tell, pipe), partial(_answer, pipe, wiping))
-    thread = threading.Thread(target=_index, args=(indexer, begun.call_id, pipe), name="lexical-indexer")
+    pending_calls: list[int] = []
+    indexer = LexicalIndexer(
+        first_call.request, threading.Event(), partial(_send_applied, pipe), partial(_reply_all, pipe, pending_calls)
+    )
+    thread = threading.Thread(target=_index, args=(indexer, first_call.call_id, pipe), name="lexical-indexer")
     thread.start()
     with suppress(EOFError, ConnectionError):
         while True:
             for call in pipe.receive(wait=True):
                 if isinstance(call.request, EraseDeleted):
-                    wiping.append(call.call_id)
+                    pending_calls.append(call.call_id)
                     indexer.erase_deleted()
                 else:
                     indexer.wake()
@@ -50,25 +52,25 @@ def main(descriptor: int) -> None:
     thread.join()
 
 
-def _tell(pipe: WorkerPipe, applied: int) -> None:
-    """Tell how far the index is."""
+def _send_applied(pipe: WorkerPipe, applied: int) -> None:
+    """Report the checkpoint of the index."""
     with suppress(ConnectionError):
         pipe.notify(applied)
 
 
-def _answer(pipe: WorkerPipe, wiping: list[int]) -> None:
-    """Answer the calls that wait until what was removed is wiped out."""
+def _reply_all(pipe: WorkerPipe, pending_calls: list[int]) -> None:
+    """Reply to the calls that wait for an erasure."""
     with suppress(ConnectionError):
-        while wiping:
-            pipe.reply(wiping.pop(), None)
+        while pending_calls:
+            pipe.reply(pending_calls.pop(), None)
 
 
 def _index(indexer: LexicalIndexer, call_id: int, pipe: WorkerPipe) -> None:
-    """Run the indexer. An expected error ends the call, an unexpected one the process: it hangs up."""
+    """Run the indexer. An expected error fails the call, an unexpected error ends the process."""
     try:
         indexer.run()
     except EXPECTED_FAILURES as error:
-        # The error's own words may quote a message: only its kind and its place are logged.
+        # The text of the error may quote a message, so only its type and stack frames are logged.
         frames = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
         _log.error("the indexer failed", kind=type(error).__name__, frames=frames[-6:])
         with suppress(ConnectionError):

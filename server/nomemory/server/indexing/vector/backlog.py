@@ -1,7 +1,7 @@
 """The durable backlog of the vector index.
 
-A row means that a message has changed, not how: the work is to bring the index in line with the log, in any order. A
-row is kept until the index has flushed the work to disk.
+A row records that a message has changed, but not how. Its points are updated from the current version in the log, so
+the order does not matter. A row is kept until the index has flushed the update to disk.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PRAGMA user_version = 2;
 """
 _VERSION = 2
 _RESET_SCHEMA = "DROP TABLE IF EXISTS work; DROP TABLE IF EXISTS feed;"
-"""Reset a backlog of an earlier version: the feed is read from the start. The index keeps its vectors."""
+"""Resets a backlog of an earlier version. The feed is then read from the start, and the index keeps its vectors."""
 
 _EXTEND = "UPDATE work SET latest = max(latest, ?3) WHERE user_id = ?1 AND message_id = ?2 AND state = 0"
 _ADD = f"""
@@ -51,13 +51,16 @@ INSERT INTO work (user_id, message_id, oldest, latest, bucket, state) VALUES (?1
 ON CONFLICT DO UPDATE SET
     oldest = iif(state = {DEAD_LETTER}, excluded.oldest, min(oldest, excluded.oldest)),
     latest = max(latest, excluded.latest), state = {PENDING}, reason = ''
-"""  # noqa: S608 - the states are our own numbers
-_SET_ASIDE = f"""
-INSERT INTO work (bucket, user_id, message_id, oldest, latest, state, reason) VALUES (?1, ?2, ?3, ?4, ?4, {DEAD_LETTER}, ?5)
+"""  # noqa: S608 - constants
+_INSERT_DEAD_LETTERS = f"""
+INSERT INTO work (bucket, user_id, message_id, oldest, latest, state, reason)
+VALUES (?1, ?2, ?3, ?4, ?4, {DEAD_LETTER}, ?5)
 """  # noqa: S608 - as above
-_ASIDE = f"SELECT bucket, user_id, message_id, latest, reason FROM work WHERE state > 0 AND state = {DEAD_LETTER}"  # noqa: S608
+_SELECT_DEAD_LETTERS = (
+    f"SELECT bucket, user_id, message_id, latest, reason FROM work WHERE state > 0 AND state = {DEAD_LETTER}"  # noqa: S608
+)
 _SETTLE = "UPDATE work SET state = ?, reason = ? WHERE user_id = ? AND message_id = ? AND latest = ? AND state = 0"
-_KNOWN = "SELECT message_id FROM work WHERE user_id = ? AND message_id IN (SELECT value FROM json_each(?))"
+_SELECT_TRACKED = "SELECT message_id FROM work WHERE user_id = ? AND message_id IN (SELECT value FROM json_each(?))"
 _OLDEST = "SELECT value, (SELECT min(oldest) FROM work WHERE state = 0 AND bucket = value) FROM json_each(?)"
 _PROGRESS = "SELECT fed, (SELECT min(oldest) FROM work WHERE state = 0 AND user_id = ?) FROM feed"
 _TAKE = "SELECT user_id, message_id, latest, oldest = latest FROM work WHERE state = 0"
@@ -65,9 +68,13 @@ _TAKE = "SELECT user_id, message_id, latest, oldest = latest FROM work WHERE sta
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A message to index. `latest` is the latest change that was known when the work was taken.
+    """A message to index.
 
-    `is_single`: there was only one change since the message was indexed.
+    Attributes:
+        user_id: the user.
+        message_id: the message.
+        latest: the latest change when the row was read.
+        is_single: whether the message has changed only once since it was indexed.
     """
 
     user_id: str
@@ -85,9 +92,9 @@ class BacklogCounts:
 
 
 class BacklogReader:
-    """Reads a backlog that a `Backlog` writes, also from another process. Belongs to the thread that created it.
+    """Reads a backlog, even while another process writes it. Belongs to the thread that created it.
 
-    Calls take well below a millisecond, except the counts of a user with a very long backlog.
+    Calls take less than a millisecond, except `counts` of a user with a very long backlog.
     """
 
     def __init__(self, path: Path) -> None:
@@ -98,33 +105,33 @@ class BacklogReader:
         return FeedPosition.decode(self._connection.execute("SELECT fed FROM feed").fetchone()[0])
 
     def is_behind(self, user_id: str, sequence: int) -> bool:
-        """Return whether a change of this user up to a sequence may not be applied yet.
+        """Return whether changes of a user up to a sequence may be missing in the index.
 
-        The fed position and the oldest pending change are read in one statement, so that they are consistent.
+        One statement reads the fed position and the oldest pending change, so they are consistent.
         """
         fed, oldest = self._connection.execute(_PROGRESS, (user_id,)).fetchone()
         fed_of_user = fed if isinstance(fed, int) else FeedPosition.decode(fed).of_user(user_id)
         return fed_of_user < sequence or (oldest is not None and oldest <= sequence)
 
     def is_pending(self, user_id: str) -> bool:
-        """Return whether there is work for a user."""
+        """Return whether a user has pending messages."""
         row = self._connection.execute("SELECT 1 FROM work WHERE state = 0 AND user_id = ? LIMIT 1", (user_id,))
         return row.fetchone() is not None
 
     def checkpoint(self) -> FeedPosition:
-        """Return the position up to which everything is applied or a dead letter."""
-        reached = self.fed()  # first, so that a change that is fed meanwhile is not counted
-        buckets = orjson.dumps(list(range(len(reached.sequences))))
+        """Return the position up to which all changes are applied or dead letters."""
+        fed = self.fed()  # first, so that changes that are fed meanwhile are left out
+        buckets = orjson.dumps(list(range(len(fed.sequences))))
         oldest = dict(self._connection.execute(_OLDEST, (buckets,)).fetchall())
         return FeedPosition(
             tuple(
                 sequence if (first := oldest[bucket]) is None else min(sequence, first - 1)
-                for bucket, sequence in enumerate(reached.sequences)
+                for bucket, sequence in enumerate(fed.sequences)
             )
         )
 
     def counts(self, user_id: str | None = None, prefix: str = "") -> BacklogCounts:
-        """Count messages, of one user or of all whose ids begin with a prefix."""
+        """Count pending messages and dead letters, of one user or of all users whose ids begin with a prefix."""
         dead_letters = "SELECT count(*) FROM work WHERE state > 0 AND state = ?"
         if user_id is None and not prefix:
             return BacklogCounts(self._number("SELECT pending FROM feed"), self._number(dead_letters, (DEAD_LETTER,)))
@@ -133,16 +140,16 @@ class BacklogReader:
         return BacklogCounts(pending, self._number(f"{dead_letters} AND {condition}", (DEAD_LETTER, *values)))
 
     def dead_letter_ids(self, user_id: str, limit: int = 100) -> list[str]:
-        """Return the ids of the first dead letters of a user, in order."""
+        """Return the first ids of dead letters of a user, in order."""
         rows = self._connection.execute(
             "SELECT message_id FROM work WHERE state > 0 AND state = ? AND user_id = ? ORDER BY message_id LIMIT ?",
             (DEAD_LETTER, user_id, limit),
         )
         return [message_id for (message_id,) in rows]
 
-    def known(self, user_id: str, message_ids: Sequence[str]) -> set[str]:
-        """Return those of a user's messages that are pending, applied but not flushed, or dead letters."""
-        rows = self._connection.execute(_KNOWN, (user_id, orjson.dumps(list(message_ids))))
+    def tracked_ids(self, user_id: str, message_ids: Sequence[str]) -> set[str]:
+        """Return the given messages that are in the backlog: pending, applied but not flushed, or dead letters."""
+        rows = self._connection.execute(_SELECT_TRACKED, (user_id, orjson.dumps(list(message_ids))))
         return {message_id for (message_id,) in rows}
 
     def close(self) -> None:
@@ -156,11 +163,11 @@ class BacklogReader:
 class Backlog(BacklogReader):
     """A durable set of messages to index, and the position in the change feed.
 
-    A file has one writer and any number of `BacklogReader`s. Calls may come from any thread but must not overlap.
-    Commits sometimes wait for the disk, which an event loop should not do.
+    A file has one writer and any number of `BacklogReader`s. Calls may come from any thread but must not overlap. Do
+    not call it from an event loop, because commits may wait for the disk.
 
-    After a power cut the latest commits may be lost, which means that work is repeated. A damaged file is replaced by
-    an empty one: then all work is repeated.
+    A power failure may lose the latest commits, and a damaged file is replaced by an empty one. Both only cause work to
+    be repeated.
     """
 
     def __init__(self, path: Path) -> None:
@@ -168,43 +175,43 @@ class Backlog(BacklogReader):
         self.path = path
         self._connection = _open_or_recreate(path)
         with self._transaction():
-            again = self._connection.execute("UPDATE work SET state = 0 WHERE state > 0 AND state = ?", (APPLIED,))
-            self._connection.execute("UPDATE feed SET pending = pending + ?", (again.rowcount,))
+            reset = self._connection.execute("UPDATE work SET state = 0 WHERE state > 0 AND state = ?", (APPLIED,))
+            self._connection.execute("UPDATE feed SET pending = pending + ?", (reset.rowcount,))
 
     def follow(self, log: str) -> None:
-        """Record which log this backlog follows (`LogIdentity.name`), unless one is recorded already."""
+        """Record the log that this backlog follows (`LogIdentity.name`), unless one is recorded."""
         self._connection.execute("INSERT INTO followed SELECT ?, 0 WHERE NOT EXISTS (SELECT 1 FROM followed)", (log,))
 
     def feed(self, changes: Iterable[ChangeRef], until: FeedPosition | None = None) -> None:
-        """Add changes of the feed, and record the position up to which there are no others."""
+        """Add changes, and record the position up to which they are complete."""
         spans = _spans(changes)
         with self._transaction():
-            known = self._connection.executemany(_EXTEND, [span[:3] for span in spans]).rowcount if spans else 0
-            reached = self.fed().maximum(until) if until is not None else self.fed()
-            many = len(reached.sequences) > 1
-            self._connection.executemany(_ADD, [(*span, bucket_of(span[0]) if many else 0) for span in spans])
+            extended = self._connection.executemany(_EXTEND, [span[:3] for span in spans]).rowcount if spans else 0
+            fed = self.fed().maximum(until) if until is not None else self.fed()
+            has_buckets = len(fed.sequences) > 1
+            self._connection.executemany(_ADD, [(*span, bucket_of(span[0]) if has_buckets else 0) for span in spans])
             self._connection.execute(
-                "UPDATE feed SET fed = ?, pending = pending + ?", (_stored(reached), len(spans) - known)
+                "UPDATE feed SET fed = ?, pending = pending + ?", (_encode(fed), len(spans) - extended)
             )
 
     def start_over(
         self,
         position: FeedPosition = _BEGINNING,
-        aside: Iterable[tuple[int, str, str, int, str]] = (),
+        dead_letters: Iterable[tuple[int, str, str, int, str]] = (),
     ) -> None:
-        """Clear the backlog, so that the feed is read from a position on.
+        """Clear the backlog and read the feed again.
 
         Args:
-            position: the position.
-            aside: dead letters: bucket, user, message, latest known change, reason.
+            position: the position after which to read the feed.
+            dead_letters: dead letters to keep: bucket, user, message, latest change and reason.
         """
         with self._transaction():
             self._connection.execute("DELETE FROM work")
-            self._connection.executemany(_SET_ASIDE, aside)
-            self._connection.execute("UPDATE feed SET fed = ?, pending = 0", (_stored(position),))
+            self._connection.executemany(_INSERT_DEAD_LETTERS, dead_letters)
+            self._connection.execute("UPDATE feed SET fed = ?, pending = 0", (_encode(position),))
 
     def take(self, hot_users: Sequence[str], limit: int) -> list[Pending]:
-        """Return the next work: that of hot users first, in equal shares, then the oldest. Nothing is marked."""
+        """Return the next messages: those of hot users first, in equal shares, then the oldest."""
         taken: dict[tuple[str, str], Pending] = {}
         share = -(-limit // max(1, len(hot_users)))
         for user_id in hot_users:
@@ -215,64 +222,61 @@ class Backlog(BacklogReader):
         return list(taken.values())[:limit]
 
     def mark_applied(self, done: Iterable[Pending]) -> None:
-        """Record that the index has this work, not flushed yet. A message that changed meanwhile stays pending.
-
-        From now on the collection has points, all of which this backlog knows.
-        """
+        """Mark messages as applied but not flushed. Messages that have changed meanwhile stay pending."""
         applied = [(APPLIED, "", i.user_id, i.message_id, i.latest) for i in done]
         self._settle(applied, "UPDATE followed SET is_begun = 1 WHERE NOT is_begun")
 
-    def park(self, aside: Mapping[Pending, str]) -> None:
-        """Make messages dead letters until they change, each with a reason."""
-        self._settle([(DEAD_LETTER, reason, i.user_id, i.message_id, i.latest) for i, reason in aside.items()])
+    def mark_dead(self, reasons: Mapping[Pending, str]) -> None:
+        """Make messages dead letters until they change. The argument maps each message to the reason."""
+        self._settle([(DEAD_LETTER, reason, i.user_id, i.message_id, i.latest) for i, reason in reasons.items()])
 
     def forget_applied(self) -> None:
-        """Delete applied work. Call it when the index has flushed everything that was marked as applied."""
+        """Delete applied messages. Call it after the index has flushed."""
         with self._transaction():
             self._connection.execute("DELETE FROM work WHERE state > 0 AND state = ?", (APPLIED,))
 
     def erase_deleted(self) -> None:
-        """Rewrite the file, to erase deleted rows. It is small unless the backlog is long."""
+        """Rewrite the file to erase deleted rows."""
         self._connection.execute("VACUUM")
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
-    def aside(self) -> list[tuple[int, str, str, int, str]]:
-        """Return the dead letters: bucket, user, message, latest known change, reason."""
-        return self._connection.execute(_ASIDE).fetchall()
+    def dead_letters(self) -> list[tuple[int, str, str, int, str]]:
+        """Return the dead letters: bucket, user, message, latest change and reason."""
+        return self._connection.execute(_SELECT_DEAD_LETTERS).fetchall()
 
     def followed(self) -> FeedPosition | None:
-        """Return the position up to which the index has followed the log; None if it may have no points."""
+        """Return the checkpoint of the index; None if it may have no points."""
         row = self._connection.execute("SELECT is_begun FROM followed").fetchone()
         return self.checkpoint() if row is not None and row[0] else None
 
     def _transaction(self) -> sqlite3.Connection:
-        """Begin a transaction. As a context manager it commits, or rolls back after an error."""
+        """Begin a transaction, which is a context manager that commits it or rolls it back."""
         self._connection.execute("BEGIN IMMEDIATE")
         return self._connection
 
-    def _collect(self, taken: dict[tuple[str, str], Pending], which: str, values: Sequence[str | int]) -> None:
-        for user_id, message_id, latest, is_single in self._connection.execute(f"{_TAKE} {which}", values):
+    def _collect(self, taken: dict[tuple[str, str], Pending], clause: str, values: Sequence[str | int]) -> None:
+        for user_id, message_id, latest, is_single in self._connection.execute(f"{_TAKE} {clause}", values):
             item = Pending(user_id, message_id, latest, bool(is_single))
             taken.setdefault((user_id, message_id), item)
 
-    def _settle(self, settled: Sequence[tuple[int, str, str, str, int]], *also: str) -> None:
+    def _settle(self, settled: Sequence[tuple[int, str, str, str, int]], *statements: str) -> None:
         if not settled:
             return
         with self._transaction():
-            for statement in also:
+            for statement in statements:
                 self._connection.execute(statement)
             count = self._connection.executemany(_SETTLE, settled).rowcount
             self._connection.execute("UPDATE feed SET pending = pending - ?", (count,))
 
 
-def _stored(position: FeedPosition) -> int | bytes:
+def _encode(position: FeedPosition) -> int | bytes:
     return position.latest if len(position.sequences) == 1 else position.encode()
 
 
 def _open_or_recreate(path: Path) -> sqlite3.Connection:
     try:
         return _open(path)
-    except sqlite3.OperationalError:  # locked, or no room: the file itself may be sound
+    except sqlite3.OperationalError:  # locked or disk full: the file may be sound
         raise
     except sqlite3.DatabaseError:
         for suffix in ("", "-wal", "-shm"):
@@ -291,7 +295,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _spans(changes: Iterable[ChangeRef]) -> list[tuple[str, str, int, int]]:
-    """Return each message once: user, message, latest and oldest sequence."""
+    """Merge the changes of each message: user, message, latest and oldest sequence."""
     spans: dict[tuple[str, str], tuple[int, int]] = {}
     for change in changes:
         key = (change.user_id, change.message_id)

@@ -1,4 +1,4 @@
-"""Feed the backlog of the vector index from the change feed of the message log, and look up the work in the log."""
+"""Fill the backlog of the vector index from the change feed, and look up pending messages in the log."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from nomemory.server.store.change_feed import ChangeFeed, ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
 
 _MAX_CHANGES: Final = 256
-"""Changes that are read at once where every message is work."""
+"""Number of changes to read at once if every message is indexed."""
 _MAX_CHANGES_WITHOUT_EMBEDDER: Final = 4096
-"""The same where only messages with a caller's vector are."""
+"""Number of changes to read at once if only messages with a caller's vector are indexed."""
 
 
 @dataclass
 class BacklogFeed:
-    """Reads the change feed, hands out work and records results. Belongs to one thread.
+    """Reads the change feed, returns pending messages and records results. Belongs to one thread.
 
     Attributes:
-        log: the change feed, opened in that thread and closed with this object.
-        backlog: the work.
-        dimension: length of a usable caller's vector.
-        split: returns the texts to embed of a content. None without an embedder: then only messages with a caller's
-            vector are work.
-        is_shared: whether several servers share the index. Then this one fills it only between `start_leading` and
+        log: the change feed. It belongs to the same thread and is closed with this object.
+        backlog: the backlog.
+        dimension: the dimension of the vectors in the index. Other caller vectors are ignored.
+        split: splits a content into the texts to embed. None without an embedder, so that only messages with a caller's
+            vector are indexed.
+        is_shared: whether several servers share the index. This server then fills it only between `start_leading` and
             `stop_leading`.
         log_name: the name of the log (`LogIdentity.name`).
     """
@@ -48,30 +48,27 @@ class BacklogFeed:
     _is_leading: bool = field(init=False)
     _may_have_dead_letters: bool = field(default=True, init=False)
     _stored_before: int = field(init=False)
-    """Up to this sequence, an earlier run may have stored messages."""
+    """An earlier run may have indexed messages up to this sequence."""
 
     def __post_init__(self) -> None:
-        """Have the backlog follow this log."""
+        """Record the log in the backlog."""
         self.log_name = self.log.position().identity.name
         self.backlog.follow(self.log_name)
         self._is_leading = not self.is_shared
         self._stored_before = self.log.sequence()
 
     def feed(self) -> bool:
-        """Read a batch of changes into the backlog; return whether there may be more.
-
-        The end of the log is read first, so that a feed that ends has every change up to it.
-        """
+        """Read a batch of changes into the backlog, and return whether there may be more."""
         fed, end = self.backlog.fed(), self.log_end()
         if fed.covers(end):
             return False
         limit = _MAX_CHANGES if self.split else _MAX_CHANGES_WITHOUT_EMBEDDER
-        taken = self.log.change_refs(fed, end, limit, caller_vectors_only=self.split is None)
-        self.backlog.feed(taken.entries, taken.until)
-        return not taken.until.covers(end)
+        batch = self.log.change_refs(fed, end, limit, caller_vectors_only=self.split is None)
+        self.backlog.feed(batch.entries, batch.until)
+        return not batch.until.covers(end)
 
     def restart_empty(self) -> bool:
-        """Note that the index is empty; return whether it was not so before, and the feed is read from its start."""
+        """Record that the index is empty. If it has lost points, read the feed from the start and return True."""
         self._stored_before = 0
         is_lost = self.backlog.checkpoint().latest > 0
         if is_lost:
@@ -79,11 +76,11 @@ class BacklogFeed:
         return is_lost
 
     def log_has_points(self) -> bool:
-        """Return whether the log has messages that can have points."""
+        """Return whether the log has messages to index."""
         return self.log.has_points(caller_vectors_only=self.split is None)
 
     def requeue(self, changes: Iterable[ChangeRef]) -> None:
-        """Put messages into the backlog again."""
+        """Add messages to the backlog again."""
         if self._is_leading:
             self.backlog.feed(changes)
 
@@ -92,11 +89,11 @@ class BacklogFeed:
         return self._is_leading
 
     def start_leading(self, checkpoint: FeedPosition, dead_letters: Iterable[DeadLetter]) -> None:
-        """Fill a shared index, from a checkpoint on."""
-        known = list(dead_letters)
+        """Start filling a shared index from a checkpoint."""
+        letters = list(dead_letters)
         self._stored_before = self.log.sequence()
-        self._may_have_dead_letters |= bool(known)
-        self.backlog.start_over(checkpoint, known)
+        self._may_have_dead_letters |= bool(letters)
+        self.backlog.start_over(checkpoint, letters)
         self._is_leading = True
 
     def stop_leading(self) -> None:
@@ -105,27 +102,29 @@ class BacklogFeed:
         self.backlog.start_over()
 
     def progress(self, hot_users: Sequence[str]) -> IndexProgress:
-        """Return the checkpoint, and the users and dead letters beside it."""
+        """Return the progress of the index."""
         checkpoint, fed = self.backlog.checkpoint(), self.backlog.fed()
-        further = [
+        ahead = [
             UserCheckpoint(bucket_of(user), user, fed.of_user(user))
             for user in hot_users
             if checkpoint.of_user(user) < fed.of_user(user) and not self.backlog.is_pending(user)
         ]
-        dead = frozenset(DeadLetter(*row) for row in self.backlog.aside()) if self._may_have_dead_letters else None
+        dead = (
+            frozenset(DeadLetter(*row) for row in self.backlog.dead_letters()) if self._may_have_dead_letters else None
+        )
         self._may_have_dead_letters = bool(dead)
-        return IndexProgress(checkpoint, tuple(further), dead)
+        return IndexProgress(checkpoint, tuple(ahead), dead)
 
     def log_end(self) -> FeedPosition:
-        """Return the end of the log; the beginning, where another server fills the index."""
+        """Return the end of the log, or the zero position if another server fills the index."""
         return self.log.end_position() if self._is_leading else FeedPosition()
 
     def expected_points(self, part_chars: int) -> ExpectedPoints:
-        """Return what compares the index with the log. It belongs to the same thread."""
-        return ExpectedPoints(self.log, self.backlog.known, self.dimension, part_chars, self.split)
+        """Return the object that computes the expected points. It belongs to the same thread."""
+        return ExpectedPoints(self.log, self.backlog.tracked_ids, self.dimension, part_chars, self.split)
 
     def next_work(self, hot_users: Sequence[str], limit: int) -> list[DesiredPoints]:
-        """Return the next messages with the points that the index should hold of them."""
+        """Return the next pending messages with the points that the index should have."""
         items = self.backlog.take(hot_users, limit)
         desired: dict[Pending, DesiredPoints] = {}
         for user_id, group in groupby(sorted(items, key=lambda item: item.user_id), key=lambda item: item.user_id):
@@ -137,9 +136,9 @@ class BacklogFeed:
         return [desired[item] for item in items]
 
     def settle(self, done: Iterable[Pending], refused: Mapping[Pending, str]) -> None:
-        """Record which messages are in the index, and which became dead letters for which reason."""
+        """Record messages that are indexed, and messages that are rejected with a reason."""
         self.backlog.mark_applied(done)
-        self.backlog.park(refused)
+        self.backlog.mark_dead(refused)
         self._may_have_dead_letters |= bool(refused)
 
     def close(self) -> None:
@@ -155,8 +154,8 @@ class BacklogFeed:
         return DesiredPoints(item, message, version.sequence, self._is_new(item, version), texts, usable)
 
     def _is_new(self, item: Pending, version: LoggedMessage) -> bool:
-        """Return whether no version was ever stored: there was one change only, in this run, and it is this version.
+        """Return whether the message is new to the index.
 
-        Replacing or deleting a version is a change, too. Half of a replacement is not the version itself.
+        This is certain only if its single change happened in this run and stored the current version.
         """
         return item.is_single and item.latest == version.sequence > self._stored_before

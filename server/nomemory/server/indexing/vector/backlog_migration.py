@@ -1,7 +1,7 @@
-"""Convert the backlog after a log migration.
+"""Convert the backlog of the vector index after a log migration.
 
-A log in SQLite is one bucket, a log in PostgreSQL has 64. The position of the single bucket holds for each of them, and
-pending work moves to the bucket of its user. So the vector index goes on where it was, and nothing is embedded again.
+A SQLite log has one bucket and a PostgreSQL log has 64. Each new bucket gets the position of the single bucket, and
+pending messages are assigned to the bucket of their user. The vector index can then resume without embedding again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nomemory.server.store.feed_position import FeedPosition
 
 
 def split_backlogs_into_buckets(vectors: Path) -> None:
-    """Convert the backlog of each collection in a directory, none of which is in use. Repeating it changes nothing."""
+    """Convert the backlogs of all collections in a directory while none is in use. The operation is idempotent."""
     for path in sorted(vectors.glob("*/vectors.db")):
         with closing(Backlog(path)) as backlog:  # upgrades its schema
             position = backlog.fed()

@@ -1,4 +1,4 @@
-"""Delete collections of vectors that are no longer used, on disk and on the Qdrant server of the settings."""
+"""Delete unused vector collections on disk and on the configured Qdrant server."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _log = get_logger("vectors")
 
 @dataclass(frozen=True, slots=True)
 class CollectionCleanup:
-    """Deletes the collections of former models.
+    """Deletes the collections of previous models.
 
     Attributes:
-        settings: name the Qdrant server.
+        settings: the settings of the Qdrant server.
         vectors: the directory of all collections.
         spaces: the spaces in use.
-        shared_index: returns the state of an index that several servers may share, by its name; None if none do.
+        shared_index: returns the state of a shared index by its collection name; None without shared indexes.
     """
 
     settings: Settings
@@ -40,7 +40,7 @@ class CollectionCleanup:
         """Delete all unused collections, except those that other servers use.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE, the Qdrant server does not answer; STORAGE_UNAVAILABLE, it is unknown who uses it.
+            Fault: INDEX_UNAVAILABLE, the Qdrant server does not respond; STORAGE_UNAVAILABLE, the database is down.
         """
         used = {space.indexer.directory for space in self.spaces.all()}
         for directory in other_collections(self.vectors, used):
@@ -49,7 +49,7 @@ class CollectionCleanup:
                 continue
             if name is not None:
                 await self.spaces.active.index.drop(name)
-            _log.info("a collection of vectors that is not in use is deleted", collection=directory.name)
+            _log.info("deleting an unused vector collection", collection=directory.name)
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 
     async def _is_abandoned(self, name: str) -> bool:

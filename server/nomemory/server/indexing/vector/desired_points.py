@@ -1,4 +1,4 @@
-"""The points that the index should hold of a message."""
+"""The points that the index should have for a message."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from nomemory.server.search.semantic.protocol import VectorPoint
 
 @dataclass(frozen=True, slots=True)
 class DesiredPoints:
-    """A vector for each text, or the caller's vector, or nothing.
+    """The desired points of a message: one for each text, or one for the caller's vector, or none.
 
     Attributes:
         item: the message in the backlog.
         message: the current version; None if the message is gone.
-        sequence: of that version.
-        is_new: whether the index has no points of the message that would have to be removed.
+        sequence: the sequence of that version.
+        is_new: whether the index has no points of the message yet.
         texts: the texts to embed.
-        caller_vector: the vector that came with the message.
-        stored: vectors of the texts that the index already has; then `texts` is empty.
+        caller_vector: the vector that the caller stored with the message.
+        stored: vectors of the texts that are already in the index. `texts` is then empty.
     """
 
     item: Pending
@@ -58,7 +58,7 @@ class DesiredPoints:
 
 
 def usable_caller_vector(vector: Vector | None, dimension: int) -> Vector | None:
-    """Return a caller's vector at length one; None if it does not fit the model, which may have changed since."""
+    """Return a caller's vector normalized to length one; None if its dimension differs from that of the index."""
     try:
         return l2_normalize(vector, dimension) if vector else None
     except UnusableVectorError:

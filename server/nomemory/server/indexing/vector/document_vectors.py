@@ -1,4 +1,4 @@
-"""Embed the texts of messages, and cache the vectors, so that interrupted work is not lost."""
+"""Embed the texts of messages and cache the vectors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MISSING: Final = object()
 
 
 class DocumentVectors:
-    """Embed texts in calls of a suitable size.
+    """An embedder with a cache, so that interrupted batches are not embedded again.
 
     Args:
-        embedder: the model.
-        max_call_texts: maximum number of texts in one call.
-        max_texts: maximum number of texts that are requested at once. At least twice as many are cached.
+        embedder: the embedder.
+        max_call_texts: maximum number of texts in one call of the embedder.
+        max_texts: maximum number of texts in one call of `embed`. The cache holds at least twice as many.
 
     Attributes:
         embedded: number of texts that have been embedded.
@@ -33,10 +33,10 @@ class DocumentVectors:
         self.embedded = 0
 
     async def embed(self, texts: Sequence[str], interrupted: Callable[[], bool]) -> bool:
-        """Embed texts; return False if it was interrupted between two calls.
+        """Embed texts in several calls. Return False if interrupted between two of them.
 
         Raises:
-            Fault: EMBEDDER_UNAVAILABLE. Texts that were embedded before stay cached.
+            Fault: EMBEDDER_UNAVAILABLE. Vectors of completed calls stay cached.
         """
         missing = [text for text in dict.fromkeys(texts) if self._cache.get(text, _MISSING) is _MISSING]
         for start in range(0, len(missing), self._max_call_texts):
@@ -46,13 +46,13 @@ class DocumentVectors:
         return True
 
     def vectors(self, texts: Sequence[str]) -> list[Vector] | None:
-        """Return the vectors of texts that were just embedded, or None if the model refused one of them."""
+        """Return the cached vectors of texts, or None if the model rejected one of the texts."""
         vectors = [self._cache[text] for text in texts]
         usable = [vector for vector in vectors if vector is not None]
         return usable if len(usable) == len(vectors) else None
 
     async def _embed_call(self, texts: list[str]) -> None:
-        """Embed texts together. A text that is refused is left out of the next attempt."""
+        """Embed texts in one call. If the model rejects a text, retry without it."""
         while texts:
             try:
                 vectors = await self._embedder.embed_documents(texts)

@@ -19,7 +19,7 @@ from nomemory.server.search.semantic.protocol import VectorIndex, VectorPoint
 
 TEXT_REFUSED: Final = "TEXT_REFUSED"
 TEXT_BREAKS_EMBEDDER: Final = "TEXT_BREAKS_EMBEDDER"
-"""Reasons of dead letters."""
+"""Reasons for dead letters."""
 _MAX_BATCH_S: Final = 0.2
 
 
@@ -28,10 +28,10 @@ class Batch:
     """Messages that are stored together.
 
     Attributes:
-        max_points: number of points with which the batch is full.
-        parts: the number of parts of each message that can be stored.
-        refused: the reason for each message that cannot be.
-        new: messages of which the index has no points yet.
+        max_points: number of points at which the batch is full.
+        parts: the number of points of each message.
+        refused: rejected messages with the reason.
+        new: messages that have no points in the index yet.
     """
 
     max_points: int
@@ -42,7 +42,7 @@ class Batch:
     new: set[Pending] = field(default_factory=set)
 
     def add(self, desired: DesiredPoints, vectors: Sequence[Vector] | None) -> None:
-        """Add a message with the vectors of its texts; None if the model refused one of them."""
+        """Add a message with the vectors of its texts, or None if the model rejected one of them."""
         if desired.is_new:
             self.new.add(desired.item)
         if vectors is None:
@@ -54,7 +54,7 @@ class Batch:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is full or old enough to be stored."""
+        """Whether the batch is full or has reached its maximum age."""
         return len(self.points) >= self.max_points or time.monotonic() - self.started_at >= _MAX_BATCH_S
 
 
@@ -65,10 +65,10 @@ class BatchIndexer:
     Attributes:
         index: the vector index.
         vectors: embeds texts.
-        max_call_texts: the best number of texts for one call of the embedder.
-        batch_points: the best number of points to store at once.
-        interrupted: tells whether to end a batch early, because somebody waits for other messages.
-        may_write: tells whether this server may still write to the index. If not, the batch is dropped.
+        max_call_texts: number of texts for one call of the embedder.
+        batch_points: number of points to store at once.
+        interrupted: returns whether to end a batch early, because other messages have become urgent.
+        may_write: returns whether this server may still write to the index. If not, the batch is dropped.
     """
 
     index: VectorIndex
@@ -80,13 +80,13 @@ class BatchIndexer:
     _suspects: PoisonMessageTracker = field(default_factory=PoisonMessageTracker, init=False)
 
     async def apply(self, messages: Sequence[DesiredPoints]) -> tuple[Batch, Fault | None]:
-        """Embed and store the first of these messages, as many as fit in one batch.
+        """Embed and store one batch from the beginning of a list of messages.
 
         Returns:
-            What was stored, and the fault of the embedder that ended the batch early, if there was one.
+            The stored batch, and the fault of the embedder if one ended the batch early.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE; nothing was stored for certain.
+            Fault: INDEX_UNAVAILABLE. The batch may have been stored in part.
         """
         batch = Batch(self.batch_points)
         fault = await self._fill(batch, messages)
@@ -110,7 +110,7 @@ class BatchIndexer:
         return None
 
     def _groups(self, messages: Sequence[DesiredPoints]) -> Iterator[list[DesiredPoints]]:
-        """Group messages whose texts fill one call of the embedder. Suspects come last, each alone."""
+        """Group messages for calls of the embedder. Suspected poison messages come last, each in its own group."""
         group: list[DesiredPoints] = []
         for desired in messages:
             if desired.item not in self._suspects:
@@ -137,7 +137,7 @@ class BatchIndexer:
         return True
 
     async def _with_stored_vectors(self, desired: DesiredPoints) -> DesiredPoints:
-        """Reuse the vectors of a version that the index already has: embedding its texts again costs far more."""
+        """Reuse the vectors if the index already has this version, because embedding is far more expensive."""
         message = desired.message
         if message is None or desired.is_new or not desired.texts:
             return desired
@@ -151,7 +151,7 @@ class BatchIndexer:
                 batch.refused[dead] = TEXT_BREAKS_EMBEDDER
 
     async def _store(self, batch: Batch) -> None:
-        """Store the new points before surplus ones are removed, so that a message is never without points."""
+        """Store new points before removing surplus ones, so that a message always has points."""
         if batch.points:
             await self.index.upsert(batch.points)
         parts = {

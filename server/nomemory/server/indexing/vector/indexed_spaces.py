@@ -1,4 +1,4 @@
-"""The vector spaces that follow the message log: the active one and, during a migration of the model, others."""
+"""The vector spaces of a server: the active one and, during a model migration, the next and the previous one."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from nomemory.server.search.semantic.vector_space import VectorSpace
 
 @dataclass(frozen=True, slots=True)
 class IndexedSpace:
-    """A vector space with the index and the job that fills it.
+    """A vector space with its index and indexing job.
 
     Attributes:
-        space: the space as reads see it.
-        index: the engine.
-        indexer: fills the index.
-        job_fault: returns the error with which that job failed lately; None if it is healthy.
-        parts: the names of its parts in faults.
-        failing_s: returns for how many seconds queries have failed with its model.
-        record: records on disk that this space is active, for the next start.
-        close: ends the job and closes everything.
+        space: the interface for reads.
+        index: the vector index.
+        indexer: the indexing job.
+        job_fault: returns the recent error of the job; None if it is healthy.
+        parts: the component names of the space in faults.
+        failing_s: returns for how many seconds the embedding of queries has failed.
+        record: records the space on disk as the active one for the next start.
+        close: stops the job and closes all resources.
     """
 
     space: VectorSpace
@@ -42,13 +42,13 @@ class IndexedSpaces:
     """All spaces of a server.
 
     Args:
-        active: answers reads.
-        next_: replaces the active one when its index is complete; None without a migration.
-        notice: what happened to the active index when the server started, for the operator.
-        migration_notice: what the operator should know about the migration, until it is over.
+        active: the space that serves reads.
+        next_: the space that replaces the active one when its index is complete; None without a migration.
+        notice: a message for the operator about the active index.
+        migration_notice: a message for the operator about the migration, until it is over.
 
     Attributes:
-        former: the space that was replaced, until it is closed.
+        former: the previous active space, until it is closed.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class IndexedSpaces:
 
     @property
     def notice(self) -> str:
-        """What the operator should know about the active index."""
+        """The message for the operator about the active index."""
         return self.migration_notice or self._notice
 
     def all(self) -> list[IndexedSpace]:
@@ -70,10 +70,10 @@ class IndexedSpaces:
         return [space for space in (self.active, self.next, self.former) if space is not None]
 
     async def check_collection_owner(self) -> None:
-        """Check that no index is filled from another message log, as far as the engines answer.
+        """Raise if an index belongs to another message log. Unavailable engines are skipped.
 
         Raises:
-            ForeignCollectionError: one is.
+            ForeignCollectionError: a collection is filled from another log.
         """
         for space in self.all():
             try:
@@ -81,7 +81,7 @@ class IndexedSpaces:
             except ForeignCollectionError:
                 raise
             except Fault:
-                continue  # the engine is unavailable: reads that need it fail later
+                continue  # the engine is unavailable: later reads fail
 
     def promote(self, space: IndexedSpace, notice: str) -> None:
         """Make the next space the active one."""

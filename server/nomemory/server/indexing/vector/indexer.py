@@ -37,42 +37,42 @@ if TYPE_CHECKING:
     from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
 
 _HOT_USER_S: Final = 60.0
-"""How long a user's backlog is indexed first after a semantic query of that user, in seconds."""
+"""How long the backlog of a user has priority after a semantic query, in seconds."""
 
 _log = get_logger("vectors")
 
 _T = TypeVar("_T")
 _POLL_S = 0.5
 _GATHER_S = 0.005
-"""How long a change waits, so that its writer is answered first and changes are read in batches."""
+"""Delay before reading changes, so that the write returns first and changes are read in batches."""
 _BATCH_POINTS = 32
-"""Points that the embedded engine stores at once. More are not faster, and searches wait longer."""
+"""Points per upsert with the embedded engine. Larger batches are not faster, and delay searches."""
 _SENT_POINTS = 256
-"""Points in one request to a Qdrant server: the request costs each node more than the points in it."""
+"""Points per upsert with a Qdrant server, where each request has a high fixed cost on every node."""
 _LOCAL_TEXTS = 32
-"""Texts in one call of the local embedder, for each parallel batch: a third of a second.
+"""Texts per parallel batch in one call of the local embedder, which takes a third of a second.
 
-A user who is queried waits for one call. Smaller batches have texts of less similar length.
+A hot user waits for one call. Smaller batches would have texts of less similar length and waste padding.
 """
 _FIRST_WAIT_S, _MAX_WAIT_S, _MAX_REQUESTED_WAIT_S = 0.2, 30.0, 300.0
 _TRANSIENT = frozenset({Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE, Reason.ERROR_REASON_INDEX_UNAVAILABLE})
 
 
 class VectorIndexer:
-    """Feeds the backlog from the log and works it off.
+    """Fills the backlog from the log and indexes the pending messages.
 
-    The work on a message depends only on the current state of the log, so the order does not matter and repeating it
-    does no harm. `run` does the work; the other methods return at once and belong to the event loop's thread.
+    Indexing a message depends only on the current state of the log, so it is idempotent and the order does not matter.
+    `run` does the work. The other methods return at once and must be called from the event loop.
 
     Args:
-        open_feed: opens a change feed for this job; called in the job's own thread.
+        open_feed: opens a change feed. It is called in the background thread of this job.
         index: the vector index.
-        embedder: the model.
+        embedder: the embedder.
         vectors: the directory of all collections. The backlog is in the directory of its collection.
-        settings: lengths of parts, and how often to flush.
-        changed: set (on the event loop) when the log has changed. The log is polled twice a second in any case.
-        faults: where damage of the index is recorded.
-        shared: the state of the index, where several servers share it.
+        settings: the settings of the server.
+        changed: set (on the event loop) when the log has changed. The log is also polled twice a second.
+        faults: records damage of the index.
+        shared: the state of a shared index; None if only this server uses it.
     """
 
     def __init__(
@@ -120,23 +120,23 @@ class VectorIndexer:
         self._erasure: asyncio.Future[None] | None = None
 
     async def behind(self, user_id: str, sequence: int) -> bool:
-        """Return whether a change of this user up to a sequence may not be in the index yet."""
+        """Return whether changes of a user up to a sequence may be missing in the index."""
         if self._shared is not None:
             return await self._shared.behind(user_id, sequence)
         return self._progress.is_behind(user_id, sequence)
 
     def poll(self) -> None:
-        """Poll the log now, because a read waits for what another server may have written."""
+        """Poll the log now, because a read waits for a change that another server may have written."""
         self._changed.set()
 
     def record_query(self, user_id: str) -> None:
-        """Record that this user is being queried: their backlog goes first from now on."""
+        """Record a query of a user, whose backlog then has priority."""
         if self._hot.record(user_id) and self._progress.is_pending(user_id):
             self._should_interrupt = True
 
     @property
     def fault(self) -> JobFault | None:
-        """The error that is being retried; None if all is well."""
+        """The error that is being retried; None if there is none."""
         return self._fault
 
     @property
@@ -148,23 +148,25 @@ class VectorIndexer:
         """Return the state of the index, for one user or for all whose ids begin with a prefix."""
         if self._shared is not None:
             return await self._shared.status(user_id, prefix)
-        fed = self._progress.fed()  # first, so that a change that is fed meanwhile is counted twice rather than never
+        fed = (
+            self._progress.fed()
+        )  # first, so that a change that is fed meanwhile is counted twice instead of not at all
         counts = self._progress.counts(user_id, prefix)
         dead_letter_ids = () if user_id is None else tuple(self._progress.dead_letter_ids(user_id))
         checkpoint = self._progress.checkpoint()
         return IndexerStatus(fed, checkpoint, counts.pending, counts.dead_letters, dead_letter_ids)
 
     async def applied(self) -> FeedPosition:
-        """Return the position up to which everything is in the index or a dead letter."""
+        """Return the position up to which all changes are applied or dead letters."""
         if self._shared is not None:
             return await self._shared.checkpoint()
         return self._progress.checkpoint()
 
     async def wipe_backlog(self) -> None:
-        """Have `run` erase finished work from the file of the backlog; return when it is done. One caller at a time.
+        """Erase completed rows from the backlog file, and wait until `run` has done it. Calls must not overlap.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE, it was stopped.
+            Fault: INDEX_UNAVAILABLE, the indexer was stopped.
         """
         if self._stopping.is_set():
             raise _stopped()
@@ -173,7 +175,7 @@ class VectorIndexer:
         await self._erasure
 
     def stop(self) -> None:
-        """Let `run` finish its batch, flush, and return. It cannot be run again."""
+        """Finish the current batch, flush, and end `run`. The indexer cannot be restarted."""
         self._stopping.set()
         if self._erasure is not None and not self._erasure.done():
             self._erasure.set_exception(_stopped())
@@ -186,7 +188,7 @@ class VectorIndexer:
         self._backlog.close()
 
     async def run(self) -> None:
-        """Work until `stop`. After an unexpected error nothing is lost, and it can be run again."""
+        """Index messages until `stop` is called. `run` can be called again after an error."""
         with ThreadPoolExecutor(1, "vector-store") as self._thread:
             self._feed = await self._in_store_thread(self._open_backlog_feed)
             maintenance = self._maintenance()
@@ -199,7 +201,7 @@ class VectorIndexer:
                         tasks.create_task(self._leader.run())
                     tasks.create_task(self._work(maintenance)).add_done_callback(lambda _: maintaining.cancel())
             except ExceptionGroup as failures:
-                raise failures.exceptions[0] from None  # the others were cancelled for it
+                raise failures.exceptions[0] from None  # the first error cancelled the other tasks
             finally:
                 await self._in_store_thread(self._feed.close)
 
@@ -220,7 +222,7 @@ class VectorIndexer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, job)
 
     async def _feed_backlog(self) -> None:
-        """Read the change feed, with pauses as long as the work, for the rest of the process."""
+        """Read the change feed, with a pause after each batch for as long as it took."""
         while not self._stopping.is_set():
             self._changed.clear()
             began_at = time.monotonic()
@@ -248,7 +250,7 @@ class VectorIndexer:
         self.poll()
 
     def _may_write(self) -> bool:
-        """Return whether the current batch may be written: this server still leads, in the term of the batch."""
+        """Return whether this server is still the leader, in the same term as when the batch began."""
         leader = self._leader
         return self._shared is None or (leader is not None and leader.may_write and leader.terms == self._term)
 
@@ -259,7 +261,7 @@ class VectorIndexer:
         )
 
     async def _work(self, maintenance: IndexMaintenance) -> None:
-        """Work off the backlog. Wait when there is nothing to do, and increasingly long while something fails."""
+        """Index pending messages, with exponential backoff after errors."""
         is_checked = False
         while not self._stopping.is_set():
             try:
@@ -273,20 +275,20 @@ class VectorIndexer:
                 await self._erase_if_requested()
             except Fault as fault:
                 await self._back_off(fault)
-                with suppress(Fault):  # it waits for the engine
+                with suppress(Fault):  # retried after the backoff
                     await self._erase_if_requested()
                 continue
             self._fault = None
             self._backoff.reset()
             if not is_busy:
                 await _wait(self._fed, _POLL_S)
-        with suppress(Fault):  # unflushed work is repeated after the next start
+        with suppress(Fault):  # unflushed messages are indexed again after a restart
             await self._flush()
         if self._leader is not None:
-            self._leader.stop()  # now that nothing is being written
+            self._leader.stop()  # after the last write
 
     async def _work_once(self) -> bool:
-        """Do one batch; False if there is nothing to do."""
+        """Index one batch. Return False if there is nothing to do."""
         self._should_interrupt = False
         self._term = self._leader.terms if self._leader is not None else 0
         if not self._may_write():
@@ -319,7 +321,7 @@ class VectorIndexer:
                 erasure.set_result(None)
 
     async def _back_off(self, fault: Fault) -> None:
-        """Wait before the next attempt, at least as long as the provider requests."""
+        """Wait before the next attempt, at least for the delay that the provider requested."""
         if fault.reason not in _TRANSIENT:
             raise fault
         kind, now_s = Reason.Name(fault.reason), time.time()

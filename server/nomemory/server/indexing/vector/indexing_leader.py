@@ -1,4 +1,4 @@
-"""Leader election among servers that share a vector index: one of them at a time fills it."""
+"""Leader election among servers that share a vector index. Only the leader fills the index."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 _log = get_logger("vectors")
 
 _RENEWALS: Final = 3
-"""How often the lock is renewed, or requested, within its lease."""
+"""Number of renewals, or attempts to acquire the lock, per lease time."""
 _MARGIN: Final = 0.25
-"""Nothing new is started in this last part of the lease: clocks differ, and calls take time."""
+"""Final fraction of the lease in which no write is started, to allow for clock drift and slow calls."""
 _PUBLISH_S: Final = 0.02
 """Minimum time between two publications."""
 
 
 @dataclass
 class IndexingLeader:
-    """Waits for the lock, and has this server's indexer fill the index while it is held.
+    """Acquires the leader lock, and enables indexing while this server holds the lock.
 
     Attributes:
-        lock: its holder fills the index.
+        lock: the leader lock.
         feed: the backlog and the log.
-        in_store_thread: runs what concerns the backlog and the log, in their thread.
-        index: the index.
-        hot_users: returns the users who are being queried.
-        on_query: called with users who are being queried at another server.
-        on_work: called when there may be work.
-        terms: how often this server became the leader. Work of a former term may be done by another server.
+        in_store_thread: runs jobs in the thread of the backlog and the log.
+        index: the vector index.
+        hot_users: returns the users who were queried recently.
+        on_query: called with users who are queried at another server.
+        on_work: called when there may be pending messages.
+        terms: the number of times this server became the leader. Batches of an earlier term must not be written.
     """
 
     lock: PostgresLeaderLock
@@ -60,27 +60,27 @@ class IndexingLeader:
 
     @property
     def may_write(self) -> bool:
-        """Whether this server holds the lock long enough to write to the index."""
+        """Whether the lease lasts long enough to start a write."""
         return time.monotonic() < self._safe_until
 
     def record_progress(self) -> None:
-        """Publish the progress soon."""
+        """Schedule the publication of the progress."""
         self._progressed.set()
 
     def stop(self) -> None:
-        """Have `run` end after it has published the progress. Nothing is being written any more."""
+        """Publish the progress and end `run`. Call it after the last write."""
         self._stopping.set()
         self._progressed.set()
 
     async def run(self) -> None:
-        """Work until `stop`. While the database is unavailable nothing is filled, and the lock is requested again."""
+        """Acquire the lock and lead, repeatedly, until `stop` is called."""
         try:
             while not self._stopping.is_set():
                 try:
                     if await self.lock.acquire():
                         await self._lead()
                 except Fault as fault:
-                    _log.debug("the vector index cannot be filled", cause=fault.message)
+                    _log.debug("cannot lead the indexing of the shared vector index", cause=fault.message)
                     await self._lose()
                 await _wait(self._stopping, self.lock.lease_s / _RENEWALS)
         finally:
@@ -88,9 +88,9 @@ class IndexingLeader:
             await (self.lock.release() if self._stopping.is_set() else self.lock.lose())
 
     async def _lead(self) -> None:
-        """Fill the index until `stop`, or until the lock is lost."""
+        """Lead until `stop` is called or the lock is lost."""
         if not await self.lock.was_released():
-            await self._outwait_former_leader()
+            await self._wait_for_previous_lease()
         await self._begin()
         due_at = await self._renew()
         self.on_work()
@@ -99,32 +99,32 @@ class IndexingLeader:
             due_at = await self._renew()
         await self._publish()
 
-    async def _outwait_former_leader(self) -> None:
-        """Wait as long as a server that was cut off from the database may believe that it has the lock."""
+    async def _wait_for_previous_lease(self) -> None:
+        """Wait until the lease of a previous leader that lost its connection has expired."""
         for _ in range(_RENEWALS):
             await _wait(self._stopping, self.lock.lease_s / _RENEWALS)
             await self.lock.renew()
 
     async def _begin(self) -> None:
-        """Go on where the former leader was, or from the beginning if the engine has lost everything."""
+        """Resume from the checkpoint, or start over if the engine has lost all points."""
         await self.lock.start(
             self.feed.log_name, await self.in_store_thread(self.feed.backlog.followed), self.index.reset
         )
         state = await self.lock.checkpoint()
         is_begun = state.checkpoint.latest > 0
         if is_begun and await self.in_store_thread(self.feed.log_has_points) and not await self.index.count():
-            _log.error("the vector index is gone, and is built anew")
+            _log.error("the vector index is empty; rebuilding it")
             await self.lock.start_over()
             state = await self.lock.checkpoint()
         await self.lock.listen(self.on_query)
         await self.in_store_thread(partial(self.feed.start_leading, state.checkpoint, state.dead_letters))
         self.terms += 1
         self._published = IndexProgress()
-        self.index.suspect.set()  # the former leader may have been interrupted
-        _log.info("the vector index is filled by this server")
+        self.index.suspect.set()  # the previous leader may have been interrupted
+        _log.info("this server became the indexing leader")
 
     async def _renew(self) -> float:
-        """Renew the lock; return when to do so again."""
+        """Renew the lock, and return the time of the next renewal."""
         began_at = time.monotonic()
         await self.lock.renew()
         self._safe_until = began_at + self.lock.lease_s * (1 - _MARGIN)
@@ -135,7 +135,7 @@ class IndexingLeader:
         await self.lock.lose()
         if self.feed.is_leading():
             await self.in_store_thread(self.feed.stop_leading)
-            _log.info("the vector index is no longer filled by this server")
+            _log.info("this server is no longer the indexing leader")
 
     async def _publish_until(self, due_at: float) -> None:
         while (left_s := due_at - time.monotonic()) > 0 and not self._stopping.is_set():

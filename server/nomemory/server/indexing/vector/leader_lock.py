@@ -1,8 +1,8 @@
-"""The lock of the server that fills a shared index, and the progress that it publishes.
+"""The leader lock of a shared vector index, and the progress that the leader publishes.
 
-The lock is an advisory lock of a PostgreSQL connection. The database ends a connection that is silent for the time of
-the lease, so another server gets the lock also if the former leader hangs or is cut off. Progress is published through
-the same connection: a server that has lost the lock publishes nothing.
+The lock is an advisory lock of a PostgreSQL session. The database ends a session that is idle for the lease time, so
+another server can acquire the lock if the leader hangs or loses its connection. Progress is published in the same
+session, so a server that has lost the lock cannot publish.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from nomemory.server.store.postgres.connections import Connection
 
 QUERIED_CHANNEL: Final = "nomemory_queried"
-"""The leader is notified here of users who are being queried. The payload: collection, line feed, user."""
+"""The channel that notifies the leader of queried users. The payload is collection, line feed, user."""
 LOCK_KEY: Final = "hashtextextended('nomemory index ' || current_schema() || ' ' || ?, 0)"
-"""The number of a collection's lock."""
+"""The key of the advisory lock of a collection."""
 _SELECT_DEAD_LETTERS: Final = "SELECT bucket, user_id, message_id, latest, reason FROM index_aside WHERE collection = ?"
 
 _NAME_BYTES: Final = 8
@@ -78,17 +78,18 @@ _DELETE_OLD_MEMBERS: Final = "DELETE FROM index_members WHERE collection = ? AND
 
 
 class PostgresLeaderLock:
-    """The lock of one collection. Its holder may fill the index and publishes the progress. Calls must not overlap.
+    """The leader lock of a collection. Calls must not overlap.
 
-    `holder` in `index_buckets` outlives the lock: it names a leader that did not release the lock. Servers of an
-    earlier version, which held buckets until a time, find them held for ever.
+    The column `holder` in `index_buckets` names a leader that did not release the lock. For servers of an earlier
+    version, which used time-limited leases, the buckets appear to be held forever.
 
-    Raises (all but `lose` and `release`): Fault STORAGE_UNAVAILABLE, the database is unavailable and the lock is lost.
+    All methods except `lose` and `release` raise the fault STORAGE_UNAVAILABLE if the database is unavailable. The lock
+    is then lost.
 
     Args:
         database: the database of the log.
         collection: the name of the collection on the engine's server.
-        lease_s: how long a silent server keeps the lock, in seconds.
+        lease_s: the lease time in seconds, after which an idle session loses the lock.
     """
 
     def __init__(self, database: Database, collection: str, lease_s: float) -> None:
@@ -99,7 +100,7 @@ class PostgresLeaderLock:
         self._open: asyncpg.Connection[asyncpg.Record] | None = None
 
     async def acquire(self) -> bool:
-        """Acquire the lock if it is free; return whether it was. Record that this server uses the index."""
+        """Try to acquire the lock, and record that this server uses the index. Return whether it was acquired."""
         with faults("written"):
             if self._open is None:
                 self._open = await self._database.connect()
@@ -108,23 +109,23 @@ class PostgresLeaderLock:
             return bool(await self._open.fetchval(number_placeholders(_LOCK), self._collection))
 
     async def was_released(self) -> bool:
-        """Return whether the former leader released the lock. Otherwise it may still be writing."""
+        """Return whether the previous leader released the lock. Otherwise it may still be writing."""
         with faults("read"):
             return not await self._connection.fetchval(
                 number_placeholders(_HAS_OTHER_HOLDER), self._collection, self._name
             )
 
     async def renew(self) -> None:
-        """Keep the lock, and record that this server uses the index."""
+        """Renew the lease, and record that this server uses the index."""
         with faults("written"):
             await self._connection.execute(number_placeholders(_SEEN), self._collection, self._name)
 
     async def start(self, log: str, followed: FeedPosition | None, reset: Callable[[], Awaitable[None]]) -> None:
-        """Record this server as the leader. If the index has not followed this log before, start to follow it.
+        """Record this server as the leader. If the index has not followed this log before, set its checkpoint.
 
         Args:
             log: the name of the log (`LogIdentity.name`).
-            followed: the position up to which the index has followed it already; None: it is reset.
+            followed: the initial checkpoint; None to reset the index.
             reset: empties the index.
         """
         with faults("written"):
@@ -150,27 +151,27 @@ class PostgresLeaderLock:
                 await self._connection.execute(number_placeholders(_DELETE_PASSED_USERS), self._collection)
 
     async def start_over(self) -> None:
-        """Have the index filled from the beginning of the log."""
+        """Reset the checkpoint, so that the index is filled from the beginning of the log."""
         with faults("written"):
             async with self._connection.transaction():
                 await self._connection.execute(number_placeholders(_START_OVER), self._collection)
                 await self._connection.execute(number_placeholders(_DELETE_USERS), self._collection)
 
     async def listen(self, on_query: Callable[[str], None]) -> None:
-        """Call `on_query` with users who are queried at any server while they are behind, until the lock is lost."""
+        """Call `on_query` with lagging users who are queried at any server, until the lock is lost."""
         with faults("read"):
             await self._connection.add_listener(
                 QUERIED_CHANNEL, lambda *arguments: self._on_notification(on_query, str(arguments[-1]))
             )
 
     async def lose(self) -> None:
-        """Close the connection, which frees the lock, without recording that it was released."""
+        """Close the connection, which frees the lock without recording its release."""
         if self._open is not None:
             self._open.terminate()
             self._open = None
 
     async def release(self) -> None:
-        """Release the lock. Nothing is being written any more, and this server no longer uses the index."""
+        """Release the lock, and record that this server no longer uses the index. Call it after the last write."""
         if self._open is not None:
             with suppress(*ERRORS):
                 await self._open.execute(number_placeholders(_RELEASE), self._collection, self._name)
@@ -181,14 +182,14 @@ class PostgresLeaderLock:
     @property
     def _connection(self) -> asyncpg.Connection[asyncpg.Record]:
         if self._open is None:
-            raise RuntimeError("the lock was not acquired")
+            raise RuntimeError("the lock is not held; call acquire first")
         return self._open
 
     async def _follow(self, log: str, followed: FeedPosition | None, reset: Callable[[], Awaitable[None]]) -> None:
         if followed is None:
             await reset()
         for table in _TABLES_OF_BUCKETS:
-            statement = f"DELETE FROM {table} WHERE collection = ?"  # noqa: S608 - a constant
+            statement = f"DELETE FROM {table} WHERE collection = ?"  # noqa: S608 - constants
             await self._connection.execute(number_placeholders(statement), self._collection)
         position = followed or FeedPosition()
         checkpoints = [position.of(bucket) for bucket in range(BUCKETS)]
@@ -196,7 +197,7 @@ class PostgresLeaderLock:
         await self._connection.execute(number_placeholders(_SET_LOG), self._collection, log)
 
     async def _publish_messages(self, progress: IndexProgress) -> None:
-        """Publish dead letters, and users who are further than their buckets."""
+        """Publish dead letters, and users whose checkpoint is ahead of their bucket."""
         if progress.dead_letters is not None:
             await self._connection.execute(number_placeholders(_DELETE_DEAD_LETTERS), self._collection)
             if progress.dead_letters:
@@ -213,6 +214,6 @@ class PostgresLeaderLock:
 
 
 async def checkpoint_of(connection: Connection, collection: str) -> FeedPosition:
-    """Return the position up to which everything is in a collection or a dead letter."""
+    """Return the checkpoint of a collection."""
     rows = await connection.fetch(number_placeholders(_CHECKPOINT), collection)
     return FeedPosition(tuple(checkpoint for (checkpoint,) in rows)) if rows else FeedPosition()

@@ -1,4 +1,4 @@
-"""Keep the vector index consistent: reconcile it with the log at the start, and whenever points may have been lost."""
+"""Reconcile the vector index with the log at startup and whenever points may have been lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _log = get_logger("vectors")
 
 _POLL_S: Final = 0.2
 _RETRY_S: Final = 0.5
-"""Wait after the engine did not answer."""
+"""Delay after an error of the engine."""
 _PAUSE_S: Final = 10.0
 """Minimum time between two reconciliations."""
 _MAX_FAILURES: Final = 3
@@ -37,19 +37,18 @@ _MAX_FAILURES: Final = 3
 
 @dataclass
 class IndexMaintenance:
-    """Reconciles the index with the log, has missing messages indexed again, and verifies the result.
+    """Reconciles the index with the log, requeues missing messages, and verifies the result.
 
-    An index that is inconsistent even then, or whose engine fails repeatedly, is reset and rebuilt, unless several
-    servers share it.
+    If the index is still inconsistent, or its engine fails repeatedly, it is rebuilt, unless several servers share it.
 
     Attributes:
-        index: the index.
+        index: the vector index.
         feed: the backlog and the log.
-        in_store_thread: runs what concerns the backlog and the log, in their thread.
-        backlog: tells how far the backlog is.
+        in_store_thread: runs jobs in the thread of the backlog and the log.
+        backlog: reads the progress of the backlog.
         expected: computes the expected points.
-        faults: where damage is recorded.
-        on_work: called when there is work in the backlog.
+        faults: records damage.
+        on_work: called when messages were added to the backlog.
     """
 
     index: VectorIndex
@@ -64,20 +63,20 @@ class IndexMaintenance:
     _checked: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def check_for_loss(self) -> None:
-        """Check, before anything is stored, whether the index is empty: it is new, or was lost.
+        """Check whether the index has lost all points. Call it before storing any.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE, the engine does not answer.
+            Fault: INDEX_UNAVAILABLE, the engine is unavailable.
         """
         if not self.feed.is_shared and await self.in_store_thread(self.feed.log_has_points):
             self._is_lost = not await self.index.count() and await self.in_store_thread(self.feed.restart_empty)
         self._checked.set()
 
     async def run(self) -> None:
-        """Work until cancelled, after `check_for_loss`."""
+        """Wait for `check_for_loss`, then reconcile until cancelled."""
         await self._checked.wait()
         if self._is_lost:
-            self._record_damage("the index was gone; it is being built anew")
+            self._record_damage("the index was lost and is being rebuilt")
             await self._catch_up()
         while True:
             self.index.suspect.clear()
@@ -110,34 +109,34 @@ class IndexMaintenance:
             self.index, self.expected, self.in_store_thread, until, self._requeue, self._remove_orphans
         ).run()
         if not self.feed.is_leading():
-            return ReconcileReport()  # another server fills it by now, and the backlog does not know of its work
+            return ReconcileReport()  # another server has become the leader
         log = _log.debug if report.is_consistent else _log.error
-        log("the vector index was compared with the log", **asdict(report))
+        log("reconciled the vector index with the log", **asdict(report))
         return report
 
     async def _requeue(self, mismatched: Sequence[ChangeRef]) -> None:
         if not self.feed.is_leading():
             return
-        self._record_damage("messages were missing in the index; they are being indexed again")
+        self._record_damage("messages were missing in the index and are being indexed again")
         await self.in_store_thread(partial(self.feed.requeue, mismatched))
         self.on_work()
 
     async def _remove_orphans(self, orphans: Sequence[Orphan]) -> None:
         if not self.feed.is_leading():
             return
-        self._record_damage("the index had vectors of messages that are gone; they are being removed")
+        self._record_damage("the index had vectors of deleted messages, which are being removed")
         await remove_orphans(self.index, orphans)
 
     async def _record_failure(self, fault: Fault) -> None:
-        """Rebuild the index if its engine answers, but fails, several times in a row."""
+        """Rebuild the index after several consecutive failures of a reachable engine."""
         self._failures = self._failures + 1 if isinstance(fault.__cause__, WorkerFailedError) else 0
         if self._failures >= _MAX_FAILURES and not self.feed.is_shared:
             self._failures = 0
             await self._rebuild()
 
     async def _rebuild(self) -> None:
-        self._record_damage("the files of the index are damaged; it is being built anew")
-        _log.error("the vector index is damaged, and is built anew")
+        self._record_damage("the index files are damaged; the index is being rebuilt")
+        _log.error("the vector index is damaged; rebuilding it")
         await self.index.reset()
         await self.in_store_thread(self.feed.backlog.start_over)
         self.on_work()
@@ -147,7 +146,7 @@ class IndexMaintenance:
         self.faults.report(VECTOR_INDEX, INDEX_INCONSISTENT, detail)
 
     async def _catch_up(self) -> None:
-        """Wait until everything that the log has now is in the index or a dead letter, or is another server's work."""
+        """Wait until the index has applied all current changes of the log, or another server becomes the leader."""
         until = await self.in_store_thread(self.feed.log_end)
         while self.feed.is_leading() and not self.backlog.checkpoint().covers(until):  # noqa: ASYNC110 - a state on disk
             await asyncio.sleep(_POLL_S)

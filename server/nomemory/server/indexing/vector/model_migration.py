@@ -1,4 +1,4 @@
-"""Migrate to another embedding model: its index is filled while the former one serves, then takes its place."""
+"""Migrate to another embedding model: fill its index in the background, then switch reads to it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ _log = get_logger("vectors")
 
 _POLL_S: Final = 0.25
 _POLL_FAILING_S: Final = 5.0
-"""Time between two looks at an index that is complete, but useless."""
+"""Polling interval for a complete index that has too many failures."""
 _TOLERATED_DEAD_LETTERS: Final = 3
 _USELESS: Final = (
-    "the model {next} cannot embed many messages: searches by meaning go on with {model}. See the model and its "
+    "the model {next} cannot embed many messages, so semantic search continues with {model}. Check the model and its "
     "settings"
 )
 _FORMER_FAILS: Final = (
-    "the model {former} does not answer any more: searches by meaning answer with {model}, from what has been indexed "
-    "with it so far"
+    "the model {former} is unavailable, so semantic search uses {model}, with the messages that it has indexed so far"
 )
 
 
@@ -32,16 +31,16 @@ _FORMER_FAILS: Final = (
 class ModelMigration:
     """Switches to the next space when its index is complete, or when the active model has failed for too long.
 
-    Collections that are no longer used are deleted when the active index is complete. A crash loses nothing: the next
-    space is recorded on disk before reads are switched, and each collection knows how far it is.
+    Unused collections are deleted when the active index is complete. The next space is recorded on disk before reads
+    are switched, and each collection has its own checkpoint, so the migration resumes after a crash.
 
     Attributes:
         spaces: the active space and the next one.
-        serving: the space that reads use.
+        serving: the space that serves reads.
         cleanup: deletes unused collections at the end.
-        log_end: the end of the message log when the server started, which an index has to reach.
+        log_end: the end of the message log at startup, which an index has to reach.
         max_failing_s: how long the active model may fail while there is a next one.
-        max_read_s: how long to wait for reads that use the former space.
+        max_read_s: how long to wait for reads that use the previous space.
     """
 
     spaces: IndexedSpaces
@@ -53,12 +52,12 @@ class ModelMigration:
     _dead_letters_before: int = field(default=0, init=False)
 
     async def run(self) -> None:
-        """Work until the migration is over. After an error it can be run again."""
+        """Run until the migration is complete. It can be run again after an error."""
         if self.spaces.next is not None:
             await self._switch(self.spaces.next, await self._wait_for(self.spaces.next))
         self.spaces.active.record()
         await self._close_former()
-        while not await self._is_complete(self.spaces.active):  # noqa: ASYNC110 - what is waited for is a state on disk
+        while not await self._is_complete(self.spaces.active):  # noqa: ASYNC110 - a state on disk
             await asyncio.sleep(_POLL_S)
         while not await self._has_few_failures(self.spaces.active):  # noqa: ASYNC110 - as above
             await asyncio.sleep(_POLL_FAILING_S)
@@ -66,7 +65,7 @@ class ModelMigration:
         await self.cleanup.delete()
 
     async def _wait_for(self, space: IndexedSpace) -> str:
-        """Wait until it is time to switch to a space; return a notice for the operator, empty if all is well."""
+        """Wait until a space is ready. Return a message for the operator, or an empty string."""
         model, former = space.space.embedder.model, self.spaces.active.space.embedder.model
         self._dead_letters_before = (await self.spaces.active.indexer.status()).dead_letters
         while True:
@@ -80,7 +79,7 @@ class ModelMigration:
             await asyncio.sleep(_POLL_FAILING_S if is_complete else _POLL_S)
 
     async def _has_few_failures(self, space: IndexedSpace) -> bool:
-        """Return whether a complete index has acceptably few dead letters, or few more than the one before it."""
+        """Return whether an index has acceptably few dead letters compared to the previous one."""
         more = (await space.indexer.status()).dead_letters - self._dead_letters_before
         return more <= _TOLERATED_DEAD_LETTERS or more <= await space.index.count() // 4
 
@@ -89,7 +88,7 @@ class ModelMigration:
         return await space.index.count() > 0 or await self.spaces.active.index.count() == 0
 
     async def _is_complete(self, space: IndexedSpace) -> bool:
-        """Return whether an index has all that the log had at the start, and all that the active index has."""
+        """Return whether an index has reached the end of the log at startup and the checkpoint of the active index."""
         needed = self.log_end.maximum(await self.spaces.active.indexer.applied())
         return (await space.indexer.applied()).covers(needed)
 
@@ -98,11 +97,11 @@ class ModelMigration:
         former = self.spaces.active
         self.spaces.promote(space, notice)
         log = _log.warning if notice else _log.info
-        log("searches by meaning have changed the model", former=former.space.name, now=space.space.name)
+        log("semantic search switched to another model", former=former.space.name, now=space.space.name)
         await self.serving.replace(space.space, self.max_read_s)
 
     async def _close_former(self) -> None:
-        """Close the space that was replaced, now that no read uses it."""
+        """Close the previous space after its last read."""
         former = self.spaces.former
         if former is not None:
             await former.close()

@@ -1,4 +1,4 @@
-"""The record of the active model in the data directory, from which it is restored at the next start."""
+"""The record of the active model in the data directory."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _OPENAI: Final = "https://api.openai.com/v1"
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """The settings of a model. API keys are not recorded.
+    """The settings of an embedding model, without API keys.
 
     Attributes:
         collection: the name of its collection.
-        variables: the settings of the embedder, by the names of their variables.
+        variables: the settings of the embedder, by the names of their environment variables.
     """
 
     collection: str
@@ -42,7 +42,7 @@ class ModelRecord:
         return cls(collection, {**variables, _ENDPOINT: _without_secrets(settings.openai.base_url)})
 
     def restored(self, settings: Settings) -> Settings:
-        """Return the current settings with the recorded model.
+        """Return the current settings, with the model replaced by the recorded one.
 
         The endpoint gets the current API key only if it is the same endpoint, otherwise the one of
         NOMEMORY_PREVIOUS_EMBEDDING_API_KEY.
@@ -58,19 +58,19 @@ class ModelRecord:
 
 
 def read_model_record(path: Path) -> ModelRecord | None:
-    """Read a record; None if it is missing or damaged."""
+    """Read a record; None if it is missing or malformed."""
     try:
-        written = orjson.loads(path.read_bytes())
-        return ModelRecord(str(written["collection"]), dict(written["variables"]))
+        record = orjson.loads(path.read_bytes())
+        return ModelRecord(str(record["collection"]), dict(record["variables"]))
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 
 
 def write_model_record(path: Path, record: ModelRecord) -> None:
-    """Write a record atomically, unless the file has it already.
+    """Write a record atomically, unless the file already has it.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     content = orjson.dumps({"collection": record.collection, "variables": record.variables}, default=str)
     if path.exists() and path.read_bytes() == content:
@@ -80,7 +80,7 @@ def write_model_record(path: Path, record: ModelRecord) -> None:
 
 
 def _without_secrets(url: str | None) -> str:
-    """Return an endpoint without a user name and password; the one of OpenAI, if none is set."""
+    """Remove user name and password from an endpoint URL. The default is the endpoint of OpenAI."""
     parts = urlsplit(url or _OPENAI)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, "", ""))

@@ -1,4 +1,4 @@
-"""Find messages that break the embedder, so that they do not hold up the others."""
+"""Detect poison messages, which make the embedder fail and would block other messages."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class _Record:
 
 
 class PoisonMessageTracker:
-    """Count how often a message failed alone while others succeeded.
+    """Counts how often a message failed alone while other messages succeeded.
 
-    Messages of a failed batch become suspects: they are tried alone, after all others, those with the fewest failures
-    first. A message that fails alone gets a strike, at most one between two successes of others: during an outage
-    nothing succeeds, so suspects get no strikes.
+    Messages of a failed batch become suspects. Suspects are retried one at a time after all other messages, those with
+    the fewest failures first. A suspect that fails alone gets a strike, but at most one between two successes of other
+    messages, so it gets none during an outage.
     """
 
     def __init__(self) -> None:
@@ -36,14 +36,14 @@ class PoisonMessageTracker:
         return item in self._records
 
     def failures(self, item: Pending) -> int:
-        """Return how often a message failed alone."""
+        """Return the number of times that a message failed alone."""
         return self._records[item].failures_alone if item in self._records else 0
 
     def record_failure(self, items: Sequence[Pending]) -> Pending | None:
-        """Record that these messages failed together.
+        """Record that a batch failed.
 
         Returns:
-            The message, if it is only one and has too many strikes: it becomes a dead letter.
+            The message to make a dead letter: the only one of the batch, if it has too many strikes.
         """
         for item in items:
             self._records.setdefault(item, _Record())
@@ -52,7 +52,7 @@ class PoisonMessageTracker:
         return items[0] if len(items) == 1 and self._is_out(items[0]) else None
 
     def record_success(self, items: Sequence[Pending]) -> None:
-        """Record that these messages succeeded."""
+        """Record that a batch succeeded."""
         self._successes += 1
         for item in items:
             self._records.pop(item, None)

@@ -1,4 +1,4 @@
-"""The state of an index that several servers share, as each of them sees it."""
+"""The state of a vector index that several servers share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _CACHED_S: Final = 2.0
-"""How long a checkpoint is cached: an index that is rebuilt goes back."""
+"""Cache time of a checkpoint in seconds. It is limited, because a rebuild resets checkpoints."""
 
 
 _MAX_IDS: Final = 100
@@ -47,14 +47,14 @@ SELECT message_id FROM index_aside WHERE collection = ? AND bucket = ? AND user_
 
 
 class PostgresSharedIndex:
-    """The state of a shared index; implements `VectorProgress`. Belongs to one event loop.
+    """Implements `VectorProgress` for a shared index. Belongs to one event loop.
 
-    Raises (any method that is awaited): Fault STORAGE_UNAVAILABLE while the database cannot be reached.
+    All coroutine methods raise the fault STORAGE_UNAVAILABLE while the database is unavailable.
 
     Args:
         database: the database of the log.
         collection: the name of the collection on the engine's server.
-        lease_s: how long a silent server keeps the lock of the leader, in seconds.
+        lease_s: the lease time of the leader lock, in seconds.
     """
 
     def __init__(self, database: Database, collection: str, lease_s: float) -> None:
@@ -67,13 +67,13 @@ class PostgresSharedIndex:
         self._notifying: set[asyncio.Task[None]] = set()
 
     def leader_lock(self) -> PostgresLeaderLock:
-        """Return the lock of the leader. It can be acquired again after it was released."""
+        """Return a new leader lock. It can be acquired again after a release."""
         return PostgresLeaderLock(self._database, self._collection, self._lease_s)
 
     async def behind(self, user_id: str, sequence: int) -> bool:
-        """Return whether a change of this user up to a sequence may not be in the index yet.
+        """Return whether changes of a user up to a sequence may be missing in the index.
 
-        Checkpoints of buckets are cached, so most calls need no query.
+        Checkpoints of buckets are cached, so most calls need no database query.
         """
         bucket = bucket_of(user_id)
         read_at, checkpoint = self._checkpoints.get(bucket, (0.0, 0))
@@ -85,10 +85,10 @@ class PostgresSharedIndex:
         return is_behind
 
     def poll(self) -> None:
-        """Do nothing: as with `record_query`."""
+        """Do nothing. The leader polls the log."""
 
     def record_query(self, user_id: str) -> None:
-        """Do nothing: the leader is notified when a user turns out to be behind."""
+        """Do nothing. `behind` notifies the leader if the user is lagging."""
 
     async def status(self, user_id: str | None = None, prefix: str = "") -> IndexerStatus:
         """Return the state of the index, for one user or for all whose ids begin with a prefix."""
@@ -105,13 +105,13 @@ class PostgresSharedIndex:
         return IndexerStatus(reached, reached, 0, dead_letters, tuple(message_id for (message_id,) in ids))
 
     async def checkpoint(self) -> FeedPosition:
-        """Return the position up to which everything is in the index or a dead letter."""
+        """Return the position up to which all changes are applied or dead letters."""
         with faults("read"):
             async with self._pool.connection() as connection:
                 return await checkpoint_of(connection, self._collection)
 
     async def abandoned(self) -> bool:
-        """Forget the index if no server has used it for a while; return whether that is so."""
+        """Delete the state of the index if no server has used it recently. Return whether it was deleted."""
         with faults("written"):
             async with self._pool.connection() as connection, connection.transaction():
                 if not await connection.fetchval(number_placeholders(_LOCK), self._collection):
@@ -119,17 +119,17 @@ class PostgresSharedIndex:
                 if await connection.fetchval(number_placeholders(_IS_USED), self._collection):
                     return False
                 for table in TABLES:
-                    statement = f"DELETE FROM {table} WHERE collection = ?"  # noqa: S608 - a constant
+                    statement = f"DELETE FROM {table} WHERE collection = ?"  # noqa: S608 - constants
                     await connection.execute(number_placeholders(statement), self._collection)
                 return True
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         await asyncio.gather(*self._notifying)
         await self._pool.close()
 
     async def _reached(self, bucket: int, user_id: str) -> int:
-        """Return the sequence up to which every change of a user is in the index or a dead letter."""
+        """Return the sequence up to which all changes of a user are applied or dead letters."""
         read_at = time.monotonic()
         rows = await self._fetch(_REACHED, user_id, self._collection, bucket)
         if not rows:
@@ -139,7 +139,7 @@ class PostgresSharedIndex:
         return int(max(checkpoint, of_user))
 
     def _notify(self, user_id: str) -> None:
-        """Notify the leader that a user is being queried, without waiting for it."""
+        """Notify the leader of a query in the background."""
         task = asyncio.get_running_loop().create_task(self._send_notification(user_id))
         self._notifying.add(task)
         task.add_done_callback(self._notifying.discard)
@@ -149,7 +149,7 @@ class PostgresSharedIndex:
             async with self._pool.connection() as connection:
                 await connection.execute("SELECT pg_notify($1, $2)", QUERIED_CHANNEL, f"{self._collection}\n{user_id}")
         except ERRORS:
-            return  # the messages of the user are indexed in their turn
+            return  # the user only gets no priority
 
     async def _fetch(self, statement: str, *values: Value) -> list[Any]:
         with faults("read"):

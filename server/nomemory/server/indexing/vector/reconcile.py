@@ -1,4 +1,4 @@
-"""Reconcile the vector index with the log: each message has its points, sound ones, and there are no others."""
+"""Compare the vector index with the log, and report missing, damaged and orphaned points."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nomemory.server.store.feed_position import FeedPosition
 
 _T = TypeVar("_T")
 _SAMPLE_EVERY: Final = 8
-"""Vectors are checked for one in so many pages of users."""
+"""Vectors are checked in one of this many pages of users."""
 _MAX_VERSIONS: Final = 1000
 
 
@@ -25,11 +25,11 @@ class ReconcileReport:
     """The result of a comparison.
 
     Attributes:
-        messages: number of messages that can have points.
-        points: number of their points.
-        mismatched: number of messages with another number of points than expected.
-        unsound: number of points that cannot be used. Their messages are among the mismatched ones.
-        orphans: number of versions that are gone from the log and have points.
+        messages: number of messages that should have points.
+        points: number of stored points.
+        mismatched: number of messages with an unexpected number of points.
+        unsound: number of damaged points. Their messages are counted as mismatched.
+        orphans: number of versions that have points but were removed from the log.
     """
 
     messages: int = 0
@@ -39,7 +39,7 @@ class ReconcileReport:
     orphans: int = 0
 
     def plus(self, differences: Differences, stored: StoredPoints) -> ReconcileReport:
-        """Return the sum with the differences of further users."""
+        """Add the differences of more users."""
         return ReconcileReport(
             self.messages + differences.messages,
             self.points + sum(points.total() for points in stored.by_user),
@@ -50,28 +50,28 @@ class ReconcileReport:
 
     @property
     def is_consistent(self) -> bool:
-        """Whether the index holds what the log says."""
+        """Whether the index is consistent with the log."""
         return not self.mismatched and not self.orphans
 
 
 class RunInStoreThread(Protocol):
-    """Runs a job in the thread that the change feed belongs to."""
+    """Runs a job in the thread of the change feed."""
 
     def __call__(self, job: Callable[[], _T], /) -> Awaitable[_T]:
-        """Run it, and return its result."""
+        """Run a job and return its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """Compares all users. Vectors are checked in samples, and all of them as soon as one is unsound.
+    """Compares the points of all users with the log. Vectors are sampled; if one is damaged, all are checked.
 
     Attributes:
-        index: the index. Searches go on in between. Users who have no messages in the log are compared, too.
+        index: the vector index.
         expected: computes the expected points.
-        in_store_thread: runs what reads the log.
+        in_store_thread: runs jobs that read the log.
         until: messages after this position are left out.
-        on_mismatch: called with mismatched messages, some at a time.
-        on_orphans: called with orphans, some at a time.
+        on_mismatch: called with batches of mismatched messages.
+        on_orphans: called with batches of orphans.
     """
 
     index: VectorIndex
@@ -85,12 +85,12 @@ class Reconciliation:
         """Compare the index with the log.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE, the engine does not answer.
+            Fault: INDEX_UNAVAILABLE, the engine is unavailable.
         """
         report = await self._compare_all(_SAMPLE_EVERY)
         if not report.unsound:
             return report
-        # Messages that the first pass reported may be in the backlog now, and are not counted by the second one.
+        # The second pass does not count messages that the first one has requeued.
         full = await self._compare_all(1)
         mismatched, orphans = max(report.mismatched, full.mismatched), max(report.orphans, full.orphans)
         return replace(full, mismatched=mismatched, orphans=orphans)
@@ -101,8 +101,8 @@ class Reconciliation:
             report = await self._add(report, users, with_vectors=pages % sample_every == 0)
             seen.update(users)
             after, pages = users[-1], pages + 1
-        if strangers := sorted(await self.index.users() - seen):
-            report = await self._add(report, strangers, with_vectors=False)
+        if unknown_users := sorted(await self.index.users() - seen):
+            report = await self._add(report, unknown_users, with_vectors=False)
         return report
 
     async def _add(self, report: ReconcileReport, users: Sequence[str], *, with_vectors: bool) -> ReconcileReport:
@@ -114,7 +114,7 @@ class Reconciliation:
         return report.plus(differences, stored)
 
     async def _compare(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, Differences]:
-        """Compare users. Differences are confirmed by a second look: the index may have changed meanwhile."""
+        """Compare users twice and keep the common differences, because the index may change meanwhile."""
         stored, first = await self._compare_once(users, with_vectors=with_vectors)
         if not first.mismatched and not first.orphans:
             return stored, first
@@ -130,10 +130,10 @@ class Reconciliation:
 
 
 async def remove_orphans(index: VectorIndex, orphans: Sequence[Orphan]) -> None:
-    """Remove the points of versions that are gone from the log.
+    """Remove the points of versions that were removed from the log.
 
     Raises:
-        Fault: INDEX_UNAVAILABLE, the engine does not answer.
+        Fault: INDEX_UNAVAILABLE, the engine is unavailable.
     """
     for user_id, group in groupby(sorted(orphans), key=attrgetter("user_id")):
         sequences = [orphan.sequence for orphan in group]

@@ -1,4 +1,4 @@
-"""Split a long text into parts that a model can embed."""
+"""Split long texts into parts that a model can embed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ _PHRASE_END = re.compile(r"[，、,：:]|\s+")
 
 
 def split_text(text: str, max_chars: int, max_parts: int) -> list[str]:
-    """Split a text into parts of about equal length, at the ends of sentences where possible.
+    """Split a text into parts of about equal length, preferably at sentence ends.
 
-    Every character that is not white space is in one part, in order, unless there are more than `max_parts` parts: the
-    rest is left out. A part of white space alone is left out, too.
+    The parts cover the text in order, except white space and the text after `max_parts` parts.
 
     Args:
         text: the text.
@@ -38,7 +37,7 @@ def _raw_parts(text: str, max_chars: int) -> Iterator[str]:
 
 
 def _part_end(text: str, start: int, max_chars: int) -> int:
-    """Return where a part ends: at the boundary that is nearest to an equal share of the rest."""
+    """Return the end of a part: the boundary that is nearest to an equal share of the remaining text."""
     left = len(text) - start
     if left <= max_chars:
         return len(text)
