@@ -185,17 +185,17 @@ class QueryService:
         return listing_reply(neighborhood.wires, mask, reply)
 
     async def batch_get_messages(self, request: pb.BatchGetMessagesRequest, _context: CallContext) -> bytes:
-        """Resolve ids."""
+        """Return messages by id."""
         mask = decode_batch_get(request, self.settings)
         message_ids = list(request.message_ids)
-        found = await self.log.by_ids(request.user_id, message_ids)
-        present = [found[message_id] for message_id in message_ids if message_id in found]
-        fits = fitting(present, self.settings.limits.max_response_bytes)
+        by_id = await self.log.by_ids(request.user_id, message_ids)
+        messages = [by_id[message_id] for message_id in message_ids if message_id in by_id]
+        count = fitting(messages, self.settings.limits.max_response_bytes)
         reply = pb.BatchGetMessagesResponse(
-            missing_message_ids=[message_id for message_id in message_ids if message_id not in found],
-            omitted_message_ids=[message.message_id for message in present[fits:]],
+            missing_message_ids=[message_id for message_id in message_ids if message_id not in by_id],
+            omitted_message_ids=[message.message_id for message in messages[count:]],
         )
-        return listing_reply([message.wire for message in present[:fits]], mask, reply)
+        return listing_reply([message.wire for message in messages[:count]], mask, reply)
 
     async def count_messages(self, request: pb.CountMessagesRequest, context: CallContext) -> pb.CountMessagesResponse:
         """Return the number of messages that match a filter."""

@@ -1,4 +1,4 @@
-"""Runs the recall of a request: the one place where the server calls `nomemory.recall`."""
+"""The only caller of `nomemory.recall` in the server."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ from nomemory.server.api.validation.recall_requests import RecallQuery
 Metadata = Sequence[tuple[str, str]]
 
 
-def _rules() -> None:
-    """Return None: the rules."""
+def _no_planner() -> None:
+    """Return None, which selects the rule-based planner."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerStrategy:
-    """Who goes on from the ranking.
+    """The planner and the chat model of recalls.
 
     Attributes:
-        planner: makes the planner of one recall; it returns None for the rules.
-        model: reads what was found, and composes the view; None: the rules.
+        planner: creates the planner of a recall. None selects the rule-based planner.
+        model: the chat model that reads the retrieved messages and composes the answer; None: rules do both.
     """
 
-    planner: Callable[[], Planner | None] = _rules
+    planner: Callable[[], Planner | None] = _no_planner
     model: ChatModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RecallAgent:
-    """Recalls on behalf of requests.
+    """Runs recalls.
 
     Attributes:
-        stub: where messages are read from.
-        metadata: sent with every read: this process's own credentials, where the reads cross a network.
-        answered_by: who goes on from the ranking.
-        rule: how likely it must be that the log answers before a verdict says so.
+        stub: the QueryService stub that reads messages.
+        metadata: metadata of every read, such as the credentials for a remote QueryService.
+        strategy: the planner and the chat model.
+        rule: the sufficiency thresholds of verdicts.
     """
 
     stub: QueryStub
     metadata: Metadata
-    answered_by: AnswerStrategy
+    strategy: AnswerStrategy
     rule: EnoughRule
 
-    async def ask(self, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep) -> RecallResult:
-        """Recall for one user, with a planner made for this recall."""
+    async def run(self, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep) -> RecallResult:
+        """Run a recall for one user."""
         return await recall(
             self.stub,
             user_id,
             query.question,
             skill=skill,
-            planner=self.answered_by.planner(),
-            model=self.answered_by.model,
+            planner=self.strategy.planner(),
+            model=self.strategy.model,
             budget=query.budget,
             rule=self.rule,
             on_step=on_step,

@@ -1,4 +1,4 @@
-"""Encode the results of a recall as messages of the contract."""
+"""Encoding of recall results as protobuf messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN_IDS = 20
 
 
 def recall_reply(result: RecallResult, *, evidence_chars: int, include_trace: bool) -> pb.RecallResponse:
-    """Encode a result. Evidence longer than `evidence_chars` characters is cut and marked."""
+    """Encode a result. Evidence is truncated to `evidence_chars` characters."""
     return pb.RecallResponse(
         memory_view=_view(result.memory_view),
         evidence=[_evidence(item, evidence_chars) for item in result.evidence],

@@ -1,4 +1,4 @@
-"""RecallService: bind, decode, recall, encode."""
+"""The RecallService."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from nomemory.v1 import recall_service_pb2 as pb
 
 OnStep = Callable[[Step], Awaitable[None]]
 RecallFunction = Callable[[str, RecallQuery, Skill, OnStep], Awaitable[RecallResult]]
-"""Recalls for one user: `(user_id, query, skill, on_step)`."""
+"""Runs a recall for one user: `(user_id, query, skill, on_step)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,15 @@ class RecallService:
     """Serves `nomemory.v1.RecallService`.
 
     Attributes:
-        ask: the recall itself, with its planner and where it reads from.
-        skills: what a request may choose from.
-        budget: the host's.
-        spaces: what is searched by meaning; None where that is another server's.
-        meters: count recalls that came to an answer.
+        run_recall: runs a recall.
+        skills: the available skills.
+        budget: the maximum budget of a recall.
+        settings: the configuration.
+        spaces: the vector indexes; None if another server searches.
+        meters: the metrics of completed recalls.
     """
 
-    ask: RecallFunction
+    run_recall: RecallFunction
     skills: SkillLibrary
     budget: Budget
     settings: Settings
@@ -60,105 +61,104 @@ class RecallService:
     full_name: str = "nomemory.v1.RecallService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
-        """Return the methods by their short names. Each needs a scope, and exactly one bound user."""
+        """Return the methods by their short names. Each binds the call to one user."""
         required = RequiredScopes(frozenset({Scope.RECALL}), binds_user=True)
-        longest_s = _longest_s(self.budget)
+        max_duration_s = _max_duration_s(self.budget)
         return {
-            "Recall": ServedMethod(required, self.recall, min_deadline_s=longest_s),
-            "StreamRecall": ServedMethod(required, self.stream_recall, min_deadline_s=longest_s),
+            "Recall": ServedMethod(required, self.recall, min_deadline_s=max_duration_s),
+            "StreamRecall": ServedMethod(required, self.stream_recall, min_deadline_s=max_duration_s),
         }
 
     async def recall(self, request: pb.RecallRequest, context: CallContext) -> pb.RecallResponse:
-        """Search and answer."""
-        user_id, query, skill = self._prepared(request, context)
-        with _faults():
-            result = await self._asked(context, user_id, query, skill, _unseen)
-        return self._reply(result, include_trace=request.include_trace)
+        """Run a recall."""
+        user_id, query, skill = self._prepare(request, context)
+        with _recall_errors_as_faults():
+            result = await self._run(context, user_id, query, skill, _ignore_step)
+        return self._encode(result, include_trace=request.include_trace)
 
     async def stream_recall(
         self, request: pb.StreamRecallRequest, context: CallContext
     ) -> AsyncIterator[pb.StreamRecallResponse]:
-        """Search and answer, each step as it happens."""
-        user_id, query, skill = self._prepared(request, context)
+        """Run a recall and stream its steps."""
+        user_id, query, skill = self._prepare(request, context)
         steps: asyncio.Queue[Step | None] = asyncio.Queue()
 
-        async def work() -> RecallResult:
+        async def run() -> RecallResult:
             try:
-                return await self._asked(context, user_id, query, skill, steps.put)
+                return await self._run(context, user_id, query, skill, steps.put)
             finally:
                 steps.put_nowait(None)
 
-        task = asyncio.create_task(work())
+        task = asyncio.create_task(run())
         try:
             while (step := await steps.get()) is not None:
                 yield pb.StreamRecallResponse(step=step_reply(step))
-            with _faults():
+            with _recall_errors_as_faults():
                 result = await task
-            yield pb.StreamRecallResponse(result=self._reply(result, include_trace=False))
+            yield pb.StreamRecallResponse(result=self._encode(result, include_trace=False))
         finally:
             task.cancel()
 
-    async def _asked(
+    async def _run(
         self, context: CallContext, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep
     ) -> RecallResult:
-        with Audit(is_on=self.settings.server.audit_log).record_recall(context) as retrieved:
-            result = await self.ask(user_id, query, skill, on_step)
-            retrieved.messages = len(result.evidence)
-            self._note(result)
+        with Audit(is_on=self.settings.server.audit_log).record_recall(context) as audited:
+            result = await self.run_recall(user_id, query, skill, on_step)
+            audited.messages = len(result.evidence)
+            self._count(result)
             return result
 
-    def _note(self, result: RecallResult) -> None:
+    def _count(self, result: RecallResult) -> None:
         limits = result.limits
         self.meters.count(catalog.RECALLS, result.verdict.value, limits.stop_reason.value)
         self.meters.observe(catalog.RECALL_ITERATIONS, limits.iterations)
         self.meters.count(catalog.RECALL_DROPPED, by=limits.dropped_arguments)
 
-    def _prepared(
+    def _prepare(
         self, request: pb.RecallRequest | pb.StreamRecallRequest, context: CallContext
     ) -> tuple[str, RecallQuery, Skill]:
         user_id = context.bound_user()
         dimension = self.spaces.now.embedder.dimension if self.spaces else None
         query = decode_recall(request, self.settings, self.budget, datetime.now(UTC), dimension)
-        with _faults():
+        with _recall_errors_as_faults():
             skill = self.skills.load(query.skill)
-        return user_id, replace(query, budget=_within(query.budget, context.remaining_s())), skill
+        return user_id, replace(query, budget=_fit_to_deadline(query.budget, context.remaining_s())), skill
 
-    def _reply(self, result: RecallResult, *, include_trace: bool) -> pb.RecallResponse:
+    def _encode(self, result: RecallResult, *, include_trace: bool) -> pb.RecallResponse:
         return recall_reply(result, evidence_chars=self.budget.evidence_chars, include_trace=include_trace)
 
 
-_SEARCHING: Final = 0.6
-"""Share of a call's deadline for searching."""
+_SEARCH_SHARE: Final = 0.6
+"""Share of the remaining time for searching."""
+_MIN_TIMEOUT_S: Final = 0.01
+_REPLY_RESERVE_SHARE: Final = 0.1
+"""Share of the remaining time that is reserved for sending the reply."""
+_REPLY_RESERVE_MAX_S: Final = 1.0
+"""Maximum time that is reserved for sending the reply."""
 
 
-_SHORTEST_S: Final = 0.01
-_REPLY_SHARE: Final = 0.1
-_REPLY_S: Final = 1.0
-"""What is kept for the reply: a share of a call's deadline, but no more than so many seconds."""
-
-
-def _within(budget: Budget, left_s: float) -> Budget:
-    """Return a budget that leaves time to reply."""
+def _fit_to_deadline(budget: Budget, remaining_s: float) -> Budget:
+    """Return a budget that ends before the call's deadline."""
     return budget.tightened(
-        deadline_s=max(_SHORTEST_S, left_s * _SEARCHING),
-        answer_s=max(_SHORTEST_S, left_s - min(_REPLY_S, left_s * _REPLY_SHARE)),
+        deadline_s=max(_MIN_TIMEOUT_S, remaining_s * _SEARCH_SHARE),
+        answer_s=max(_MIN_TIMEOUT_S, remaining_s - min(_REPLY_RESERVE_MAX_S, remaining_s * _REPLY_RESERVE_SHARE)),
     )
 
 
-def _longest_s(budget: Budget) -> float:
-    """Return how long a recall may take where a chat model uses all the time that it has; 0 without a model."""
+def _max_duration_s(budget: Budget) -> float:
+    """Return the maximum duration of a recall with a chat model; 0 without a model."""
     if not budget.read_messages:
         return 0.0
-    return budget.deadline_s + budget.iterations * budget.model_s + 2 * _REPLY_S
+    return budget.deadline_s + budget.iterations * budget.model_s + 2 * _REPLY_RESERVE_MAX_S
 
 
-async def _unseen(_step: Step) -> None:
+async def _ignore_step(_step: Step) -> None:
     return
 
 
 @contextmanager
-def _faults() -> Iterator[None]:
-    """Turn what the recall raises into faults of the contract."""
+def _recall_errors_as_faults() -> Iterator[None]:
+    """Translate errors of the recall into faults."""
     try:
         yield
     except SkillNotFoundError as error:
@@ -166,11 +166,11 @@ def _faults() -> Iterator[None]:
     except SkillInvalidError as error:
         raise Fault(Reason.ERROR_REASON_SKILL_INVALID, str(error)) from error
     except EmbeddingRefusedError as error:
-        refused = Violation("question_embedding.values", str(error))
-        raise field_fault(Reason.ERROR_REASON_INVALID_FIELD, refused) from error
+        violation = Violation("question_embedding.values", str(error))
+        raise field_fault(Reason.ERROR_REASON_INVALID_FIELD, violation) from error
     except WriteTokenRefusedError as error:
-        refused = Violation("at_least", str(error))
-        raise field_fault(Reason.ERROR_REASON_WRITE_TOKEN_INVALID, refused) from error
+        violation = Violation("at_least", str(error))
+        raise field_fault(Reason.ERROR_REASON_WRITE_TOKEN_INVALID, violation) from error
     except IndexBehindError as error:
         raise Fault(Reason.ERROR_REASON_INDEX_LAGGING, str(error)) from error
     except QueryServiceUnavailableError as error:

@@ -1,4 +1,4 @@
-"""The QueryService stub of this process, for recalls."""
+"""An in-process QueryService stub for recalls."""
 
 from __future__ import annotations
 
@@ -22,13 +22,9 @@ _Method = Callable[[Request, CallContext], Awaitable[bytes]]
 
 
 class InProcessQueryStub:
-    """Has the methods of a `QueryServiceStub` that recalls need, without a socket.
+    """The methods of `QueryServiceStub` that recalls use, without a network connection.
 
-    An unexpected error passes through. A call costs the decoding of its reply; over a loopback channel it would cost
-    about a millisecond.
-
-    Args:
-        service: answers the calls.
+    A call over a loopback channel takes about 1 ms longer. Unexpected errors are not translated.
     """
 
     def __init__(self, service: QueryService) -> None:
@@ -42,18 +38,18 @@ class InProcessQueryStub:
 
 def _unary(method: _Method[Request], reply_type: type[Reply]) -> Callable[..., Awaitable[Reply]]:
     async def call(request: Request, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> Reply:  # noqa: ASYNC109, ARG001 - the signature of a stub's method
-        own = CallContext(new_ulid(), asyncio.get_running_loop().time() + timeout)
-        await asyncio.sleep(0)  # a short read does not suspend, and a recall makes many in a row
+        context = CallContext(new_ulid(), asyncio.get_running_loop().time() + timeout)
+        await asyncio.sleep(0)  # short reads do not yield to the event loop, and a recall makes many reads in a row
         try:
-            async with asyncio.timeout_at(own.deadline):
-                return reply_type.FromString(await method(request, own))
+            async with asyncio.timeout_at(context.deadline):
+                return reply_type.FromString(await method(request, context))
         except Fault as fault:
             if fault.reason == Reason.ERROR_REASON_OVERLOADED:
                 raise
-            raise _as_rpc_error(fault, own.request_id) from fault
+            raise _as_rpc_error(fault, context.request_id) from fault
         except TimeoutError as error:
-            late = Fault(Reason.ERROR_REASON_DEADLINE_EXCEEDED, "the call took longer than its deadline")
-            raise _as_rpc_error(late, own.request_id) from error
+            fault = Fault(Reason.ERROR_REASON_DEADLINE_EXCEEDED, "the call took longer than its deadline")
+            raise _as_rpc_error(fault, context.request_id) from error
 
     return call
 

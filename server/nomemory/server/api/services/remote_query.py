@@ -1,4 +1,4 @@
-"""The QueryService stub of a server elsewhere, for recalls."""
+"""A stub for the QueryService of another server, for recalls."""
 
 from __future__ import annotations
 
@@ -19,29 +19,25 @@ _RETRY_AFTER_S = 1.0
 
 
 class RemoteQueryStub:
-    """Has the methods of a `QueryServiceStub` that recalls need. They raise a `Fault` where the service has no room.
-
-    Args:
-        stub: makes the calls.
-    """
+    """The methods of `QueryServiceStub` that recalls use. They raise `Fault` if the other server is overloaded."""
 
     def __init__(self, stub: QueryStub) -> None:
-        self.ListMessages = _passing_on(stub.ListMessages)
-        self.LexicalSearch = _passing_on(stub.LexicalSearch)
-        self.SemanticSearch = _passing_on(stub.SemanticSearch)
-        self.HybridSearch = _passing_on(stub.HybridSearch)
-        self.GetNeighbors = _passing_on(stub.GetNeighbors)
-        self.BatchGetMessages = _passing_on(stub.BatchGetMessages)
+        self.ListMessages = _with_overload_faults(stub.ListMessages)
+        self.LexicalSearch = _with_overload_faults(stub.LexicalSearch)
+        self.SemanticSearch = _with_overload_faults(stub.SemanticSearch)
+        self.HybridSearch = _with_overload_faults(stub.HybridSearch)
+        self.GetNeighbors = _with_overload_faults(stub.GetNeighbors)
+        self.BatchGetMessages = _with_overload_faults(stub.BatchGetMessages)
 
 
-def _passing_on(rpc: Rpc[Request, Reply]) -> Rpc[Request, Reply]:
+def _with_overload_faults(rpc: Rpc[Request, Reply]) -> Rpc[Request, Reply]:
     async def call(request: Request, /, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> Reply:  # noqa: ASYNC109 - the signature of a stub's method
         try:
             return await rpc(request, timeout=timeout, metadata=(*metadata, *outgoing_metadata()))
         except AioRpcError as error:
             if service_error(error).reason != _OVERLOADED:
                 raise
-            message = "the query service has no room"
+            message = "the QueryService is overloaded"
             raise Fault(Reason.ERROR_REASON_OVERLOADED, message, retry_after_s=_RETRY_AFTER_S) from error
 
     return call

@@ -1,4 +1,4 @@
-"""ServerService: what this server is."""
+"""The ServerService."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class ServerService:
     """Serves `nomemory.v1.ServerService`.
 
     Attributes:
-        info: what is the same for every caller, as long as the server runs.
-        reads: admits expensive reads; None where no reads are served.
-        spaces: what is searched by meaning; None where that is another server's.
-        skills: return the names of what recalls can be steered by.
+        info: the response fields that are the same for all callers.
+        reads: the admission of expensive reads; None if the server has no QueryService.
+        spaces: the vector indexes; None if another server searches.
+        skills: returns the names of the available skills.
     """
 
     info: pb.GetServerInfoResponse
@@ -32,25 +32,25 @@ class ServerService:
     full_name: str = "nomemory.v1.ServerService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
-        """Return the methods by their short names: every authenticated caller may call it."""
+        """Return the methods by their short names."""
         return {"GetServerInfo": ServedMethod(PUBLIC, self.get_server_info)}
 
     async def get_server_info(
         self, _request: pb.GetServerInfoRequest, context: CallContext
     ) -> pb.GetServerInfoResponse:
-        """Describe the server and the caller. How busy it is tells of all its users: no namespace learns it."""
+        """Describe the server and the caller. Only callers without a namespace get the load of all users."""
         caller = context.caller
-        described = pb.GetServerInfoResponse(
+        response = pb.GetServerInfoResponse(
             caller=pb.CallerInfo(user_id=caller.user_id or "", scopes=sorted(caller.scopes)),
             read_load=self._load() if context.namespace is None else None,
             skills=self.skills() if Scope.RECALL in caller.scopes else (),
         )
-        described.MergeFrom(self.info)
+        response.MergeFrom(self.info)
         if self.spaces is not None:
             embedder = self.spaces.now.embedder
-            described.embedding_model = embedder.model if embedder.kind != "none" else ""
-            described.embedding_dimension = embedder.dimension
-        return described
+            response.embedding_model = embedder.model if embedder.kind != "none" else ""
+            response.embedding_dimension = embedder.dimension
+        return response
 
     def _load(self) -> pb.ReadLoad | None:
         if self.reads is None:

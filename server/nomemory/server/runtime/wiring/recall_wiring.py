@@ -72,11 +72,11 @@ def recall_service(
     Raises:
         RecallSettingsError: the recall settings are incomplete or contradictory.
     """
-    answered_by = choose_planner(settings, stack)
+    strategy = choose_planner(settings, stack)
     recall = settings.recall
     points = (recall.sufficiency_threshold, _SUFFICIENCY_NAMED, _SUFFICIENCY_UNNAMED, _SUFFICIENCY_LEXICAL)
-    host = RecallAgent(stub, metadata, answered_by, EnoughRule(*points, recall.quote_threshold))
-    return RecallService(host.ask, skill_library(settings), host_budget(settings), settings, spaces, meters or Meters())
+    agent = RecallAgent(stub, metadata, strategy, EnoughRule(*points, recall.quote_threshold))
+    return RecallService(agent.run, skill_library(settings), host_budget(settings), settings, spaces, meters or Meters())
 
 
 def skill_folders(settings: Settings) -> list[Path]:
