@@ -51,8 +51,8 @@ async def ids_by_every_read(log: Log) -> list[list[str]]:
     wires = await reader.encoded_page("u", EVERYTHING, after=None, pinned=pinned, limit=10)
     by_ids = await reader.by_ids("u", ["a", "b", "c"])
     by_sequences = await reader.by_sequences("u", range(10))
-    [around] = await reader.around([page[-1]], 5, 5)
-    surroundings = await reader.surroundings("u", "a", 5, 5)
+    [around] = await reader.neighbors([page[-1]], 5, 5)
+    surroundings = await reader.encoded_neighbors("u", "a", 5, 5)
     assert surroundings
     return [
         [one.message_id for one in reversed(page)],
@@ -70,7 +70,7 @@ async def test_a_message_is_gone_from_every_read_at_its_moment(log: Log, clock: 
     assert (await log.reader.counts("u")).messages == 3
     clock.now_us = NOW + 5
     assert await ids_by_every_read(log) == [["a", "c"]] * 6
-    assert await log.reader.surroundings("u", "b", 1, 1) is None
+    assert await log.reader.encoded_neighbors("u", "b", 1, 1) is None
     assert (await log.reader.counts("u")).messages == (await log.reader.counts(None)).messages == 2
 
 

@@ -170,7 +170,7 @@ async def test_the_sequence_goes_on_after_a_restart(engine: Engine, tmp_path: Pa
 async def test_neighbours_with_the_anchors_own_time_are_not_lost(log: Log) -> None:
     await log.write(*(said("x", message_id=name, ts_us=7) for name in "abcde"), said("z", message_id="z", ts_us=1))
     anchor = (await log.reader.by_ids("u", ["c"]))["c"]
-    ((before, after),) = await log.reader.around([anchor], 3, 1)
+    ((before, after),) = await log.reader.neighbors([anchor], 3, 1)
     assert [message.message_id for message in before] == ["z", "a", "b"]
     assert [message.message_id for message in after] == ["d"]
 

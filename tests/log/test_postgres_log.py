@@ -116,9 +116,9 @@ async def test_reads_take_one_round_trip(postgres_url: str, monkeypatch: pytest.
         reads: list[Callable[[], Awaitable[object]]] = [
             lambda: reader.first_encoded_page("u", Filter(since_us=1), limit=3),
             lambda: reader.encoded_page("u", EVERYTHING, after=Position(3, "3"), pinned=9, limit=3),
-            lambda: reader.surroundings("u", "2", 2, 2),
+            lambda: reader.encoded_neighbors("u", "2", 2, 2),
             lambda: reader.by_ids("u", ["1", "2", "no"]),
-            lambda: reader.around(anchors, 1, 1),
+            lambda: reader.neighbors(anchors, 1, 1),
             lambda: reader.conversations("u", pinned=9),
             lambda: reader.counts("u"),
         ]

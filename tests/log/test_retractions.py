@@ -54,10 +54,10 @@ async def read_in_every_way(log: Log, user: str) -> list[dict[str, str]]:
         marks_in((await reader.first_encoded_page(user, EVERYTHING, limit=99)).messages),
     ]
     if page:
-        beside = await reader.surroundings(user, page[0].message_id, 99, 99)
+        beside = await reader.encoded_neighbors(user, page[0].message_id, 99, 99)
         assert beside is not None
         found.append(marks_in([*beside.before, beside.anchor, *beside.after]))
-        ((before, after),) = await reader.around(page[-1:], 99, 99)
+        ((before, after),) = await reader.neighbors(page[-1:], 99, 99)
         found.append(marks([*before, page[-1], *after]))
     return found
 

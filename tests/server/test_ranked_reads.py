@@ -61,7 +61,7 @@ class UpToDate:
     async def behind(self, _user_id: str, _sequence: int) -> bool:
         return False
 
-    def look(self) -> None:
+    def poll(self) -> None:
         return
 
     def record_query(self, _user_id: str) -> None:

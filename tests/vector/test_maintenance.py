@@ -76,7 +76,7 @@ class Feed:
     def sequence(self) -> int:
         return 7
 
-    def reached(self) -> FeedPosition:
+    def end_position(self) -> FeedPosition:
         return FeedPosition((7,) * BUCKETS)
 
     def has_points(self, *, caller_vectors_only: bool) -> bool:

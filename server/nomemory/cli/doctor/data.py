@@ -109,7 +109,7 @@ def _check_words(connection: sqlite3.Connection, directory: DataDirectory) -> Ch
     log = position_at(directory.log)  # read last: a server may be writing
     if log is None or known is None:
         return Check("Words on disk", "skip", "no index yet that can be read")
-    if not known.can_go_on(log):
+    if not known.can_resume(log):
         return Check("Words on disk", "warn", "of another log or epoch: the server rebuilds it when it starts", _REPAIR)
     try:
         found = compare_with_log(directory.lexical, connection)

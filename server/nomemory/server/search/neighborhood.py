@@ -29,7 +29,7 @@ async def read_neighborhood(
     Raises:
         Fault: MESSAGE_NOT_FOUND.
     """
-    around = await log.surroundings(user_id, message_id, before, after)
+    around = await log.encoded_neighbors(user_id, message_id, before, after)
     if around is None:
         raise Fault(Reason.ERROR_REASON_MESSAGE_NOT_FOUND, "no such message for this user")
     older, newer = _fitting(around, budget_bytes)

@@ -112,10 +112,10 @@ class LogReader(Protocol):
     async def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Return messages by sequence. Versions that were removed or belong to another user are left out."""
 
-    async def around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
+    async def neighbors(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
         """Return up to `before` and `after` adjacent messages of each anchor. All anchors belong to one user."""
 
-    async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> EncodedNeighbors | None:
+    async def encoded_neighbors(self, user_id: str, message_id: str, before: int, after: int) -> EncodedNeighbors | None:
         """Return a message with up to `before` and `after` adjacent messages; None if the message does not exist."""
 
     async def close(self) -> None:

@@ -29,14 +29,14 @@ MODEL: Final = "gen_ai.request.model"
 _READS: Final = (
     "page",
     "first_encoded_page",
-    "wires",
+    "encoded_page",
     "count",
     "conversations",
     "users",
     "by_ids",
     "by_sequences",
-    "around",
-    "surroundings",
+    "neighbors",
+    "encoded_neighbors",
 )
 _LEXICAL_METHODS: Final = ("freeze", "search", "total", "postings")
 _VECTOR_METHODS: Final = ("search", "vectors")

@@ -192,7 +192,7 @@ class CandidatePools:
             yield [found[sequence] for sequence in some if sequence in found]
 
     async def _around(self, anchors: Sequence[LoggedMessage], until_us: int | None) -> list[LoggedMessage]:
-        sides = chain.from_iterable(await self.log.around(anchors, _AROUND, _AROUND))
+        sides = chain.from_iterable(await self.log.neighbors(anchors, _AROUND, _AROUND))
         messages = chain.from_iterable(sides)
         return _within_budget([one for one in messages if until_us is None or one.ts_us < until_us])
 

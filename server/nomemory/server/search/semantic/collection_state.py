@@ -43,7 +43,7 @@ def discard_foreign_vectors(collection: Collection, log: LogPosition) -> bool:
     Points on a Qdrant server are deleted by the index.
     """
     checkpoint = vector_checkpoint(collection.backlog)
-    if checkpoint is None or checkpoint.can_go_on(log):
+    if checkpoint is None or checkpoint.can_resume(log):
         return False
     shutil.rmtree(collection.directory)
     return True

@@ -161,7 +161,7 @@ def lexical_checkpoint(directory: Path, log: LogIdentity | None) -> Checkpoint |
 def discard_foreign_words(directory: Path, log: LogPosition) -> bool:
     """Delete an index that cannot go on with this log; return whether it was so."""
     known = lexical_checkpoint(directory, log.identity)
-    if known is None or known.can_go_on(log):
+    if known is None or known.can_resume(log):
         return False
     discard_index(directory)
     return True
