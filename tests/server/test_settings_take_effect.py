@@ -15,7 +15,7 @@ from identity.issuer import AUDIENCE, ISSUER, SECRET, claims
 
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.server.api.identity.factory import make_authenticator
-from nomemory.server.api.services.recall_agent import RecallAgent
+from nomemory.server.api.services.recall_runner import RecallRunner
 from nomemory.server.faults import Fault
 from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.data_directory import DataDirectory
@@ -111,12 +111,12 @@ def test_a_recall_has_the_budget_and_the_threshold_of_the_settings(
 ) -> None:
     rules: list[EnoughRule] = []
 
-    class Recorded(RecallAgent):
+    class Recorded(RecallRunner):
         def __init__(self, *parts: Any) -> None:  # noqa: ANN401 - those of the host
             rules.append(parts[-1])
             super().__init__(*parts)
 
-    monkeypatch.setattr(recall_wiring, "RecallAgent", Recorded)
+    monkeypatch.setattr(recall_wiring, "RecallRunner", Recorded)
     settings = own_settings.with_changes(
         recall_max_tool_calls=5, recall_evidence_messages=3, recall_quote_threshold=0.3, recall_sufficiency_threshold=0.9
     )

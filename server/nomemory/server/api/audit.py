@@ -1,7 +1,8 @@
-"""The audit trail: a line for each write, deletion and erasure, and for each recall in somebody's name.
+"""The audit log.
 
-A line says who called, what for, whose messages it was about, how many, and in which request. It holds no content and
-no query. It is written once the log has the change, whatever the level of the log is.
+It has an entry for each write, deletion and erasure, and for each recall on behalf of a user. An entry contains the
+caller, the action, the users, the number of messages and the request id, but no content and no queries. Entries are
+written after the change is committed, and independently of the log level.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ _CHANGES: Final = frozenset({WriteOutcome.CREATED, WriteOutcome.REPLACED})
 
 @dataclass(slots=True)
 class AuditedRecall:
-    """What a recall brought; None while it has brought nothing."""
+    """The result of a recall. `messages` is the number of retrieved messages; None if the recall failed."""
 
     messages: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """Writes the lines to the log, if it is on."""
+    """Writes audit entries to the log stream. `is_on` is the setting that enables the audit log."""
 
     is_on: bool = True
 
     def record_write(
         self, context: CallContext, action: Action, messages: Iterable[Message], outcomes: Iterable[WriteOutcome]
     ) -> None:
-        """Note a batch that the log has. Who is named in it counts, also where nothing had to be changed."""
+        """Record a stored batch. The entry contains all users of the batch, even without changed messages."""
         if self.is_on:
             users: Counter[str] = Counter()
             for message, outcome in zip(messages, outcomes, strict=True):
@@ -50,29 +51,29 @@ class Audit:
             self._write(context, action, users)
 
     def record_deletion(self, context: CallContext, action: Action, user_id: str, messages: int) -> None:
-        """Note a deletion that the log has."""
+        """Record a committed deletion."""
         self._write(context, action, {user_id: messages})
 
     @contextmanager
     def record_recall(self, context: CallContext) -> Iterator[AuditedRecall]:
-        """Note a recall when the context is left, however it ends; not that of a user's own token."""
-        retrieved = AuditedRecall()
+        """Record a recall when the context ends. Recalls with a user's own token are not recorded."""
+        audited = AuditedRecall()
         try:
-            yield retrieved
+            yield audited
         finally:
             bound = context.bound
             if bound is not None and bound.identity != "token":
-                done = retrieved.messages is not None
-                users = {bound.user_id: retrieved.messages or 0}
+                done = audited.messages is not None
+                users = {bound.user_id: audited.messages or 0}
                 self._write(context, "recall", users, identity=bound.identity, done=done)
 
-    def _write(self, context: CallContext, action: Action, users: Mapping[str, int], **more: object) -> None:
+    def _write(self, context: CallContext, action: Action, users: Mapping[str, int], **fields: object) -> None:
         if not self.is_on:
             return
-        line = {
+        entry = {
             "action": action,
             "caller": context.caller.name,
-            **more,
+            **fields,
             "users": users,
             "messages": sum(users.values()),
             "request_id": context.request_id,
@@ -82,5 +83,5 @@ class Audit:
             "timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
         }
         stream = log_stream()
-        stream.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+        stream.write(orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE))
         stream.flush()

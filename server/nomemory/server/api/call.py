@@ -1,4 +1,4 @@
-"""A call: as a transport hands it to the pipeline, and as handlers see it."""
+"""Calls, before and after authentication."""
 
 from __future__ import annotations
 
@@ -15,33 +15,32 @@ from nomemory.server.api.identity.user_binding import BoundUser
 from nomemory.server.faults import Fault, Reason
 
 REQUEST_ID: Final = "x-request-id"
-"""Metadata of a request and of its reply."""
+"""The metadata key of the request id, in requests and responses."""
 _RANDOM_BYTES: Final = 13
-_USABLE: Final = re.compile(r"[\x21-\x7e]{1,128}")
+_VALID_REQUEST_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _INTERNAL: Final = Caller("internal", frozenset())
-"""The caller of a call that this server makes itself. It has no scopes and no user."""
+"""The caller of internal calls. It has no scopes and no user."""
 
 
 def request_id_of(metadata: Metadata) -> str:
-    """Return the client's request id, or 26 random hexadecimal digits.
-
-    The client's id is used if it has 1 to 128 visible ASCII characters, because it goes to the log and to the reply.
-    """
-    sent = dict(metadata).get(REQUEST_ID, "")
-    return sent if isinstance(sent, str) and _USABLE.fullmatch(sent) else token_hex(_RANDOM_BYTES)
+    """Return the client's request id if it is 1 to 128 visible ASCII characters, or a random one."""
+    request_id = dict(metadata).get(REQUEST_ID, "")
+    if isinstance(request_id, str) and _VALID_REQUEST_ID.fullmatch(request_id):
+        return request_id
+    return token_hex(_RANDOM_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class IncomingCall:
-    """A call before anything is known about its caller.
+    """A call before authentication.
 
     Attributes:
-        path: of the method, "/nomemory.v1.QueryService/ListMessages".
-        transport: "grpc" or "http", as metrics and spans name it.
-        metadata: headers with lower-case names.
-        request_id: from `request_id_of(metadata)`. The adapter returns it with the reply, also with an error.
-        auth_context: returns the properties of the TLS peer in gRPC's form (`x509_pem_cert`, …).
-        timeout_s: seconds that the client gives the call; None if it says nothing.
+        path: the path of the method, such as `/nomemory.v1.QueryService/ListMessages`.
+        transport: `grpc` or `http`; a label of metrics and spans.
+        metadata: the headers, with lower-case names.
+        request_id: the result of `request_id_of(metadata)`. All responses contain it, including errors.
+        auth_context: returns the properties of the TLS peer in the format of gRPC (`x509_pem_cert`, …).
+        timeout_s: the client's timeout; None if the client sets none.
     """
 
     path: str
@@ -54,14 +53,14 @@ class IncomingCall:
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """An authorized call, as its handler sees it.
+    """An authorized call.
 
     Attributes:
-        request_id: names the call in logs and in the reply.
-        deadline: when the call ends at the latest, in the event loop's time.
-        caller: who calls.
-        bound: the one user whom a recall may read; None for methods that bind no user.
-        transport: "grpc" or "http"; "internal" for a call of this server to itself.
+        request_id: identifies the call in logs and in the response.
+        deadline: the deadline, in the event loop's time.
+        caller: the authenticated caller.
+        bound: the only user that a recall may read; None for methods that bind no user.
+        transport: `grpc`, `http`, or `internal` for calls that the server makes itself.
     """
 
     request_id: str
@@ -72,27 +71,27 @@ class CallContext:
 
     @property
     def namespace(self) -> Namespace | None:
-        """The namespace whose users the caller may see; None: all users."""
+        """The namespace whose users the caller may access; None: all users."""
         return self.caller.namespace
 
     @property
     def user_prefix(self) -> str:
-        """The prefix of the stored ids of all users whom the caller may see; empty: all users.
+        """The prefix of the stored user ids that the caller may access; empty: all users.
 
-        Methods whose request names no user restrict their counts and lists to it.
+        Methods without a `user_id` in the request restrict their counts and lists to this prefix.
         """
         return self.namespace.prefix if self.namespace else ""
 
     def remaining_s(self) -> float:
-        """Return the seconds until the deadline; negative after it."""
+        """Return the seconds until the deadline. Negative after the deadline."""
         return self.deadline - asyncio.get_running_loop().time()
 
     def bound_user(self) -> str:
-        """Return the stored id of the one user whom this call may read.
+        """Return the stored id of the bound user.
 
         Raises:
-            Fault: USER_NOT_BOUND, the call is bound to no user.
+            Fault: USER_NOT_BOUND, the call is not bound to a user.
         """
         if self.bound is None:
-            raise Fault(Reason.ERROR_REASON_USER_NOT_BOUND, "this call is bound to no user")
+            raise Fault(Reason.ERROR_REASON_USER_NOT_BOUND, "this call is not bound to a user")
         return self.bound.user_id

@@ -1,4 +1,4 @@
-"""The record of a call: its span, its metrics and its line in the log."""
+"""Tracing, metrics and logging of calls."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from nomemory.spans.span import ERROR_TYPE, CallTracer
 _log = get_logger("api")
 
 _FAILURES: Final = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"})
-"""gRPC codes that are failures of a server by the conventions of OpenTelemetry. The others are answers."""
+"""gRPC codes that the OpenTelemetry conventions count as server errors."""
 
 
 class CallRecord:
-    """Records one call from its arrival to its end.
+    """Records the span, the metrics and the log entry of one call.
 
     Args:
         incoming: the call.
-        method: what it calls.
-        meters: count it.
-        tracer: begins its span; None: there are no traces.
+        method: the called method.
+        meters: the metrics.
+        tracer: starts the span; None: tracing is off.
 
     Attributes:
-        log_fields: the fields of its line in the log so far.
+        log_fields: the fields of the log entry.
     """
 
     def __init__(self, incoming: IncomingCall, method: Method, meters: Meters, tracer: CallTracer | None) -> None:
@@ -47,11 +47,11 @@ class CallRecord:
         self._end("OK")
 
     def cancel(self) -> None:
-        """Record that the client went away."""
+        """Record that the client cancelled the call or disconnected."""
         self._end("CANCELLED")
 
     def fail(self, error: BaseException) -> Fault:
-        """Record that the call failed; return the fault that its client may see."""
+        """Record that the call failed. Return the fault to send to the client."""
         fault = as_fault(error, _log.bind(**self.log_fields))
         reason = plain_reason(fault)
         self._meters.count(catalog.ERRORS, self._method_name, self._transport, reason)

@@ -1,4 +1,4 @@
-"""Errors as statuses of `google.rpc`: a code, a message and details. Each transport sends them in its own form."""
+"""Conversion of errors to `google.rpc.Status` messages."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ _CODES: Final = {
 _LOGGED_FRAMES: Final = 8
 _MESSAGE_MAX_BYTES: Final = 500
 _VIOLATIONS_MAX_BYTES: Final = 3_300
-"""A status travels in headers, and peers limit all headers together to 8 KB. The details are sent in base64. The
-message is sent twice: within the details, and by itself with three characters for each byte that is not ASCII."""
+"""Size limits of a status. gRPC sends the status in headers, and peers limit all headers together to 8 KB. The details
+are base64-encoded. The message is sent in the details and, percent-encoded, in a header of its own."""
 
 
 def code_of(fault: Fault) -> int:
@@ -66,14 +66,15 @@ def code_name(fault: Fault) -> str:
 
 
 def plain_reason(fault: Fault) -> str:
-    """Return the reason of a fault as the documentation writes it, `INVALID_FIELD`."""
+    """Return the reason of a fault without the enum prefix, such as `INVALID_FIELD`."""
     return str(Reason.Name(fault.reason)).removeprefix("ERROR_REASON_")
 
 
 def as_fault(error: BaseException, log: structlog.stdlib.BoundLogger) -> Fault:
-    """Return the fault that a client may see of an error. An unexpected error is logged and becomes INTERNAL.
+    """Convert an error to a fault for the client. An unexpected error is logged and becomes INTERNAL.
 
-    The log gets the kind of the error and its frames, but not its message, which may quote content.
+    The log entry contains the type and the stack frames of the error. Error messages may quote content, and are only
+    logged at the debug level.
     """
     if isinstance(error, Fault):
         return error
@@ -81,19 +82,19 @@ def as_fault(error: BaseException, log: structlog.stdlib.BoundLogger) -> Fault:
         return Fault(Reason.ERROR_REASON_DEADLINE_EXCEEDED, "the call took longer than its deadline")
     frames = [f"{frame.name} {frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
     log.error("unexpected error", kind=type(error).__name__, frames=frames[-_LOGGED_FRAMES:])
-    log.debug("unexpected error, in full", exc_info=error)
+    log.debug("unexpected error with its message", exc_info=error)
     return Fault(Reason.ERROR_REASON_INTERNAL, "internal error")
 
 
 def status_of(fault: Fault, request_id: str) -> status_pb2.Status:
-    """Return the status of a fault, cut so that it fits into the headers of a reply."""
-    status = status_pb2.Status(code=code_of(fault), message=_shortened(fault.message))
+    """Return the status of a fault, truncated to fit into response headers."""
+    status = status_pb2.Status(code=code_of(fault), message=_truncate(fault.message))
     for detail in _details(fault, request_id):
         status.details.add().Pack(detail)
     return status
 
 
-def _shortened(message: str) -> str:
+def _truncate(message: str) -> str:
     encoded = message.encode()
     if len(encoded) <= _MESSAGE_MAX_BYTES:
         return message
@@ -105,9 +106,9 @@ def _details(fault: Fault, request_id: str) -> list[ProtoMessage]:
     info.metadata["request_id"] = request_id
     details: list[ProtoMessage] = [info]
     if fault.violations:
-        bad = _bad_request(fault.violations)
-        details.append(bad)
-        if len(bad.field_violations) < len(fault.violations):
+        bad_request = _bad_request(fault.violations)
+        details.append(bad_request)
+        if len(bad_request.field_violations) < len(fault.violations):
             info.metadata["violations"] = str(len(fault.violations))
     if fault.retry_after_s is not None:
         delay = Duration()
@@ -117,11 +118,11 @@ def _details(fault: Fault, request_id: str) -> list[ProtoMessage]:
 
 
 def _bad_request(violations: Sequence[Violation]) -> error_details_pb2.BadRequest:
-    """Return the first violations, as many as fit."""
-    bad = error_details_pb2.BadRequest()
+    """Return a message with the first violations, up to the size limit."""
+    bad_request = error_details_pb2.BadRequest()
     for violation in violations:
-        bad.field_violations.add(field=violation.field, description=violation.description)
-        if bad.ByteSize() > _VIOLATIONS_MAX_BYTES:
-            del bad.field_violations[-1]
+        bad_request.field_violations.add(field=violation.field, description=violation.description)
+        if bad_request.ByteSize() > _VIOLATIONS_MAX_BYTES:
+            del bad_request.field_violations[-1]
             break
-    return bad
+    return bad_request

@@ -1,4 +1,4 @@
-"""Whether the server serves: for gRPC's health service and for `/healthz`."""
+"""Health state of the server, for the gRPC health service and for `/healthz`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 class ServerHealth:
-    """The health of a server, one state for all its services.
+    """The health state of the server. All services have the same state.
 
     Args:
-        service_names: the services, by their full names.
+        service_names: the full names of the services.
 
     Attributes:
-        is_serving: whether calls are answered now.
-        servicer: the health service of gRPC.
+        is_serving: whether the server accepts calls.
+        servicer: the servicer of the gRPC health service.
     """
 
     def __init__(self, service_names: Sequence[str]) -> None:
@@ -29,12 +29,12 @@ class ServerHealth:
         self._names = ("", *service_names)
 
     async def set_serving(self, *, is_serving: bool) -> None:
-        """Set whether calls are answered."""
+        """Set the state of all services to SERVING or NOT_SERVING."""
         self.is_serving = is_serving
         for name in self._names:
             await self.servicer.set(name, _SERVING if is_serving else _NOT_SERVING)
 
     async def shut_down(self) -> None:
-        """Report NOT_SERVING from now on."""
+        """Set the state of all services to NOT_SERVING permanently."""
         self.is_serving = False
         await self.servicer.enter_graceful_shutdown()

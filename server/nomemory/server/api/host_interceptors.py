@@ -1,4 +1,4 @@
-"""Functions of a program that embeds the server, which run around its calls."""
+"""Interceptors of a program that embeds the server."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from nomemory.server.api.pipeline import RequestHook
 
 @dataclass(frozen=True, slots=True)
 class HostInterceptors:
-    """Interceptors of the embedding program. Each tuple is in the order in which a call meets them.
+    """Interceptors of the embedding program. Tuples list the outermost interceptor first.
 
     Attributes:
-        grpc: see every call over gRPC, refused ones too, with its final status. For tracing and metrics. The caller is
-            not authenticated yet, so no request has been read: handlers take a stream of requests (`stream_unary`,
-            `stream_stream`) as bytes, also where there is one request. HTTP has no such interceptors, so a server that
-            has some does not serve HTTP.
-        before_handler: run after validation, over gRPC and HTTP, with each request and its `CallContext`. User ids in
-            the request are the stored ones. For quotas and audits: to refuse a call, raise a `Fault`.
+        grpc: interceptors for tracing and metrics. They process all gRPC calls, including rejected ones. The caller is
+            not authenticated yet, and the request has not been read. Therefore the handlers of all methods take a
+            stream of encoded requests (`stream_unary`, `stream_stream`). HTTP does not support these interceptors: a
+            server that has any cannot serve HTTP.
+        before_handler: hooks for quotas and auditing. They run after authorization, over gRPC and HTTP, with each
+            request and its `CallContext`. User ids in the request are stored ids. A hook raises a `Fault` to reject
+            the call.
     """
 
     grpc: tuple[grpc.aio.ServerInterceptor, ...] = ()

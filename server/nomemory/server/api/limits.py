@@ -1,7 +1,6 @@
-"""Limits on what all calls of a process hold at the same time. Beyond them a call gets RESOURCE_EXHAUSTED.
+"""Process-wide limits on concurrent calls and request memory. A call above a limit gets RESOURCE_EXHAUSTED.
 
-They protect the process, not one client from another: limits per address are those of the proxy in front
-(`deploy/haproxy/haproxy.cfg`).
+The limits protect the process. Limits per client address belong into a proxy (`deploy/haproxy/haproxy.cfg`).
 """
 
 from __future__ import annotations
@@ -13,26 +12,26 @@ from typing import Final
 from nomemory.server.faults import overloaded
 
 MAX_CALLS: Final = 2000
-"""Calls in flight whose caller is authorized, imports included."""
+"""Maximum number of authorized calls in flight, including imports."""
 MAX_WATCHES: Final = 1000
-"""Streams that watch the server's health."""
+"""Maximum number of Watch streams of the health service."""
 MAX_PUBLIC_READS: Final = 100
-"""Requests of callers who are not authenticated (health, reflection) that are being read."""
+"""Maximum number of concurrent reads of unauthenticated requests (health, reflection)."""
 MAX_REQUEST_BYTES: Final = 256 * 1024 * 1024
-"""Bytes of large requests that are being read or handled."""
+"""Maximum memory of large requests in flight."""
 _SMALL_REQUEST_BYTES: Final = 65_536
-"""Requests up to this size do not count."""
+"""Requests up to this size do not count towards `MAX_REQUEST_BYTES`."""
 
 Reserve = Callable[[int], None]
-"""Count bytes of the request that is being read. Raises a Fault, OVERLOADED, if there are too many."""
+"""Reserves memory for bytes of the current request. Raises a Fault, OVERLOADED, at the limit."""
 
 
 class ConcurrencyLimit:
-    """Limits how many things of a kind happen at the same time.
+    """A limit on concurrent operations.
 
     Args:
-        maximum: how many.
-        message: tells a client that it was refused.
+        maximum: the number of slots.
+        message: the error message at the limit.
     """
 
     def __init__(self, maximum: int, message: str) -> None:
@@ -41,10 +40,10 @@ class ConcurrencyLimit:
 
     @contextmanager
     def slot(self) -> Iterator[None]:
-        """Hold a slot.
+        """Hold a slot until the context ends.
 
         Raises:
-            Fault: OVERLOADED, none is free.
+            Fault: OVERLOADED, no slot is free.
         """
         if self._free <= 0:
             raise overloaded(self._message)
@@ -56,10 +55,10 @@ class ConcurrencyLimit:
 
 
 class RequestMemory:
-    """Limits the bytes of large requests.
+    """A limit on the memory of large requests.
 
     Args:
-        maximum: bytes of all of them.
+        maximum: the maximum number of bytes of all requests together.
     """
 
     def __init__(self, maximum: int = MAX_REQUEST_BYTES) -> None:
@@ -68,16 +67,16 @@ class RequestMemory:
 
     @contextmanager
     def reservation(self) -> Iterator[Reserve]:
-        """Return what counts the bytes of one request until the context is left."""
+        """Provide a function that reserves memory for one request. The context's end releases the memory."""
         size = reserved = 0
 
-        def reserve(more: int) -> None:
+        def reserve(added_bytes: int) -> None:
             nonlocal size, reserved
-            size += more
+            size += added_bytes
             if size <= _SMALL_REQUEST_BYTES:
                 return
             if self._reserved and self._reserved + size - reserved > self._maximum:
-                raise overloaded("the server holds too many bytes of requests")
+                raise overloaded("in-flight request memory limit reached")
             self._reserved += size - reserved
             reserved = size
 
@@ -88,13 +87,13 @@ class RequestMemory:
 
 
 class Limits:
-    """The limits of one process, over all its transports.
+    """The limits of one process, shared by all transports.
 
     Attributes:
-        calls: calls in flight.
-        watches: streams that watch the server's health.
-        public_reads: requests of health and reflection that are being read.
-        request_memory: bytes of large requests.
+        calls: authorized calls in flight.
+        watches: Watch streams of the health service.
+        public_reads: reads of health and reflection requests.
+        request_memory: memory of large requests.
     """
 
     def __init__(
@@ -104,7 +103,9 @@ class Limits:
         public_reads: int = MAX_PUBLIC_READS,
         request_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
-        self.calls = ConcurrencyLimit(calls, "the server has too many calls in flight")
-        self.watches = ConcurrencyLimit(watches, "too many clients watch the server's health")
-        self.public_reads = ConcurrencyLimit(public_reads, "the server reads too many requests of health or reflection")
+        self.calls = ConcurrencyLimit(calls, f"limit of {calls} calls in flight reached")
+        self.watches = ConcurrencyLimit(watches, f"limit of {watches} health Watch streams reached")
+        self.public_reads = ConcurrencyLimit(
+            public_reads, f"limit of {public_reads} concurrent health and reflection requests reached"
+        )
         self.request_memory = RequestMemory(request_bytes)

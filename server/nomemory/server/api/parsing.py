@@ -1,8 +1,8 @@
-"""Parsing of binary requests within bounds.
+"""Incremental parsing of encoded requests with a limit on their entries.
 
-protobuf parses a megabyte of text in under a millisecond. A megabyte of tiny entries takes 100 ms, in which no other
-call runs, and fifty times its size in memory. So the entries of a large request are counted before it is parsed, and it
-is parsed in pieces with other calls in between. Merging the pieces of an encoded message gives the message.
+protobuf parses 1 MB of text in under 1 ms. 1 MB of tiny entries takes 100 ms, which blocks the event loop, and 50 MB of
+memory. Therefore the entries of a large request are counted before it is parsed, and it is parsed in chunks. Merging
+the chunks of an encoded message is equivalent to parsing the whole message.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from google.protobuf.message_factory import GetMessageClass
 
 from nomemory.server.faults import Fault, Reason, Violation, invalid
 
-_PIECE_BYTES: Final = 65_536
-"""Bytes that are parsed before other calls run."""
+_CHUNK_BYTES: Final = 65_536
+"""Number of bytes that are parsed before the event loop runs other tasks."""
 _SMALL_MESSAGE_BYTES: Final = 4_096
-"""The entries of a nested message up to this size are not counted."""
+"""Nested messages up to this size are not counted."""
 _MAX_ENTRIES: Final = 20_000
-"""Entries of a request or of a message nested in it: ids, messages, metadata, numbers that are not packed."""
+"""Maximum number of encoded fields in a request or in a message nested in it, such as ids, messages and metadata."""
 _MAX_NESTED_ENTRIES: Final = 100_000
-"""Entries of all messages in a request that are larger than `_SMALL_MESSAGE_BYTES`."""
-_FIELDS_AT_ONCE: Final = 1_000
-"""Fields of a request that are counted before other calls run."""
+"""Maximum number of encoded fields in all nested messages larger than `_SMALL_MESSAGE_BYTES`."""
+_FIELDS_PER_YIELD: Final = 1_000
+"""Number of fields that are counted before the event loop runs other tasks."""
 MAX_READ_BYTES: Final = 1 << 20
-"""The size of a request that writes nothing. 500 ids of 128 characters take a quarter of it."""
+"""Maximum size of a request that reads. 500 ids of 128 characters take a quarter of it."""
 _VARINT, _FIXED_64, _LENGTH_DELIMITED, _FIXED_32 = 0, 1, 2, 5
-"""Wire types of protobuf."""
+"""Protobuf wire types."""
 _FIXED_BYTES: Final = {_FIXED_64: 8, _FIXED_32: 4}
 _MAX_VARINT_BITS: Final = 70
 
 
 class _Field(NamedTuple):
-    """A field of an encoded message: its number, and the start and end of its value."""
+    """A field of an encoded message: its number, and the offsets of its value."""
 
     number: int
     start: int
@@ -48,8 +48,8 @@ class RequestParser:
     """Parses the requests of a method.
 
     Args:
-        request_type: their type.
-        writes: whether they change the message log. Then only the server's limit on request sizes applies.
+        request_type: the type of the requests.
+        writes: whether the method writes. `MAX_READ_BYTES` applies to other methods only.
     """
 
     def __init__(self, request_type: Descriptor, *, writes: bool) -> None:
@@ -58,20 +58,20 @@ class RequestParser:
         self._writes = writes
 
     async def parse(self, encoded: bytes) -> ProtoMessage:
-        """Parse a request. Other calls run in between if it is large.
+        """Parse a request. Parsing a large request yields to the event loop.
 
         Raises:
-            Fault: MALFORMED_REQUEST; INVALID_FIELD, it has too many entries; REQUEST_TOO_LARGE, it is a read.
+            Fault: MALFORMED_REQUEST; INVALID_FIELD, too many entries; REQUEST_TOO_LARGE, more than `MAX_READ_BYTES`.
         """
         request = self._request_class()
-        if len(encoded) <= _PIECE_BYTES:
+        if len(encoded) <= _CHUNK_BYTES:
             self._merge(request, encoded)
             return request
         if len(encoded) > MAX_READ_BYTES and not self._writes:
-            message = f"the request of a read has at most {MAX_READ_BYTES} bytes, got {len(encoded)}"
+            message = f"read requests are limited to {MAX_READ_BYTES} bytes, got {len(encoded)}"
             raise Fault(Reason.ERROR_REASON_REQUEST_TOO_LARGE, message)
         start = 0
-        for end in _piece_ends(await _field_ends(encoded, self._request_type)):
+        for end in _chunk_ends(await _field_ends(encoded, self._request_type)):
             self._merge(request, encoded[start:end])
             start = end
             await asyncio.sleep(0)
@@ -85,10 +85,10 @@ class RequestParser:
 
 
 async def _field_ends(encoded: bytes, request_type: Descriptor) -> list[int]:
-    """Return where the fields of a request end. Count its entries, and those of the large messages in it.
+    """Return the end offsets of a request's fields. Check the number of entries in the request and in nested messages.
 
     Raises:
-        Fault: INVALID_FIELD, there are too many; MALFORMED_REQUEST, it is not a message.
+        Fault: INVALID_FIELD, too many entries; MALFORMED_REQUEST, not an encoded message.
     """
     ends, entries = [], 0
     for field in _fields(encoded, 0, len(encoded), request_type):
@@ -98,18 +98,18 @@ async def _field_ends(encoded: bytes, request_type: Descriptor) -> list[int]:
         if declared and nested_type and field.end - field.start > _SMALL_MESSAGE_BYTES:
             entries += sum(1 for _ in _fields(encoded, field.start, field.end, nested_type))
             if entries > _MAX_NESTED_ENTRIES:
-                raise invalid([Violation(declared.name, f"must have at most {_MAX_NESTED_ENTRIES} entries in all")])
+                raise invalid([Violation(declared.name, f"must have at most {_MAX_NESTED_ENTRIES} entries in total")])
             await asyncio.sleep(0)
-        elif len(ends) % _FIELDS_AT_ONCE == 0:
+        elif len(ends) % _FIELDS_PER_YIELD == 0:
             await asyncio.sleep(0)
     return ends
 
 
-def _piece_ends(field_ends: Sequence[int]) -> Iterator[int]:
-    """Return where to cut a request so that each piece has whole fields and about `_PIECE_BYTES`."""
+def _chunk_ends(field_ends: Sequence[int]) -> Iterator[int]:
+    """Yield the end offsets of chunks of about `_CHUNK_BYTES` that contain whole fields."""
     start = 0
     for end in field_ends:
-        if end - start >= _PIECE_BYTES:
+        if end - start >= _CHUNK_BYTES:
             yield end
             start = end
     if field_ends and start < field_ends[-1]:
@@ -120,7 +120,7 @@ def _fields(encoded: bytes, start: int, end: int, message_type: Descriptor) -> I
     """Yield the fields of an encoded message.
 
     Raises:
-        Fault: INVALID_FIELD, there are too many; MALFORMED_REQUEST, it is not a message.
+        Fault: INVALID_FIELD, too many fields; MALFORMED_REQUEST, not an encoded message.
     """
     count = 0
     while start < end:
@@ -149,13 +149,13 @@ def _read_field(encoded: bytes, start: int, end: int, message_type: Descriptor) 
 
 
 def _read_varint(encoded: bytes, start: int, end: int, message_type: Descriptor) -> tuple[int, int]:
-    """Return a number and where it ends."""
+    """Return the value of a varint and its end offset."""
     value = shift = 0
     while start < end and shift < _MAX_VARINT_BITS:
         byte = encoded[start]
         start += 1
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the last byte of a number has no such bit
+        if byte < 0x80:  # noqa: PLR2004 - the last byte has no continuation bit
             return value, start
         shift += 7
     raise _malformed(message_type)

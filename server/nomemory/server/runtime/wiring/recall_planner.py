@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
 from nomemory.recall.planning.base import Planner
-from nomemory.server.api.services.recall_agent import AnswerStrategy
+from nomemory.server.api.services.recall_runner import AnswerStrategy
 from nomemory.server.runtime.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError, require_extra

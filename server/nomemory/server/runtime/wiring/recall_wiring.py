@@ -11,7 +11,7 @@ from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.skills import loader as skill_loader
 from nomemory.recall.tools.query_stub import QueryStub
-from nomemory.server.api.services.recall_agent import Metadata, RecallAgent
+from nomemory.server.api.services.recall_runner import Metadata, RecallRunner
 from nomemory.server.api.services.recall_service import RecallService
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.settings import Settings
@@ -75,8 +75,8 @@ def recall_service(
     strategy = choose_planner(settings, stack)
     recall = settings.recall
     points = (recall.sufficiency_threshold, _SUFFICIENCY_NAMED, _SUFFICIENCY_UNNAMED, _SUFFICIENCY_LEXICAL)
-    agent = RecallAgent(stub, metadata, strategy, EnoughRule(*points, recall.quote_threshold))
-    return RecallService(agent.run, skill_library(settings), host_budget(settings), settings, spaces, meters or Meters())
+    runner = RecallRunner(stub, metadata, strategy, EnoughRule(*points, recall.quote_threshold))
+    return RecallService(runner.run, skill_library(settings), host_budget(settings), settings, spaces, meters or Meters())
 
 
 def skill_folders(settings: Settings) -> list[Path]:

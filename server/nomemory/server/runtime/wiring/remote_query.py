@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import grpc
 
 from nomemory.recall.tools.query_stub import QueryStub
-from nomemory.server.api.services.recall_agent import Metadata
+from nomemory.server.api.services.recall_runner import Metadata
 from nomemory.server.api.services.remote_query import RemoteQueryStub
 from nomemory.server.runtime.listen_address import parse_listen_address
 from nomemory.server.runtime.settings import Settings

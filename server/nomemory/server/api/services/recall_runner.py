@@ -35,7 +35,7 @@ class AnswerStrategy:
 
 
 @dataclass(frozen=True, slots=True)
-class RecallAgent:
+class RecallRunner:
     """Runs recalls.
 
     Attributes:
