@@ -41,7 +41,7 @@ def test_everything_that_the_model_was_made_from_comes_back_but_the_keys(tmp_pat
     written = (tmp_path / "model.json").read_text()
     assert not any(secret in written for secret in ("secret", "password", "key=k"))
     again = found.restored(settings(HERE, "large", hybrid_cache_bytes=7_000_000))
-    assert (again.embedder.kind, again.embedder.model, again.embedder.batch_max) == ("openai", "small", 50)
+    assert (again.embedder.kind, again.embedder.model, again.embedder.batch_size) == ("openai", "small", 50)
     assert again.hybrid.cache_bytes == 7_000_000, "what is not the model's is as it is now"
     assert again.openai.base_url == HERE, "the same endpoint, with what it needs"
 

@@ -113,11 +113,11 @@ class Conditions:
         ends = (message_filter.until_us, None if until_us is None else until_us + 1)
         until = min((end for end in ends if end is not None), default=None)
         times = Filter(since_us=message_filter.since_us, until_us=until)
-        return all_hold(map(self._values.of, POSTGRES.admitted(self._user_id, times)))
+        return all_hold(map(self._values.of, POSTGRES.matching(self._user_id, times)))
 
     def admitted(self, message_filter: Filter) -> list[str]:
         """Return conditions that hold for the messages that a filter admits."""
-        clauses = [*POSTGRES.of_filter(message_filter), *POSTGRES.of_metadata(message_filter)]
+        clauses = [*POSTGRES.filter_clauses(message_filter), *POSTGRES.metadata_clauses(message_filter)]
         return list(map(self._values.of, clauses))
 
     def _has(self, predicate: TermPredicate) -> str:

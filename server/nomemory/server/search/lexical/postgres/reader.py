@@ -85,7 +85,7 @@ class PostgresLexicalIndex:
         if statement is None:
             return []
         rows = await self._fetch(statement)
-        messages = self._damage.sound_messages(
+        messages = self._damage.verify_messages(
             user_id,
             [
                 (user_id, message_id, ts_us, wire, sequence, crc, retracted_by)
