@@ -20,7 +20,7 @@ from nomemory.v1 import recall_service_pb2 as r
 @pytest.fixture(autouse=True)
 def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse at once."""
-    monkeypatch.setattr(read_admission, "_REFUSAL_DELAY_S", (0.0, 0.0))
+    monkeypatch.setattr(read_admission, "_REJECTION_DELAY_S", (0.0, 0.0))
 
 
 def admission(user_max: int = 99, caller_max: int = 99, total_max: int = 99) -> ReadAdmission:

@@ -243,7 +243,7 @@ async def test_connections_beyond_the_limit_are_closed() -> None:
 async def test_a_client_that_reads_no_reply_is_closed_with_the_age_of_its_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(grpc_server, "_AGE_S", 1)
+    monkeypatch.setattr(grpc_server, "_MAX_AGE_S", 1)
     monkeypatch.setattr(grpc_server, "_AGE_GRACE_S", 1)
     async with limited() as server:
         with peers(server.target, 1, window=0) as (peer,):
@@ -265,7 +265,7 @@ def has_ended(peer: RawPeer) -> bool:
 
 
 async def test_a_client_that_pings_too_often_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grpc_server, "_CLIENT_PING_S", 1)
+    monkeypatch.setattr(grpc_server, "_MIN_CLIENT_PING_INTERVAL_S", 1)
     async with limited() as server:
         with peers(server.target, 2) as (patient, hasty):
             for _ in range(4):

@@ -1,7 +1,7 @@
-"""The request pipeline: authenticate, authorize, admit, read and validate, handle.
+"""The request pipeline: authenticate, authorize, read and validate the request, admit, handle.
 
-Every call takes it, whichever transport brings it. A transport is an adapter that makes an `IncomingCall`, passes a
-function that reads the request, and sends the reply or the status of the fault.
+All transports use the pipeline. The adapter of a transport creates an `IncomingCall`, passes a function that reads the
+request, and sends the response or the error.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.spans.span import CallTracer
 
 _BULK_TIMEOUT_S: Final = 3600.0
-"""Timeout of imports and exports whose client sets none."""
+"""Timeout of imports and exports if the client sets none."""
 
 ReadRequest: TypeAlias = Callable[[Reserve], Awaitable[ProtoMessage]]
-"""Read and parse the one request of a call.
+"""Reads and parses the request of a call.
 
-It calls its argument with the number of bytes, in all or piece by piece, before it parses them. It raises a Fault
-(MALFORMED_REQUEST, REQUEST_TOO_LARGE, …) if there is no request or it is not valid.
+It must reserve memory with its argument before it parses, at once or in chunks. It raises a Fault (MALFORMED_REQUEST,
+REQUEST_TOO_LARGE, …) if the request is missing or malformed.
 """
 ReadNextRequest: TypeAlias = Callable[[Reserve], Awaitable[ProtoMessage | None]]
-"""Read and parse the next request of a stream of them, as `ReadRequest` does; None: there are no more."""
+"""Reads and parses the next request of a stream like `ReadRequest`. Returns None at the end of the stream."""
 RequestHook: TypeAlias = Callable[[ProtoMessage, CallContext], Awaitable[None]]
-"""A function of the program that embeds the server. It runs before the handler, once for each request message, and
-may raise a Fault. User ids in the request are the stored ones."""
+"""A function of the program that embeds the server. It runs before the handler, once for each request message, and may
+raise a Fault. User ids in the request are stored ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +51,26 @@ class _RunningCall:
 
 
 class Pipeline:
-    """Serves calls.
+    """Executes calls.
 
-    Every method raises a `Fault` for a call that fails, whatever the cause. An unexpected error becomes INTERNAL. The
-    call is already counted and logged then; the adapter only turns the fault into a status of its transport.
+    Methods raise a `Fault` for every failed call. Unexpected errors become INTERNAL. The pipeline counts and logs the
+    failure, and the adapter converts the fault to an error of its transport.
 
     Args:
-        services: what is served.
+        services: the services.
         access: authenticates callers and authorizes calls.
-        default_timeout_s: timeout of a call whose client sets none.
-        limits: on what all calls hold together.
-        reads: limits the expensive reads; None: nothing does.
+        default_timeout_s: the timeout of calls if the client sets none.
+        limits: the process-wide limits.
+        reads: the admission of expensive reads; None: no limits.
         hooks: run before each handler.
-        meters: count calls.
-        tracer: begins their spans; None: there are none.
+        meters: the metrics.
+        tracer: starts the spans of calls; None: tracing is off.
 
     Attributes:
-        methods: what can be called, by path.
-        service_names: the services, by their full names.
-        limits: as above.
-        meters: as above.
+        methods: the methods by path.
+        service_names: the full names of the services.
+        limits: the process-wide limits.
+        meters: the metrics.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Pipeline:
         self._tracer = tracer
 
     async def unary(self, incoming: IncomingCall, read: ReadRequest) -> bytes:
-        """Answer a call with one request and one reply; return the encoded reply.
+        """Execute a unary call. Return the encoded response.
 
         Raises:
             KeyError: no method has this path.
@@ -114,9 +114,10 @@ class Pipeline:
                 return _encode(reply, context, method)
 
     async def server_stream(self, incoming: IncomingCall, read: ReadRequest) -> AsyncGenerator[bytes]:
-        """Answer a call with one request; yield the encoded replies. Close it (`aclosing`) if the client goes away.
+        """Execute a server-streaming call. Yield the encoded responses.
 
-        The deadline holds while a reply is made, not while the client takes it.
+        The caller must close the generator if the client disconnects. The deadline is suspended while the caller sends
+        a response.
 
         Raises:
             KeyError: no method has this path.
@@ -139,7 +140,7 @@ class Pipeline:
                         call.timeout.reschedule(context.deadline)
 
     async def client_stream(self, incoming: IncomingCall, read_next: ReadNextRequest) -> bytes:
-        """Answer a call with many requests and one reply; return the encoded reply.
+        """Execute a client-streaming call. Return the encoded response.
 
         Raises:
             KeyError: no method has this path.
@@ -156,7 +157,7 @@ class Pipeline:
     async def _requests(
         self, read_next: ReadNextRequest, context: CallContext, method: Method
     ) -> AsyncIterator[ProtoMessage]:
-        """Yield the requests of a stream. Each is forgotten when the next one is read."""
+        """Yield the requests of a stream. Reading the next request releases the memory of the previous one."""
         while True:
             with self.limits.request_memory.reservation() as reserve:
                 request = await read_next(reserve)
@@ -167,7 +168,7 @@ class Pipeline:
 
     @asynccontextmanager
     async def _observed(self, incoming: IncomingCall, method: Method) -> AsyncIterator[_RunningCall]:
-        """Record a call and end it at its deadline. What is raised inside becomes a Fault."""
+        """Record a call, enforce its deadline, and convert errors to faults."""
         record = CallRecord(incoming, method, self.meters, self._tracer)
         deadline = asyncio.get_running_loop().time() + self._timeout_s(incoming, method)
         try:
@@ -176,7 +177,7 @@ class Pipeline:
         except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
             record.cancel()
             raise
-        except BaseException as error:  # noqa: BLE001 - errors become faults here; a panic of an engine is no Exception
+        except BaseException as error:  # noqa: BLE001 - panics of native libraries are not subclasses of Exception
             raise record.fail(error) from None
         record.succeed()
 
@@ -188,7 +189,7 @@ class Pipeline:
         return max(self._default_timeout_s, method.served.min_deadline_s)
 
     async def _authorize(self, call: _RunningCall) -> CallContext:
-        """Authenticate the caller, and authorize the call. A recall is bound to its user here."""
+        """Authenticate the caller, authorize the call, and bind a recall to its user."""
         incoming, log_fields = call.incoming, call.record.log_fields
         caller = await self._access.authenticate(incoming.metadata, incoming.auth_context)
         log_fields["caller"] = caller.name
@@ -198,13 +199,13 @@ class Pipeline:
         return CallContext(incoming.request_id, call.deadline, caller, bound, incoming.transport)
 
     async def _validate(self, request: ProtoMessage, context: CallContext, required: RequiredScopes) -> None:
-        """Confine a request to the users whom its caller may name. Its handler validates the other fields."""
+        """Restrict a request to the caller's users, and run the hooks. The handler validates the other fields."""
         confine(request, context.caller, context.bound, required)
         for hook in self._hooks:
             await hook(request, context)
 
     def _admit(self, request: ProtoMessage, context: CallContext, method: Method) -> AbstractAsyncContextManager[None]:
-        """Admit an expensive read, within the limits of its user and of its caller. Admit other calls at once."""
+        """Return a context that admits an expensive read. Other calls need no admission."""
         if self._reads is None or not is_expensive(method.name, request):
             return nullcontext()
         user_id = context.bound.user_id if context.bound else getattr(request, "user_id", "")
@@ -212,7 +213,7 @@ class Pipeline:
 
 
 def _encode(reply: Reply, context: CallContext, method: Method) -> bytes:
-    """Encode a reply, with the user ids that its caller knows."""
+    """Encode a response, and remove the caller's namespace from its user ids."""
     encoded = reply if isinstance(reply, bytes) else reply.SerializeToString()
     namespace = context.namespace
     return encoded if namespace is None else remove_namespace(encoded, method.reply_type, namespace)

@@ -1,8 +1,8 @@
-"""Replies as bytes, spliced from the messages' own bytes.
+"""Encoding of responses that list messages, without decoding the stored messages.
 
-Every reply that lists messages has them in field 1. The log keeps each message as the bytes of a ChatMessage. So a
-reply is the framed messages, followed by its other fields. Nothing is decoded and encoded again, which would be most
-of the cost of a page. A message is built anew only if a mask leaves out some of its fields.
+These responses have the messages in field 1, and the message log stores encoded ChatMessages. A response is the
+concatenation of the length-delimited messages and its other encoded fields. Decoding and encoding each message would be
+most of the cost of a page. Messages are decoded only if a field mask excludes some of their fields.
 """
 
 from __future__ import annotations
@@ -28,36 +28,38 @@ _ALL_FIELDS = tuple(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name)
 
 
 def listing_reply(wires: Iterable[bytes], mask: Mask, rest: ProtoMessage) -> bytes:
-    """Return a reply with the messages in field 1. `rest` has its other fields."""
-    payloads = wires if mask is None else [_masked(wire, mask) for wire in wires]
+    """Return an encoded response with the messages in field 1 and the fields of `rest`."""
+    payloads = wires if mask is None else [_apply_mask(wire, mask) for wire in wires]
     framed = [part for payload in payloads for part in (_header(len(payload)), payload)]
     return b"".join([*framed, rest.SerializeToString()])
 
 
 def semantic_reply(items: Sequence[Ranked], mask: Mask, rest: ProtoMessage) -> bytes:
-    """Return a reply with SemanticItems in field 1. Each has a message in field 1 and its score in field 2."""
-    return b"".join(_scored(item.message, item.score, mask) for item in items) + rest.SerializeToString()
+    """Return an encoded response with SemanticItems in field 1 and the fields of `rest`."""
+    return b"".join(_scored_item(item.message, item.score, mask) for item in items) + rest.SerializeToString()
 
 
 def hybrid_reply(items: Sequence[HybridHit], mask: Mask, rest: ProtoMessage, *, explain: bool) -> bytes:
-    """Return a reply with HybridItems in field 1: the fields of a SemanticItem, and an explanation if asked for."""
-    framed = [_scored(item.message, item.score, mask, _explained(item) if explain else b"") for item in items]
+    """Return an encoded response with HybridItems in field 1 and the fields of `rest`."""
+    framed = [_scored_item(item.message, item.score, mask, _explanation(item) if explain else b"") for item in items]
     return b"".join(framed) + rest.SerializeToString()
 
 
-def conversation(summary: ConversationSummary) -> pb.Conversation:
-    """Return a conversation as the contract has it."""
-    one = pb.Conversation(conversation_id=summary.conversation_id, message_count=summary.messages)
-    one.first_ts.FromMicroseconds(summary.first_us)
-    one.last_ts.FromMicroseconds(summary.last_us)
-    return one
+def encode_conversation(summary: ConversationSummary) -> pb.Conversation:
+    """Encode a conversation summary."""
+    encoded = pb.Conversation(conversation_id=summary.conversation_id, message_count=summary.messages)
+    encoded.first_ts.FromMicroseconds(summary.first_us)
+    encoded.last_ts.FromMicroseconds(summary.last_us)
+    return encoded
 
 
-def _scored(message: LoggedMessage, score: float, mask: Mask, beside: bytes = b"") -> bytes:
-    return _framed(_framed(_masked(message.wire, mask)) + _FIELD_2_FLOAT + struct.pack("<f", score) + beside)
+def _scored_item(message: LoggedMessage, score: float, mask: Mask, other_fields: bytes = b"") -> bytes:
+    """Return a SemanticItem or HybridItem as field 1: the message in field 1, the score in field 2, other fields."""
+    encoded_score = _FIELD_2_FLOAT + struct.pack("<f", score)
+    return _frame(_frame(_apply_mask(message.wire, mask)) + encoded_score + other_fields)
 
 
-def _explained(item: HybridHit) -> bytes:
+def _explanation(item: HybridHit) -> bytes:
     components = [pb.ScoreComponent(name=name, value=value) for name, value in item.components.items() if value]
     explanation = pb.ScoreExplanation(
         semantic_score=item.semantic_score,
@@ -70,7 +72,7 @@ def _explained(item: HybridHit) -> bytes:
 
 
 def encode_relation(relation: Relation) -> pb.MessageRelation:
-    """Return a relation as the contract has it."""
+    """Encode a relation between two messages."""
     return pb.MessageRelation(
         earlier_message_id=relation.earlier,
         later_message_id=relation.later,
@@ -79,29 +81,29 @@ def encode_relation(relation: Relation) -> pb.MessageRelation:
     )
 
 
-def _masked(wire: bytes, mask: Mask) -> bytes:
+def _apply_mask(wire: bytes, mask: Mask) -> bytes:
     if mask is None:
         return wire
     chat = message_pb2.ChatMessage.FromString(wire)
     for field in _ALL_FIELDS:
         if field not in mask:
-            chat.ClearField(field)  # type: ignore[arg-type]  # the stub wants literals; these are the field's own names
+            chat.ClearField(field)  # type: ignore[arg-type]  # the stub expects literals
     return chat.SerializeToString()
 
 
-def _framed(payload: bytes) -> bytes:
+def _frame(payload: bytes) -> bytes:
     return _header(len(payload)) + payload
 
 
 @lru_cache(4096)
 def _header(length: int) -> bytes:
-    """Return tag and length of field 1, by the length of the payload: most messages have one of a few hundred."""
+    """Return the tag and the length prefix of field 1. Cached: message sizes repeat."""
     return _FIELD_1_BYTES + _varint(length)
 
 
 def _varint(number: int) -> bytes:
     digits = bytearray()
-    while number > 0x7F:  # noqa: PLR2004 - seven bits in each byte
+    while number > 0x7F:  # noqa: PLR2004 - each byte holds seven bits
         digits.append(number & 0x7F | 0x80)
         number >>= 7
     return bytes([*digits, number])

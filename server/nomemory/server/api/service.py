@@ -1,4 +1,4 @@
-"""Services of the contract, as the pipeline serves them."""
+"""Services and their methods, as the pipeline executes them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.access import RequiredScopes
 
 Reply = bytes | ProtoMessage
-"""A reply as a message, or already encoded."""
-# Any: each handler takes the request type of its own RPC, which the descriptor names at run time.
+"""A response as a message or encoded."""
+# Any: the request type of a handler depends on its RPC.
 UnaryHandler = Callable[[Any, CallContext], Awaitable[Reply]]
 ClientStreamHandler = Callable[[AsyncIterator[Any], CallContext], Awaitable[Reply]]
 ServerStreamHandler = Callable[[Any, CallContext], AsyncIterator[Reply]]
@@ -25,13 +25,13 @@ Handler = UnaryHandler | ClientStreamHandler | ServerStreamHandler
 
 @dataclass(frozen=True, slots=True)
 class ServedMethod:
-    """A method as its service declares it.
+    """A method with its handler.
 
     Attributes:
-        required: what its caller needs.
-        handler: answers it, of the kind that the contract declares.
-        is_bulk: whether a call may take long: if its client sets no deadline, it gets the timeout of imports.
-        min_deadline_s: the least deadline of a call whose client sets none.
+        required: the required scopes.
+        handler: the handler, unary or streaming as declared in the `.proto` file.
+        is_bulk: whether calls without a client timeout get the long timeout of imports and exports.
+        min_deadline_s: the minimum timeout of calls without a client timeout.
     """
 
     required: RequiredScopes
@@ -41,26 +41,26 @@ class ServedMethod:
 
 
 class Service(Protocol):
-    """A service of the contract."""
+    """A gRPC service."""
 
     @property
     def full_name(self) -> str:
-        """The name in the contract, `nomemory.v1.QueryService`."""
+        """The full name, such as `nomemory.v1.QueryService`."""
 
     def methods(self) -> Mapping[str, ServedMethod]:
-        """Return the methods by their short names. The server does not start if one of the contract is missing."""
+        """Return all methods of the service by their short names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method of the contract and what serves it.
+    """A method with its descriptor.
 
     Attributes:
-        path: `/nomemory.v1.QueryService/ListMessages`.
-        name: `ListMessages`, as logs and metrics have it.
-        descriptor: from the contract.
-        reply_type: of its replies.
-        served: the handler and what it needs.
+        path: the gRPC path, such as `/nomemory.v1.QueryService/ListMessages`.
+        name: the short name, such as `ListMessages`; a label of logs and metrics.
+        descriptor: the protobuf descriptor.
+        reply_type: the response type.
+        served: the handler and its requirements.
     """
 
     path: str
@@ -71,10 +71,10 @@ class Method:
 
 
 def methods_of(service: Service) -> list[Method]:
-    """Return the methods of a service, all that the contract has.
+    """Return all methods that the descriptor of a service declares.
 
     Raises:
-        KeyError: the service lacks one.
+        KeyError: the service does not implement a declared method.
     """
     served = service.methods()
     descriptor = descriptor_pool.Default().FindServiceByName(service.full_name)

@@ -1,4 +1,4 @@
-"""Write tokens: a later read can ask with one to see the write."""
+"""Write tokens. A read with a write token waits until its index has applied the write."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ _PREFIX = "w_"
 
 
 class WriteTokens:
-    """Issues and reads write tokens. A token holds the log's sequence that covers the write."""
+    """Issues and decrypts write tokens. A token contains the log sequence of the write."""
 
-    def __init__(self, seal: TokenCipher) -> None:
-        self._seal = seal
+    def __init__(self, cipher: TokenCipher) -> None:
+        self._cipher = cipher
 
     def issue(self, sequence: int) -> str:
-        """Make the token of a write. All are of one length, which would tell how many changes there were."""
-        return self._seal.encrypt(_PREFIX, f"{sequence:020}".encode())
+        """Return the token of a write. All tokens have the same length, to hide the number of writes in the log."""
+        return self._cipher.encrypt(_PREFIX, f"{sequence:020}".encode())
 
     def read(self, token: str) -> int:
-        """Return the sequence; 0 for no token.
+        """Return the sequence of a token; 0 for an empty token.
 
         Raises:
             Fault: WRITE_TOKEN_INVALID.
@@ -27,7 +27,7 @@ class WriteTokens:
         if not token:
             return 0
         try:
-            return int(self._seal.decrypt(_PREFIX, token))
+            return int(self._cipher.decrypt(_PREFIX, token))
         except (MalformedTokenError, ForgedTokenError):
-            violation = Violation("at_least", "is not a write token of this log")
+            violation = Violation("at_least", "not a write token of this database")
             raise field_fault(Reason.ERROR_REASON_WRITE_TOKEN_INVALID, violation) from None

@@ -1,4 +1,4 @@
-"""Which reads are expensive: they are admitted, and take turns. All other reads are answered at once."""
+"""Classification of expensive reads. Only expensive reads need admission and a slot."""
 
 from __future__ import annotations
 
@@ -24,9 +24,13 @@ _EXPENSIVE: Final = frozenset(
 
 
 def is_expensive(method: str, request: ProtoMessage) -> bool:
-    """Return whether a call is an expensive read, by its method's short name. The request need not be valid.
+    """Return whether a call is an expensive read.
 
-    ListMessages is expensive if no index serves its filter.
+    ListMessages is expensive if its filter has conditions without an index.
+
+    Args:
+        method: the short name of the method.
+        request: the request, which may be invalid.
     """
     if isinstance(request, pb.ListMessagesRequest):
         return bool(request.filter.role or request.filter.metadata)

@@ -1,4 +1,4 @@
-"""Load shedding: how many expensive reads a process takes in before it refuses further ones."""
+"""Load shedding for expensive reads."""
 
 from __future__ import annotations
 
@@ -14,16 +14,23 @@ from nomemory.server.faults import overloaded
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 
 _TOTAL_MAX: Final = 1024
-"""Expensive reads in flight in one process."""
-_REFUSAL_DELAY_S: Final = (0.5, 1.5)
-"""How long a refusal is delayed: a random time, so that what was refused together does not come back together."""
+"""Maximum number of expensive reads in flight per process."""
+_REJECTION_DELAY_S: Final = (0.5, 1.5)
+"""Range of the random delay of rejections. It spreads the retries of clients that were rejected together."""
 _DELAYED_MAX: Final = 1000
-"""Refusals that are delayed at a time; further ones are sent at once."""
+"""Maximum number of delayed rejections. Further rejections are sent at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLoad:
-    """The expensive reads of a process: those at work or waiting now, and those refused since its start."""
+    """The expensive reads of a process.
+
+    Attributes:
+        running: reads that hold a slot.
+        waiting: reads that wait for a slot.
+        users: users with reads in flight.
+        refused: reads rejected since the start of the process.
+    """
 
     running: int
     waiting: int
@@ -32,16 +39,16 @@ class ReadLoad:
 
 
 class ReadAdmission:
-    """Limits the expensive reads in flight: those that work, and those that wait for a slot or for another process.
+    """Limits the expensive reads in flight, running or waiting.
 
-    A refusal is delayed. Refused at once, clients that retry at once keep the event loop from everybody else
+    Rejections are delayed, because immediate retries after immediate rejections would saturate the event loop
     (docs/performance.md).
 
     Args:
-        slots: what admitted reads wait for.
-        user_max: reads of one user.
-        caller_max: reads of one caller, such as an API key.
-        total_max: reads of all.
+        slots: the slots of running reads.
+        user_max: the maximum number of reads per user.
+        caller_max: the maximum number of reads per caller, such as an API key.
+        total_max: the maximum number of reads in total.
     """
 
     def __init__(self, slots: RoundRobinLimit, user_max: int, caller_max: int, total_max: int = _TOTAL_MAX) -> None:
@@ -56,41 +63,41 @@ class ReadAdmission:
         self._delayed = 0
 
     def load(self) -> ReadLoad:
-        """Return the load of now. A recall, one read, may wait with several searches."""
+        """Return the current load. A waiting recall may count several times, once for each of its searches."""
         waiting = self._slots.waiting
         return ReadLoad(max(0, self._total - waiting), waiting, len(self._by_user), self._refused)
 
     @asynccontextmanager
     async def admit(self, user_id: str, caller: Hashable) -> AsyncIterator[None]:
-        """Admit a read for as long as the context lasts.
+        """Admit a read until the context ends.
 
         Args:
-            user_id: whose messages are read; empty if the read is of no particular user.
-            caller: who calls.
+            user_id: the user whose messages are read; empty for reads of several users.
+            caller: the caller.
 
         Raises:
             Fault: OVERLOADED, a limit is reached.
         """
         user = user_id or ("", caller)
-        if not self._has_room(user, caller):
-            await self._refuse()
+        if not self._has_capacity(user, caller):
+            await self._reject()
         self._count(user, caller, 1)
         try:
             yield
         finally:
             self._count(user, caller, -1)
 
-    async def _refuse(self) -> NoReturn:
+    async def _reject(self) -> NoReturn:
         self._refused += 1
         if self._delayed < _DELAYED_MAX:
             self._delayed += 1
             try:
-                await asyncio.sleep(random.uniform(*_REFUSAL_DELAY_S))  # noqa: S311 - no secret
+                await asyncio.sleep(random.uniform(*_REJECTION_DELAY_S))  # noqa: S311 - no secret
             finally:
                 self._delayed -= 1
-        raise overloaded("too many reads are in flight")
+        raise overloaded("read concurrency limit reached")
 
-    def _has_room(self, user: Hashable, caller: Hashable) -> bool:
+    def _has_capacity(self, user: Hashable, caller: Hashable) -> bool:
         return (
             self._total < self._total_max
             and self._by_user[user] < self._user_max

@@ -1,7 +1,8 @@
 """Adapter from gRPC to the pipeline.
 
-gRPC itself would read the one request of a call before anybody knows who calls, however large it is. So it is told that
-each method takes a stream of requests, which is the same on the wire, and the pipeline decides when to read.
+The gRPC library reads the whole request of a unary call before it calls the handler. Therefore all methods are
+registered as client-streaming methods, which have the same wire format. The pipeline then reads the request after
+authentication.
 """
 
 from __future__ import annotations
@@ -23,19 +24,14 @@ from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.api.service import Method
 from nomemory.server.faults import Fault, Reason
 
-# Any: the types of a context and of a handler are those of its RPC, and nothing here looks at them.
+# Any: the types of contexts and handlers depend on the RPC.
 ServicerContext: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 RpcHandler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 Requests: TypeAlias = AsyncIterator[bytes]
 
 
 class MethodAdapter:
-    """Answers the calls of one method through the pipeline.
-
-    Args:
-        pipeline: answers them.
-        method: the method.
-    """
+    """Executes the calls of one method with the pipeline."""
 
     def __init__(self, pipeline: Pipeline, method: Method) -> None:
         self._pipeline = pipeline
@@ -43,7 +39,7 @@ class MethodAdapter:
         self._parser = RequestParser(method.descriptor.input_type, writes=method.served.required.writes)
 
     def handler(self) -> RpcHandler:
-        """Return the handler for gRPC. It takes and returns bytes."""
+        """Return the gRPC handler. It processes encoded messages."""
         if self._method.descriptor.client_streaming:
             return grpc.stream_unary_rpc_method_handler(self._client_stream)
         if self._method.descriptor.server_streaming:
@@ -68,14 +64,14 @@ class MethodAdapter:
 
     @asynccontextmanager
     async def _call(self, context: ServicerContext) -> AsyncIterator[IncomingCall]:
-        """Return the call for the pipeline. A fault inside ends it with a status; the request id goes back with it."""
+        """Provide the incoming call. Send the request id, and the status of a fault raised inside."""
         metadata = tuple(context.invocation_metadata() or ())
         request_id, timeout_s = request_id_of(metadata), context.time_remaining()
         try:
             yield IncomingCall(self._method.path, "grpc", metadata, request_id, context.auth_context, timeout_s)
         except Fault as fault:
             await abort(context, fault, request_id)
-        # An interceptor of the embedding program may have set trailing metadata, too.
+        # Keep the trailing metadata that an interceptor of the embedding program may have set.
         context.set_trailing_metadata((*(context.trailing_metadata() or ()), (REQUEST_ID, request_id)))
 
     async def _read(self, requests: Requests, reserve: Reserve) -> ProtoMessage:
@@ -95,8 +91,8 @@ class MethodAdapter:
 async def abort(context: ServicerContext, fault: Fault, request_id: str) -> NoReturn:
     """End a call with the status of a fault.
 
-    The traceback of an exception keeps the frames of the call, and with them its request, until the next full garbage
-    collection. So the tracebacks are dropped.
+    The tracebacks of the exceptions are removed. Otherwise they would keep the request in memory until the next full
+    garbage collection.
     """
     fault.__traceback__ = None
     try:

@@ -1,8 +1,6 @@
-"""The interceptor through which every call over gRPC reaches its handler.
+"""The gRPC interceptor that dispatches calls to the pipeline.
 
-It authenticates the caller, binds a recall to the user of the caller's token or of the metadata, and calls the handler
-with the `CallContext` that says so: all steps of the pipeline. A method that the pipeline does not know does not exist,
-apart from health and reflection.
+Methods outside the pipeline are UNIMPLEMENTED, except for health and reflection.
 """
 
 from __future__ import annotations
@@ -20,11 +18,7 @@ Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[RpcHand
 
 
 class PipelineInterceptor(grpc.aio.ServerInterceptor):
-    """Answers calls through the pipeline.
-
-    Args:
-        pipeline: knows the methods.
-    """
+    """Dispatches calls to the pipeline."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._limits = pipeline.limits
@@ -33,7 +27,7 @@ class PipelineInterceptor(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> RpcHandler | None:
-        """Return the handler of a call; None answers UNIMPLEMENTED."""
+        """Return the handler of a call, or None for an unknown method. None results in UNIMPLEMENTED."""
         path = handler_call_details.method
         handler = self._handlers.get(path)
         if handler is not None or not is_public(path):

@@ -1,6 +1,6 @@
-"""The health and reflection services of gRPC, which need no authentication.
+"""The gRPC health and reflection services.
 
-Their callers are not authenticated. So only a few of their requests are read at the same time, and for a short time.
+They require no authentication. Therefore the number of concurrent requests and the time to read them are limited.
 """
 
 from __future__ import annotations
@@ -26,15 +26,21 @@ from nomemory.server.runtime.structured_logs import get_logger
 
 _log = get_logger("api")
 _READ_TIMEOUT_S: Final = 10.0
-"""How long a request may take to arrive, and a whole stream of reflection."""
+"""Timeout for reading a request, and for a whole reflection stream."""
 _REFLECTION_SERVICES: Final = (reflection.SERVICE_NAME, "grpc.reflection.v1.ServerReflection")
-"""Both versions have the same messages."""
+"""The reflection services. Both versions use the same messages."""
 
 
 def add_public_services(
     server: grpc.aio.Server, states: health.aio.HealthServicer, service_names: list[str] | None
 ) -> None:
-    """Serve health, and reflection of the services of these names; None: no reflection."""
+    """Register the health service and the reflection service.
+
+    Args:
+        server: the gRPC server.
+        states: the health servicer.
+        service_names: the services that reflection lists; None: no reflection.
+    """
     health_pb2_grpc.add_HealthServicer_to_server(states, server)
     if service_names is None:
         return
@@ -51,12 +57,12 @@ def add_public_services(
 
 
 def is_public(path: str) -> bool:
-    """Return whether a method belongs to one of these services."""
+    """Return whether a path belongs to the health or reflection services."""
     return path.removeprefix("/").partition("/")[0] in {HEALTH_SERVICE, *_REFLECTION_SERVICES}
 
 
 def limit_public_handler(handler: RpcHandler, limits: Limits) -> RpcHandler:
-    """Return the handler of such a method within limits."""
+    """Wrap the handler of a health or reflection method with limits."""
     types = handler.request_deserializer, handler.response_serializer
     if handler.request_streaming:
         return grpc.stream_stream_rpc_method_handler(partial(_reflect, handler, limits), *types)
@@ -65,7 +71,7 @@ def limit_public_handler(handler: RpcHandler, limits: Limits) -> RpcHandler:
     return grpc.stream_unary_rpc_method_handler(partial(_check, handler, limits), *types)
 
 
-# Any: the types of requests and replies are those of the methods.
+# Any: the types of requests and responses depend on the method.
 async def _check(handler: RpcHandler, limits: Limits, requests: AsyncIterator[Any], context: ServicerContext) -> Any:  # noqa: ANN401
     answer: Any = handler.unary_unary
     async with _faults_as_status(context):
@@ -78,7 +84,7 @@ async def _watch(handler: RpcHandler, limits: Limits, requests: AsyncIterator[An
     async with _faults_as_status(context):
         request = await _read(limits, requests)
         with limits.watches.slot():
-            await answer(request, context)  # writes its replies itself
+            await answer(request, context)  # the handler writes the responses
 
 
 async def _reflect(handler: RpcHandler, limits: Limits, requests: AsyncIterator[Any], context: ServicerContext) -> None:

@@ -1,8 +1,8 @@
-"""A gRPC server that listens again after grpcio has stopped accepting calls.
+"""A gRPC server that is replaced if grpcio stops accepting calls.
 
-grpcio decodes the path of a call as UTF-8 in the task that accepts all calls, before any interceptor runs. A path that
-is not UTF-8 ends that task, and with it the server (grpcio 1.85). So the task is awaited, and a new server listens at
-the same address when it ends.
+grpcio decodes the paths of calls as UTF-8 in the task that accepts all calls, before any interceptor runs. A path that
+is not UTF-8 ends the task, and the server accepts no more calls (grpcio 1.85). When the task ends, a new server starts
+at the same address.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from nomemory.server.runtime.structured_logs import get_logger
 
 _log = get_logger("api")
 _GRACE_S: Final = 5.0
-"""How long calls in flight of a server that has ended may take."""
+"""Grace period of the calls in flight of a replaced server."""
 _ACCEPT_LOOP: Final = "_server_main_loop"
-"""The coroutine of grpcio that accepts calls."""
+"""The name of grpcio's coroutine that accepts calls."""
 
 Listen = Callable[[ListenAddress], tuple[grpc.aio.Server, ListenAddress]]
-"""Make a server that listens at an address; return it and the address that was bound."""
+"""Creates a server that listens at an address. Returns the server and the bound address."""
 
 
 class RestartingServer:
-    """Serves until it is stopped.
+    """Runs a gRPC server and replaces it if it stops accepting calls.
 
     Args:
-        listen: makes a server. If it raises after the start, it is called again later: the port may not be free yet.
+        listen: creates a server. After the first start, errors such as a port in use are retried.
     """
 
     def __init__(self, listen: Listen) -> None:
@@ -44,17 +44,13 @@ class RestartingServer:
         self._stopping = set[asyncio.Task[None]]()
 
     async def start(self, address: ListenAddress) -> ListenAddress:
-        """Serve; return the address that was bound.
-
-        Raises:
-            whatever `listen` raises.
-        """
+        """Start the server and return the bound address. Errors of `listen` propagate."""
         bound = await self._start_once(address)
         self._restarts = Supervisor().start_task("grpc-server", partial(self._restart, bound))
         return bound
 
     async def stop(self, grace_s: float) -> None:
-        """Let calls in flight finish, for so many seconds."""
+        """Stop the server. Calls in flight have `grace_s` seconds to finish."""
         if self._restarts is not None:
             self._restarts.cancel()
             await asyncio.wait([self._restarts])
@@ -65,7 +61,7 @@ class RestartingServer:
         server, bound = self._listen(address)
         tasks = asyncio.all_tasks()
         async with AsyncExitStack() as on_failure:
-            on_failure.push_async_callback(server.stop, None)  # gives the port back
+            on_failure.push_async_callback(server.stop, None)  # releases the port
             await server.start()
             on_failure.pop_all()
         new_tasks = asyncio.all_tasks() - tasks
@@ -81,6 +77,6 @@ class RestartingServer:
             _log.error("grpcio has stopped accepting calls; listening again")
             if self._server is not None:
                 stopping = asyncio.create_task(self._server.stop(_GRACE_S))
-                self._stopping.add(stopping)  # the event loop alone does not keep a task
+                self._stopping.add(stopping)  # the event loop keeps only weak references to tasks
                 stopping.add_done_callback(self._stopping.discard)
             self._server = None

@@ -1,4 +1,4 @@
-"""The gRPC server: options, TLS, health and reflection around the pipeline."""
+"""The gRPC server."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressE
 from nomemory.server.runtime.settings import Settings
 
 MAX_STREAMS: Final = 100
-"""Calls in flight of one connection. A client queues further calls."""
-_HANDSHAKE_S: Final = 10
-"""How long a new connection may take until it speaks HTTP/2."""
-_AGE_S: Final = 900
-"""Age at which a connection is ended, so that clients spread over replicas. Its calls go on."""
-_AGE_GRACE_S: Final = 3600
-"""How long they may go on. Then the connection is closed."""
+"""Maximum number of concurrent calls per connection. Clients queue further calls."""
+_HANDSHAKE_TIMEOUT_S: Final = 10
+"""Timeout of the TLS and HTTP/2 handshakes."""
+_MAX_AGE_S: Final = 900
+"""Maximum age of a connection. Clients then reconnect, which balances them over the replicas."""
+_MAX_AGE_GRACE_S: Final = 3600
+"""Grace period for calls in flight after the maximum age."""
 _KEEPALIVE_S: Final = 60
-"""How long a connection may be silent before the server sends a ping."""
+"""Idle time of a connection before the server sends a keepalive ping."""
 _KEEPALIVE_TIMEOUT_S: Final = 20
-"""How long the answer may take."""
-_CLIENT_PING_S: Final = 5
-"""How often a client may send pings, with or without calls. More often ends its connection."""
+"""Timeout of the reply to a keepalive ping."""
+_MIN_CLIENT_PING_INTERVAL_S: Final = 5
+"""Minimum interval between pings of a client. The server closes connections with more frequent pings."""
 
 
 class GrpcServer:
-    """Serves calls over gRPC.
+    """Serves the pipeline over gRPC.
 
     Args:
-        pipeline: answers them.
-        health: the states of the services.
-        settings: limits, TLS, whether there is reflection.
-        interceptors: of the program that embeds the server; they run before the pipeline.
+        pipeline: executes the calls.
+        health: the health state.
+        settings: the configuration.
+        interceptors: interceptors of the program that embeds the server. They run before the pipeline.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class GrpcServer:
         self._server = RestartingServer(self._listen)
 
     async def start(self, address: ListenAddress) -> ListenAddress:
-        """Serve; return the address that was bound. Port 0 picks a free one.
+        """Start the server and return the bound address. Port 0 selects a free port.
 
         Raises:
-            ListenAddressError: the port is taken.
+            ListenAddressError: the port is in use.
             IdentitySettingsError: the TLS files cannot be loaded.
         """
         return await self._server.start(address)
 
     async def stop(self, grace_s: float) -> None:
-        """Let calls in flight finish, for so many seconds."""
+        """Stop the server. Calls in flight have `grace_s` seconds to finish."""
         await self._server.stop(grace_s)
 
     def _listen(self, address: ListenAddress) -> tuple[grpc.aio.Server, ListenAddress]:
@@ -91,20 +91,20 @@ class GrpcServer:
 def _options(settings: Settings) -> list[tuple[str, int]]:
     connections = settings.connections
     return [
-        # Without this a second server on the same port binds silently and takes half of the connections.
+        # With SO_REUSEPORT, a second server on the same port would silently receive half of the connections.
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", settings.limits.max_request_bytes),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_allowed_incoming_connections", max_connections(connections.max_connections)),
         ("grpc.max_concurrent_streams", MAX_STREAMS),
         ("grpc.max_connection_idle_ms", int(connections.connection_idle_timeout_s * 1000)),
-        ("grpc.max_connection_age_ms", int(_AGE_S * 1000)),
-        ("grpc.max_connection_age_grace_ms", _AGE_GRACE_S * 1000),
-        ("grpc.server_handshake_timeout_ms", _HANDSHAKE_S * 1000),
+        ("grpc.max_connection_age_ms", int(_MAX_AGE_S * 1000)),
+        ("grpc.max_connection_age_grace_ms", _MAX_AGE_GRACE_S * 1000),
+        ("grpc.server_handshake_timeout_ms", _HANDSHAKE_TIMEOUT_S * 1000),
         ("grpc.keepalive_time_ms", _KEEPALIVE_S * 1000),
         ("grpc.keepalive_timeout_ms", _KEEPALIVE_TIMEOUT_S * 1000),
         ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.min_ping_interval_without_data_ms", _CLIENT_PING_S * 1000),
-        # Without this the receive window of a connection grows with its speed, before anybody reads.
+        ("grpc.http2.min_ping_interval_without_data_ms", _MIN_CLIENT_PING_INTERVAL_S * 1000),
+        # The probe would enlarge the receive window of fast connections before the request is authenticated.
         ("grpc.http2.bdp_probe", 0),
     ]

@@ -14,7 +14,7 @@ from nomemory.server.api.highlight_encoding import encode_highlights, max_highli
 from nomemory.server.api.identity.access import RequiredScopes
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.response_encoding import (
-    conversation,
+    encode_conversation,
     encode_relation,
     hybrid_reply,
     listing_reply,
@@ -213,7 +213,7 @@ class QueryService:
         async with self.slots.slot(request.user_id):
             page = await self.conversation_listing.page(query.listing, query.page_size, request.cursor)
         return pb.ListConversationsResponse(
-            conversations=map(conversation, page.conversations), next_cursor=page.next_cursor
+            conversations=map(encode_conversation, page.conversations), next_cursor=page.next_cursor
         )
 
     async def list_users(self, request: pb.ListUsersRequest, context: CallContext) -> pb.ListUsersResponse:
