@@ -244,7 +244,7 @@ async def test_a_client_that_reads_no_reply_is_closed_with_the_age_of_its_connec
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(grpc_server, "_MAX_AGE_S", 1)
-    monkeypatch.setattr(grpc_server, "_AGE_GRACE_S", 1)
+    monkeypatch.setattr(grpc_server, "_MAX_AGE_GRACE_S", 1)
     async with limited() as server:
         with peers(server.target, 1, window=0) as (peer,):
             call = peer.call(EXPORT, b"")

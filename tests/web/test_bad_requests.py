@@ -48,10 +48,10 @@ def test_all_violations_of_a_body_are_named_at_once(web: Web) -> None:
     assert reason(answer) == "INVALID_FIELD"
     assert violations(answer) == {
         "messages[0].role": NO_ROLE,
-        "messages[0].mood": "is no field of ChatMessage",
+        "messages[0].mood": "unknown field of ChatMessage",
         "messages[1].ts": "must be a time such as 2026-03-01T08:00:00Z",
-        "messages[1].metadata": "must be an object with strings as its values",
-        "messages[1].embedding": "must be an array, each value of which must be a number of 32 bits",
+        "messages[1].metadata": "must be an object with string values",
+        "messages[1].embedding": "must be an array; each value must be a number of 32 bits",
         "messages[2]": "must be an object",
         "replace": "must be true or false",
     }
@@ -61,20 +61,20 @@ def test_all_violations_of_a_query_are_named_at_once(web: Web) -> None:
     query = "page_size=1.5&pageSize=2&filter.role=7x&filter.time_range.since=now&filter=x&user_id=v&cursor[a]=b&a.b=c"
     answer = web.client.get(f"/v1/users/u/messages?{query}")
     assert violations(answer) == {
-        "pageSize": "is given twice",
+        "pageSize": "must not be repeated",
         "page_size": "must be an integer of 32 bits",
         "filter.role": NO_ROLE,
         "filter.time_range.since": "must be a time such as 2026-03-01T08:00:00Z",
-        "filter": "is a message: name its fields",
-        "user_id": "differs from the path",
-        "cursor[a]": "is no map",
-        "a.b": "is no field of ListMessagesRequest",
+        "filter": "is a message: set its fields with separate parameters",
+        "user_id": "must be equal to the value in the path",
+        "cursor[a]": "must not have a key in brackets: the field is not a map",
+        "a.b": "unknown field of ListMessagesRequest",
     }
 
 
 def test_a_query_of_many_unknown_names_is_refused(web: Web) -> None:
     answer = web.client.get(f"/v1/users/u/messages?page_size=x&{'&'.join(f'a{n}' for n in range(3000))}")
-    assert violations(answer)["the request"] == "has more than 1000 violations: the rest was not checked"
+    assert violations(answer)["the request"] == "has more than 1000 violations; the others are not listed"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_whole_numbers_may_be_written_in_every_way(web: Web, value: object) -> N
 def test_two_forms_of_a_query_at_once_are_refused(web: Web) -> None:
     body = {"userId": "u", "queryText": "x", "queryEmbedding": {"values": [1, 0, 0, 0]}}
     answer = web.client.post("/v1/messages/semantic_search", json=body)
-    assert violations(answer) == {"query_embedding": "query is set twice"}
+    assert violations(answer) == {"query_embedding": "only one field of `query` may be set"}
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_body_of_too_many_values_is_refused_before_it_is_read(web: Web) -> Non
 )
 def test_the_first_thousand_violations_are_enough(web: Web, body: dict[str, Any]) -> None:
     answer = web.client.post("/v1/messages", json=body)
-    assert violations(answer)["the request"] == "has more than 1000 violations: the rest was not checked"
+    assert violations(answer)["the request"] == "has more than 1000 violations; the others are not listed"
     (info,) = (one for one in answer.json()["error"]["details"] if one["@type"].endswith("ErrorInfo"))
     assert info["metadata"]["violations"] == "1001"
 

@@ -1,4 +1,4 @@
-"""The application that is served over HTTP: calls of the contract, and a few pages."""
+"""The ASGI application: API methods and static pages."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _log = get_logger("http")
 def api_application(
     pipeline: Pipeline, health: ServerHealth, settings: Settings, metrics: MetricsPage | None
 ) -> ASGIApp:
-    """Return the application that serves calls.
+    """Return the application that serves the API.
 
     Args:
-        pipeline: answers them.
-        health: whether the server serves.
-        settings: limits, origins, and which pages are served.
-        metrics: the page of metrics; None: there is none.
+        pipeline: executes the calls.
+        health: the health state.
+        settings: the configuration.
+        metrics: the metrics page; None: no metrics.
     """
     methods = {http_rule(method.descriptor): method.served.required for method in pipeline.methods.values()}
     routes: list[BaseRoute] = [health_route(health)]
@@ -67,17 +67,17 @@ def api_application(
 
 
 def metrics_application(page: MetricsPage, settings: Settings, refusals: Refusals) -> ASGIApp:
-    """Return the application that serves metrics only."""
+    """Return an application that serves only metrics."""
     return application([page.route()], origin_middleware(settings, refusals), refusals)
 
 
 def application(routes: Sequence[BaseRoute], middleware: Sequence[Middleware], refusals: Refusals) -> ASGIApp:
-    """Return an application in which every reply has a request id, and every error the form of the contract.
+    """Return an application that adds request ids to responses and sends errors as `google.rpc.Status`.
 
     Args:
-        routes: match raw paths.
-        middleware: checks requests first.
-        refusals: reply to requests that are refused.
+        routes: the routes. They match raw paths.
+        middleware: runs before the routes.
+        refusals: creates error responses.
     """
     app = Starlette(
         routes=routes,
@@ -93,17 +93,13 @@ def application(routes: Sequence[BaseRoute], middleware: Sequence[Middleware], r
 
 
 class RawPath:
-    """Has routes match the path as it was sent: in a decoded path, a slash in an id would separate parts.
-
-    Args:
-        app: the application.
-    """
+    """Middleware that makes routes match the raw path. In a decoded path, a slash in an id would separate segments."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Process a request."""
         await self._app({**scope, "path": scope["raw_path"].decode("ascii")}, receive, send)
 
 
@@ -113,7 +109,7 @@ async def _refuse(refusals: Refusals, request: Request, error: Exception) -> Res
 
 
 async def _refuse_http_exception(refusals: Refusals, request: Request, error: Exception) -> Response:
-    """Answer a request to a path that does not exist, or does not take the verb."""
+    """Return the error response for an unknown path or for a method that the path does not support."""
     if isinstance(error, HTTPException) and error.status_code == _METHOD_NOT_ALLOWED:
         headers = error.headers or {}
         fault = Fault(Reason.ERROR_REASON_PATH_NOT_FOUND, f"this path takes {headers.get('Allow', 'other verbs')}")

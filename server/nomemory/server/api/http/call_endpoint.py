@@ -1,4 +1,4 @@
-"""Serves calls of the contract at the paths of their `google.api.http` rules."""
+"""HTTP endpoints of the API methods, at the paths of their `google.api.http` rules."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from nomemory.server.faults import Fault, Reason
 
 
 class SegmentConvertor(StringConvertor):
-    """Matches a segment of a path, also an empty one: an id that is missing is a violation, not an unknown path."""
+    """Matches a path segment, which may be empty. A missing id is then a violation instead of an unknown path."""
 
     regex = "[^/]*"
 
@@ -42,72 +42,70 @@ register_url_convertor("segment", SegmentConvertor())
 
 
 class StatusError(Exception):
-    """A call ended with a status of another server, which is passed on as it is.
-
-    Args:
-        status: with its details.
-    """
+    """A call failed with a status of another server. The endpoint sends the status unchanged."""
 
     def __init__(self, status: status_pb2.Status) -> None:
         super().__init__(status.code)
         self.status = status
 
 
-class Calls(Protocol):
-    """Answers calls: the pipeline, or a server elsewhere. Every method raises Fault or StatusError."""
+class CallExecutor(Protocol):
+    """Executes calls: the pipeline, or a proxy for another server. Methods raise Fault or StatusError."""
 
     async def unary(self, incoming: IncomingCall, read: ReadRequest) -> bytes:
-        """Answer a call with one request and one reply."""
+        """Execute a unary call."""
 
     def server_stream(self, incoming: IncomingCall, read: ReadRequest) -> AsyncGenerator[bytes]:
-        """Answer a call with one request and many replies."""
+        """Execute a server-streaming call."""
 
     async def client_stream(self, incoming: IncomingCall, read_next: ReadNextRequest) -> bytes:
-        """Answer a call with many requests and one reply."""
+        """Execute a client-streaming call."""
 
 
-def call_routes(size_limits: Mapping[HttpRule, int], calls: Calls) -> list[Route]:
-    """Return the routes of methods. Their paths match raw paths, in which `%2F` belongs to an id.
+def call_routes(size_limits: Mapping[HttpRule, int], executor: CallExecutor) -> list[Route]:
+    """Return the routes of methods. The routes match raw paths, in which `%2F` belongs to an id.
 
     Args:
-        size_limits: how HTTP calls the methods, and the maximum size of a request of each, in bytes.
-        calls: answers them.
+        size_limits: the maximum request size of each method, in bytes.
+        executor: executes the calls.
     """
     threads = ConversionThreads()
     literal_first = sorted(size_limits, key=lambda rule: len(rule.path_fields))
     return [
-        Route(_starlette_path(rule), CallEndpoint(rule, calls, threads, size_limits[rule]), methods=[rule.verb])
+        Route(_starlette_path(rule), CallEndpoint(rule, executor, threads, size_limits[rule]), methods=[rule.verb])
         for rule in literal_first
     ]
 
 
 def _starlette_path(rule: HttpRule) -> str:
-    """Return the path of a rule as Starlette writes it: `/v1/users/{user_id:segment}/messages`."""
+    """Return the path of a rule in Starlette's syntax, such as `/v1/users/{user_id:segment}/messages`."""
     return rule.template.replace("}", ":segment}")
 
 
 class CallEndpoint:
-    """Serves one method.
+    """The endpoint of one method.
 
     Args:
-        rule: how HTTP calls it.
-        calls: answers it.
+        rule: the HTTP rule of the method.
+        executor: executes the calls.
         threads: convert large messages.
-        max_request_bytes: the maximum size of a request.
+        max_request_bytes: the maximum request size.
     """
 
-    def __init__(self, rule: HttpRule, calls: Calls, threads: ConversionThreads, max_request_bytes: int) -> None:
+    def __init__(
+        self, rule: HttpRule, executor: CallExecutor, threads: ConversionThreads, max_request_bytes: int
+    ) -> None:
         self._rule = rule
-        self._calls = calls
+        self._executor = executor
         self._threads = threads
         self._max_request_bytes = max_request_bytes
         self._reply_type = GetMessageClass(rule.method.output_type)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request.
+        """Process a request.
 
         Raises:
-            Fault: the request is refused before it is a call.
+            Fault: the request is rejected before the call starts.
         """
         body = RequestBody(Headers(scope=scope), receive, self._max_request_bytes)
         self._check_body(body)
@@ -130,16 +128,16 @@ class CallEndpoint:
         if not body.is_present:
             return
         if not self._rule.has_body:
-            raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "this request has no body")
+            raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "this method does not accept a body")
         body.require(*((JSON_LINES, JSON) if self._rule.method.client_streaming else (JSON,)))
 
     async def _answer_once(self, incoming: IncomingCall, body: RequestBody, read: ReadRequest) -> JsonReply:
         try:
             async with body.cancels_on_disconnect():
                 if self._rule.method.client_streaming:
-                    encoded = await self._calls.client_stream(incoming, self._read_next(body, read))
+                    encoded = await self._executor.client_stream(incoming, self._read_next(body, read))
                 else:
-                    encoded = await self._calls.unary(incoming, read)
+                    encoded = await self._executor.unary(incoming, read)
                 return JsonReply(await self._to_json(encoded))
         except Fault as fault:
             return error_reply(status_of(fault, incoming.request_id))
@@ -153,12 +151,12 @@ class CallEndpoint:
         read: ReadRequest,
         stream: StreamReply,
     ) -> status_pb2.Status | None:
-        """Send the replies of a stream; return the error that ended it, or None."""
+        """Send the responses of a stream. Return the error that ended the stream, or None."""
         try:
             async with (
                 body.cancels_on_disconnect(),
                 stream.heartbeats(),
-                aclosing(self._calls.server_stream(incoming, read)) as replies,
+                aclosing(self._executor.server_stream(incoming, read)) as replies,
             ):
                 async for encoded in replies:
                     await stream.send(stream.form.reply(await self._to_json(encoded)))
@@ -175,7 +173,7 @@ class CallEndpoint:
         return await self._threads.run(len(raw), lambda: decode_request(self._rule, path_values, query, raw))
 
     def _read_next(self, body: RequestBody, read: ReadRequest) -> ReadNextRequest:
-        """Return a function that reads the next request: a line of the body, or the whole body as the only one."""
+        """Return a function that reads the next request from a line of the body, or one request from the whole body."""
         lines = body.lines()
         is_read = False
 
@@ -200,10 +198,10 @@ class CallEndpoint:
 
 
 def _path_values(scope: Scope) -> dict[str, str]:
-    """Return the values of the fields in the path, decoded.
+    """Return the decoded values of the path fields.
 
     Raises:
-        Fault: MALFORMED_REQUEST, one is not UTF-8.
+        Fault: MALFORMED_REQUEST, a value is not UTF-8.
     """
     try:
         return {name: unquote(value, errors="strict") for name, value in scope["path_params"].items()}

@@ -1,4 +1,4 @@
-"""Threads in which large messages are converted from and to JSON, so that the event loop serves other requests."""
+"""Threads for the JSON conversion of large messages."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 _LARGE_BYTES: Final = 65_536
-"""A message up to this size is converted within a few milliseconds, in the event loop."""
+"""Larger messages are converted in threads. Smaller ones block the event loop for a few milliseconds at most."""
 _THREADS: Final = 2
-"""The conversion is Python code: more threads would only take the interpreter's lock from the event loop."""
+"""Number of threads. Conversions hold the global interpreter lock, so more threads would slow down the event loop."""
 _Result = TypeVar("_Result")
 
 
 class ConversionThreads:
-    """Runs conversions, those of large messages in threads."""
+    """Runs conversions of large messages in threads, and others in the event loop."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, "json")
 
     async def run(self, size_bytes: int, convert: Callable[[], _Result]) -> _Result:
-        """Return what a conversion returns.
+        """Run a conversion and return its result.
 
         Args:
-            size_bytes: of what is converted.
+            size_bytes: the size of the message.
             convert: the conversion.
         """
         if size_bytes <= _LARGE_BYTES:

@@ -1,4 +1,4 @@
-"""Errors over HTTP: the status, the headers and the JSON of a reply that reports one."""
+"""Error responses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HTTP_STATUSES: Final[Mapping[int, int]] = {
     code_pb2.UNIMPLEMENTED: 501,
     code_pb2.UNAVAILABLE: 503,
 }
-"""The HTTP status of each gRPC code, as `google/rpc/code.proto` has it. Other codes are 500."""
+"""HTTP status codes by gRPC code, from `google/rpc/code.proto`. Other gRPC codes result in 500."""
 _TOO_LARGE: Final = Reason.Name(Reason.ERROR_REASON_REQUEST_TOO_LARGE)
 _TOO_LARGE_STATUS: Final = 413
 _MALFORMED: Final = Reason.Name(Reason.ERROR_REASON_MALFORMED_REQUEST)
@@ -40,7 +40,7 @@ _DETAIL_TYPES: Final[tuple[type[ProtoMessage], ...]] = (
 
 
 def error_json(status: status_pb2.Status) -> dict[str, Any]:
-    """Return an error as the body of a reply, or as the last event of a stream."""
+    """Return a status as the JSON body of a response, or as the last event of a stream."""
     details = [
         {"@type": f"type.googleapis.com/{detail.DESCRIPTOR.full_name}", **json_format.MessageToDict(detail)}
         for detail in _details(status)
@@ -49,11 +49,11 @@ def error_json(status: status_pb2.Status) -> dict[str, Any]:
 
 
 def error_reply(status: status_pb2.Status, http_status: int | None = None) -> JsonReply:
-    """Return the reply that reports an error.
+    """Return the error response for a status.
 
     Args:
-        status: the error.
-        http_status: the HTTP status; None: that of the gRPC code.
+        status: the status.
+        http_status: the HTTP status code; None: derived from the gRPC code.
     """
     headers = {}
     code = http_status or _HTTP_STATUSES.get(status.code, 500)
@@ -66,9 +66,14 @@ def error_reply(status: status_pb2.Status, http_status: int | None = None) -> Js
         elif isinstance(detail, error_details_pb2.ErrorInfo) and detail.reason == _TOO_LARGE:
             code = _TOO_LARGE_STATUS
         elif isinstance(detail, error_details_pb2.ErrorInfo) and detail.reason == _MALFORMED:
-            headers["connection"] = "close"  # what follows on it may be a part of this request
+            headers["connection"] = "close"  # the following bytes may belong to this request
     return JsonReply(error_json(status), code, headers)
 
 
 def _details(status: status_pb2.Status) -> list[ProtoMessage]:
-    return [detail for packed in status.details for detail in (of() for of in _DETAIL_TYPES) if packed.Unpack(detail)]
+    return [
+        detail
+        for packed in status.details
+        for detail in (detail_type() for detail_type in _DETAIL_TYPES)
+        if packed.Unpack(detail)
+    ]

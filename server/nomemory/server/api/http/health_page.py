@@ -1,4 +1,4 @@
-"""`/healthz`: whether the server serves, for probes."""
+"""The health check endpoint `/healthz`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nomemory.server.api.http.json_reply import JsonReply
 
 
 def health_route(health: ServerHealth) -> Route:
-    """Return the route to the state: 200 while the server serves, otherwise 503."""
+    """Return the route of the health check. It responds with 200 if the server is serving, otherwise with 503."""
 
     async def answer(_request: Request) -> Response:
         if health.is_serving:

@@ -1,4 +1,4 @@
-"""The `google.api.http` rules of the contract: which verb and path call which method."""
+"""The `google.api.http` rules of the API methods."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _VARIABLE: Final = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class HttpRule:
-    """How HTTP calls a method.
+    """The mapping of a method to an HTTP method and path.
 
     Attributes:
         method: the method's descriptor.
-        verb: `GET`, `POST` and so on.
-        template: the path, in which `{user_id}` stands for the value of that field.
-        path_fields: the fields in the path.
-        has_body: whether the other fields are in the body; otherwise they are in the query.
+        verb: the HTTP method, such as `GET`.
+        template: the path template. `{user_id}` is a placeholder for the value of the field `user_id`.
+        path_fields: the names of the fields in the path.
+        has_body: whether the other fields are in the body. Otherwise they are in the query string.
     """
 
     method: MethodDescriptor
@@ -34,22 +34,22 @@ class HttpRule:
 
 
 def grpc_path(method: MethodDescriptor) -> str:
-    """Return a method's path over gRPC: `/nomemory.v1.QueryService/ListMessages`."""
+    """Return the gRPC path of a method, such as `/nomemory.v1.QueryService/ListMessages`."""
     return f"/{method.containing_service.full_name}/{method.name}"
 
 
 def methods_at(grpc_paths: Iterable[str]) -> Iterator[MethodDescriptor]:
-    """Return the descriptors of methods by their paths over gRPC."""
+    """Yield the descriptors of the methods with these gRPC paths."""
     for path in grpc_paths:
         service, _, name = path.removeprefix("/").partition("/")
         yield descriptor_pool.Default().FindServiceByName(service).methods_by_name[name]
 
 
 def http_rule(method: MethodDescriptor) -> HttpRule:
-    """Return the rule of a method.
+    """Return the HTTP rule of a method.
 
     Raises:
-        NotImplementedError: the annotation uses a feature that no other method uses.
+        NotImplementedError: the annotation uses an unsupported feature.
     """
     rule = method.GetOptions().Extensions[annotations_pb2.http]
     verb = rule.WhichOneof("pattern")

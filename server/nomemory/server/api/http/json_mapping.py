@@ -1,6 +1,6 @@
-"""Protobuf messages as JSON, by protobuf's own mapping (`google.protobuf.json_format`).
+"""Conversion between protobuf messages and JSON, with the canonical mapping (`google.protobuf.json_format`).
 
-A request may also use short enum names, such as `user` for `ROLE_USER`.
+Requests may use short enum names, such as `user` for `ROLE_USER`.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from nomemory.server.api.http.proto_fields import (
 from nomemory.server.faults import Fault, Reason, Violation, invalid
 
 MAX_VALUES: Final = 100_000
-"""Maximum number of values in a request, without the numbers of plain arrays. A short value takes about thirty times
+"""Maximum number of values in a request, without the numbers in arrays of numbers. A short value takes about 30 times
 its length in memory."""
 MAX_ARRAY_NUMBERS: Final = 2_000_000
-"""Maximum number of numbers in plain arrays, such as embeddings."""
+"""Maximum number of numbers in arrays of numbers, such as embeddings."""
 _MAX_VIOLATIONS: Final = 1_000
 _MAX_KEY_CHARS: Final = 40
-"""A violation quotes a key up to this length."""
+"""Maximum length of a key in a violation."""
 _NUMBER_ARRAY: Final = re.compile(rb"\[[-+.0-9eE, \t\r\n]*\]")
 _PARSE_ERRORS: Final = (json_format.ParseError, TypeError, ValueError, OverflowError, AttributeError, RecursionError)
-"""Errors that `json_format` raises for a document that does not fit."""
+"""Errors that `json_format` raises for invalid documents."""
 _EXPECTED: Final[Mapping[int, str]] = {
     FieldDescriptor.TYPE_STRING: "must be a string",
     FieldDescriptor.TYPE_BOOL: "must be true or false",
@@ -58,10 +58,10 @@ def encode(message: ProtoMessage) -> bytes:
 
 
 def load(raw: bytes) -> object:
-    """Return the document that JSON in UTF-8 holds.
+    """Parse JSON in UTF-8.
 
     Raises:
-        Fault: MALFORMED_REQUEST, it is not JSON, or has too many values.
+        Fault: MALFORMED_REQUEST, invalid JSON or too many values.
     """
     _refuse_many_values(raw)
     try:
@@ -72,17 +72,17 @@ def load(raw: bytes) -> object:
 
 
 def decode(document: object, message: Descriptor, violations: Sequence[Violation] = ()) -> ProtoMessage:
-    """Return the message that a document stands for. Short enum names in the document are replaced in place.
+    """Convert a JSON document to a message. Replaces short enum names in the document in place.
 
     Args:
-        document: JSON, as `load` returns it.
-        message: the type of the message.
-        violations: those that are known already.
+        document: the parsed JSON.
+        message: the message type.
+        violations: violations that were found before.
 
     Raises:
-        Fault: INVALID_FIELD, with every violation, at most 1,000.
+        Fault: INVALID_FIELD, with up to 1,000 violations.
     """
-    problems = list(violations)
+    all_violations = list(violations)
     decoded: ProtoMessage = GetMessageClass(message)()
     try:
         if not isinstance(document, dict):
@@ -90,18 +90,18 @@ def decode(document: object, message: Descriptor, violations: Sequence[Violation
         _expand_enum_names(document, message)
         json_format.ParseDict(document, decoded)
     except _PARSE_ERRORS:
-        problems += islice(_violations(document, message, ""), _MAX_VIOLATIONS + 1)
-        problems = problems or [Violation("the request", f"does not fit {message.name}")]
-    if len(problems) > _MAX_VIOLATIONS:
-        excess = Violation("the request", f"has more than {_MAX_VIOLATIONS} violations: the rest was not checked")
-        problems = [excess, *problems[:_MAX_VIOLATIONS]]
-    if problems:
-        raise invalid(problems)
+        all_violations += islice(_violations(document, message, ""), _MAX_VIOLATIONS + 1)
+        all_violations = all_violations or [Violation("the request", f"is not a valid {message.name}")]
+    if len(all_violations) > _MAX_VIOLATIONS:
+        excess = Violation("the request", f"has more than {_MAX_VIOLATIONS} violations; the others are not listed")
+        all_violations = [excess, *all_violations[:_MAX_VIOLATIONS]]
+    if all_violations:
+        raise invalid(all_violations)
     return decoded
 
 
 def quotable(key: str) -> str:
-    """Return a key of the client's as a violation may quote it."""
+    """Return a truncated, printable form of a client's key for violations."""
     return "".join(char if char.isprintable() else "?" for char in key[:_MAX_KEY_CHARS]) or '""'
 
 
@@ -113,9 +113,9 @@ def _refuse_many_values(raw: bytes) -> None:
         return
     numbers = sum(array[0].count(b",") for array in _NUMBER_ARRAY.finditer(raw))
     if values - numbers > MAX_VALUES:
-        raise _malformed(f"may have more than {MAX_VALUES} values, not counting the numbers of plain arrays")
+        raise _malformed(f"exceeds the limit of {MAX_VALUES} values outside arrays of numbers")
     if numbers > MAX_ARRAY_NUMBERS:
-        raise _malformed(f"may have more than {MAX_ARRAY_NUMBERS} numbers")
+        raise _malformed(f"exceeds the limit of {MAX_ARRAY_NUMBERS} numbers in arrays")
 
 
 def _malformed(problem: str) -> Fault:
@@ -136,7 +136,7 @@ def _expand_enum_names(document: dict[str, object], message: Descriptor) -> None
 
 
 def _violations(document: object, message: Descriptor, path: str) -> Iterator[Violation]:
-    """Find the fields that keep a document from being decoded. `json_format` itself stops at the first one."""
+    """Yield the violations in a document. `json_format` reports only the first one."""
     if not isinstance(document, dict):
         yield Violation(path or "the request", "must be an object")
         return
@@ -144,12 +144,12 @@ def _violations(document: object, message: Descriptor, path: str) -> Iterator[Vi
     for key, value in document.items():
         field = fields.get(key)
         if field is None:
-            yield Violation(prefix + quotable(key), f"is no field of {message.name}")
+            yield Violation(prefix + quotable(key), f"unknown field of {message.name}")
         elif value is not None:
             yield from _violations_of_field(value, field, prefix + field.name)
             oneof = field.containing_oneof
             if oneof is not None and oneof.name in oneofs:
-                yield Violation(prefix + field.name, f"{oneof.name} is set twice")
+                yield Violation(prefix + field.name, f"only one field of `{oneof.name}` may be set")
             elif oneof is not None:
                 oneofs.add(oneof.name)
 
@@ -176,11 +176,11 @@ def _fits(value: object, field: FieldDescriptor) -> bool:
 
 def _expected(field: FieldDescriptor) -> str:
     if is_map(field):
-        return "must be an object with strings as its values"
+        return "must be an object with string values"
     if is_json_object(field):
         return "must be an array of objects"
     value = _expected_value(field)
-    return f"must be an array, each value of which {value}" if field.is_repeated else value
+    return f"must be an array; each value {value}" if field.is_repeated else value
 
 
 def _expected_value(field: FieldDescriptor) -> str:

@@ -1,4 +1,4 @@
-"""A reply in JSON. No cache may keep it."""
+"""JSON responses that must not be cached."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import orjson
 from starlette.responses import Response
 
 UNCACHED: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-"""Headers of every reply that holds data."""
+"""Headers of all responses with data."""
 
 
 class JsonReply(Response):
-    """A reply in JSON.
+    """A JSON response.
 
     Args:
-        content: what orjson can write; bytes are JSON already.
-        status_code: the HTTP status.
-        headers: further headers.
+        content: encoded JSON as bytes, or a value that orjson can serialize.
+        status_code: the HTTP status code.
+        headers: additional headers.
     """
 
     media_type = "application/json"
@@ -26,5 +26,5 @@ class JsonReply(Response):
         super().__init__(content, status_code, {**UNCACHED, **(headers or {})})
 
     def render(self, content: object) -> bytes:
-        """Return the body."""
+        """Return the encoded body."""
         return content if isinstance(content, bytes) else orjson.dumps(content)

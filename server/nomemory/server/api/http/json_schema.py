@@ -1,4 +1,4 @@
-"""Messages and enums of the contract as JSON Schema, with the comments of the `.proto` files as descriptions."""
+"""JSON Schema of protobuf messages and enums, with the comments of the `.proto` files as descriptions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nomemory.server.api.http.proto_fields import is_json_object, is_map, map_va
 
 Json = dict[str, Any]
 _REQUEST_ENUMS: Final = frozenset({"Role", "ListOrder"})
-"""The enums in requests, which may use `user` for `ROLE_USER`."""
+"""Enums that occur in requests. Requests may use short names, such as `user` for `ROLE_USER`."""
 _COMMENTS: Final = Path(__file__).with_name("comments.json")
 
 
@@ -25,7 +25,7 @@ def _comments() -> Mapping[str, str]:
 
 
 def described(full_name: str) -> Json:
-    """Return the comment of a declaration in the contract, as `description`; empty if it has no comment."""
+    """Return the comment of a protobuf declaration as `description`. Return an empty object if it has no comment."""
     comment = _comments().get(full_name)
     return {"description": comment} if comment else {}
 
@@ -46,19 +46,19 @@ _WELL_KNOWN_TYPES: Final[Mapping[str, Json]] = {
 
 
 class Schemas:
-    """Collects the schemas that a document refers to.
+    """Collects the schemas of a document.
 
     Attributes:
-        by_name: the schemas.
+        by_name: the schemas by message or enum name.
     """
 
     def __init__(self) -> None:
         self.by_name: dict[str, Json] = {}
 
     def of_message(self, message: Descriptor) -> Json:
-        """Return the schema of a message."""
+        """Add the schema of a message. Return a reference to the schema."""
         if message.name not in self.by_name:
-            self.by_name[message.name] = {}  # a message may have fields of its own type
+            self.by_name[message.name] = {}  # message types may be recursive
             self.by_name[message.name].update(self._object(message))
         return {"$ref": f"#/components/schemas/{message.name}"}
 

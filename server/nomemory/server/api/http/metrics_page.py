@@ -1,4 +1,4 @@
-"""The metrics of the server, in the text format of Prometheus."""
+"""The metrics endpoint, in the Prometheus text format."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from nomemory.server.runtime.settings import Settings
 
 _PATH: Final = "/metrics"
 _REQUIRED: Final = RequiredScopes(frozenset({Scope.ADMIN}))
-"""What a caller without the token for scrapes needs."""
+"""The required scopes of callers without the scrape token."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsPage:
-    """Answers scrapes.
+    """The metrics endpoint.
 
-    If the server checks credentials or has a token for scrapes, a scrape must bring that token or the credential of a
-    caller with the scope `admin` and no namespace. Otherwise everybody on this machine may scrape.
+    If credentials or a scrape token are configured, a request must have the scrape token, or the credential of a caller
+    with the scope `admin` and without a namespace. Otherwise all local clients can read the metrics.
 
     Attributes:
-        exporter: has the metrics.
-        access: authenticates the other callers.
-        settings: the token, and the deadline of a scrape.
+        exporter: renders the metrics.
+        access: authenticates callers without the scrape token.
+        settings: the configuration.
     """
 
     exporter: MetricsExporter
@@ -45,11 +45,11 @@ class MetricsPage:
     settings: Settings
 
     def route(self) -> Route:
-        """Return the route to the page."""
+        """Return the route of the metrics endpoint."""
         return Route(_PATH, self._answer)
 
     async def _answer(self, request: Request) -> Response:
-        """Answer a scrape.
+        """Return the metrics.
 
         Raises:
             Fault: CREDENTIALS_MISSING, CREDENTIALS_INVALID, SCOPE_MISSING or DEADLINE_EXCEEDED.

@@ -1,4 +1,4 @@
-"""The contract as OpenAPI 3.1, made from its descriptors, their `google.api.http` rules and their comments."""
+"""The OpenAPI 3.1 document of the API, generated from protobuf descriptors, HTTP rules and comments."""
 
 from __future__ import annotations
 
@@ -20,35 +20,38 @@ _SECURITY: Final = {
     "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "An API key."},
 }
 _HEADERS: Final[Mapping[str, Json]] = {
-    "x-request-id": {"description": "Names the call in logs, and comes back.", "schema": {"type": "string"}},
-    "x-timeout-ms": {"description": "Milliseconds until the call is given up.", "schema": {"type": "integer"}},
+    "x-request-id": {
+        "description": "Identifies the call in logs. The response has the same header.",
+        "schema": {"type": "string"},
+    },
+    "x-timeout-ms": {"description": "The timeout of the call in milliseconds.", "schema": {"type": "integer"}},
     "x-user-id": {
-        "description": "The user whom a service with the scope `act-as` recalls for; not with a user's own token.",
+        "description": "The user of the recall. Required for services with the scope `act-as`, not for user tokens.",
         "schema": {"type": "string"},
     },
 }
 _ERROR_FIELDS: Final[Json] = {
     "code": {"type": "string", "description": "The gRPC code, such as `INVALID_ARGUMENT`."},
-    "message": {"type": "string", "description": "A sentence for people."},
+    "message": {"type": "string", "description": "A human-readable error message."},
     "details": {
         "type": "array",
-        "description": "google.rpc.ErrorInfo with the reason; BadRequest with each violation; RetryInfo.",
+        "description": "google.rpc.ErrorInfo with the reason, BadRequest with the violations, and RetryInfo.",
         "items": {"type": "object", "properties": {"@type": {"type": "string"}}, "required": ["@type"]},
     },
 }
 _ERROR: Final[Json] = {
     "type": "object",
-    "description": "What went wrong.",
+    "description": "An error response.",
     "properties": {"error": {"type": "object", "properties": _ERROR_FIELDS, "required": list(_ERROR_FIELDS)}},
     "required": ["error"],
 }
 
 
 def openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
-    """Return the document that describes the methods.
+    """Return the OpenAPI document of the methods.
 
     Args:
-        methods: how HTTP calls them, and what they require of their callers.
+        methods: the HTTP rules of the methods, with the required scopes.
     """
     schemas = Schemas()
     paths: dict[str, Json] = {}
@@ -89,7 +92,7 @@ def _operation(rule: HttpRule, required: RequiredScopes, schemas: Schemas) -> Js
         "parameters": [*_fields_in_path(rule, schemas), *_headers(required)],
         "responses": {
             "200": {
-                "description": "The answer.",
+                "description": "The response.",
                 "content": _content(schemas.of_message(method.output_type), *answers),
             },
             "default": _ref("responses", "Error"),
@@ -132,7 +135,7 @@ def _fields_in_query(rule: HttpRule, schemas: Schemas) -> Iterator[Json]:
 
 
 def _leaves(fields: Iterable[FieldDescriptor], outer: str = "") -> Iterator[tuple[str, FieldDescriptor]]:
-    """Return the fields that a query may name, each with its name."""
+    """Yield the names of the query parameters with their fields."""
     for field in fields:
         name = f"{outer}{field.json_name}"
         if is_map(field) or not is_json_object(field):

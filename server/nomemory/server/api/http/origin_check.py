@@ -1,8 +1,8 @@
-"""Which web pages may call, and which host names the server answers to.
+"""Checks of the Origin and Host headers.
 
-A browser runs the pages of strangers on a machine that this server may trust. A page of another origin may therefore
-call only if the settings name that origin. A page can also let its own host name point to this machine (DNS rebinding).
-A server that asks for no credentials therefore answers only to addresses and `localhost`: nobody else can own those.
+A browser on a trusted machine can run pages of untrusted sites. Pages of other origins can call the server only if the
+settings allow their origin. A page can also resolve its own host name to this machine (DNS rebinding). Therefore a
+server without credentials accepts only IP addresses and `localhost` as host names.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _PREFLIGHT_MAX_AGE_S: Final = 600
 
 
 class OriginCheck:
-    """Refuses requests from other pages, and under foreign host names, before the application sees them.
+    """Middleware that rejects requests with a disallowed origin or host name.
 
     Args:
         app: the application.
-        refusals: replies to what is refused.
-        origins: the origins that may call; `*`: all.
-        any_host: whether the server answers to every host name.
+        refusals: creates the error responses.
+        origins: the allowed origins; `*`: all origins.
+        any_host: whether all host names are allowed.
     """
 
     def __init__(self, app: ASGIApp, refusals: Refusals, origins: frozenset[str], *, any_host: bool) -> None:
@@ -44,7 +44,7 @@ class OriginCheck:
         self._any_host = any_host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Process a request."""
         headers = Headers(scope=scope)
         problem = self._problem(headers.get("host", ""), headers.get("origin", ""))
         if problem:
@@ -55,14 +55,14 @@ class OriginCheck:
 
     def _problem(self, host: str, origin: str) -> str:
         if not self._any_host and not _is_local_name(host):
-            return "a server without credentials answers only to addresses and localhost"
+            return "a server without credentials accepts only IP addresses and localhost as host names"
         if origin and not self._origins & {origin, "*"} and origin.partition("://")[2] != host:
-            return "pages of this origin may not call this server: NOMEMORY_HTTP_CORS_ORIGINS"
+            return "origin not allowed: add the origin to NOMEMORY_HTTP_CORS_ORIGINS"
         return ""
 
 
 def origin_middleware(settings: Settings, refusals: Refusals) -> list[Middleware]:
-    """Return the middleware that decides about origins: first the check, then CORS for the origins that may call."""
+    """Return the origin check, and the CORS middleware if origins are allowed."""
     origins = frozenset(settings.http.cors_origins.split())
     cors = Middleware(
         CORSMiddleware,

@@ -1,7 +1,7 @@
-"""The query of a URL as the JSON document that it stands for.
+"""Conversion of URL query strings to JSON documents.
 
-`filter.role=user&filter.metadata[topic]=food` is `{"filter": {"role": "user", "metadata": {"topic": "food"}}}`.
-A list is a repeated name.
+`filter.role=user&filter.metadata[topic]=food` becomes `{"filter": {"role": "user", "metadata": {"topic": "food"}}}`.
+Repeated parameters form a list.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 
 class _UnknownNameError(Exception):
-    """A name in the query does not fit the request; the text says why."""
+    """A query parameter does not match a field of the request."""
 
 
 def query_parameters(query: bytes) -> list[tuple[str, str]]:
-    """Return the names and values in a query.
+    """Parse a query string.
 
     Raises:
-        Fault: MALFORMED_REQUEST, it is not UTF-8.
+        Fault: MALFORMED_REQUEST, the query string is not UTF-8.
     """
     try:
         return parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError:
-        raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the query is not UTF-8") from None
+        raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the query string is not UTF-8") from None
 
 
 def query_document(
     parameters: Sequence[tuple[str, str]], message: Descriptor
 ) -> tuple[dict[str, Any], list[Violation]]:
-    """Return the document of a query, and the violations in its names. Values are checked when it is decoded."""
+    """Return the document of a query string, and violations for unknown parameters. Values are not validated."""
     document: dict[str, Any] = {}
     violations = []
     for name, text in parameters:
@@ -54,17 +54,17 @@ def query_document(
 def _put(document: dict[str, Any], message: Descriptor, name: str, text: str) -> None:
     parsed = _NAME.fullmatch(name)
     if parsed is None:
-        raise _UnknownNameError(f"is no field of {message.name}")
+        raise _UnknownNameError(f"unknown field of {message.name}")
     *outer, last = parsed["path"].split(".")
     target, inner = document, message
     for key in outer:
         field = fields_by_json_key(inner).get(key)
         if field is None or field.is_repeated or not is_json_object(field):
-            raise _UnknownNameError(f"is no field of {message.name}")
+            raise _UnknownNameError(f"unknown field of {message.name}")
         target, inner = target.setdefault(field.name, {}), message_type(field)
     field = fields_by_json_key(inner).get(last)
     if field is None:
-        raise _UnknownNameError(f"is no field of {message.name}")
+        raise _UnknownNameError(f"unknown field of {message.name}")
     _put_value(target, field, parsed["map_key"], text)
 
 
@@ -72,15 +72,15 @@ def _put_value(target: dict[str, Any], field: FieldDescriptor, map_key: str | No
     key, value = field.name, _BOOLEANS.get(text, text) if field.type == FieldDescriptor.TYPE_BOOL else text
     if is_map(field):
         if map_key is None:
-            raise _UnknownNameError("needs a key in brackets")
+            raise _UnknownNameError("requires a key in brackets")
         target, key = target.setdefault(field.name, {}), map_key
     elif map_key is not None:
-        raise _UnknownNameError("is no map")
+        raise _UnknownNameError("must not have a key in brackets: the field is not a map")
     elif is_json_object(field):
-        raise _UnknownNameError("is a message: name its fields")
+        raise _UnknownNameError("is a message: set its fields with separate parameters")
     elif field.is_repeated:
         target.setdefault(key, []).append(value)
         return
     if key in target:
-        raise _UnknownNameError("is given twice")
+        raise _UnknownNameError("must not be repeated")
     target[key] = value

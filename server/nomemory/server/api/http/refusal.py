@@ -1,4 +1,4 @@
-"""Refusals: replies to requests that fail before, or outside of, a call of the contract."""
+"""Error responses to requests that are rejected before a call starts."""
 
 from __future__ import annotations
 
@@ -21,24 +21,20 @@ _log = get_logger("http")
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """Makes the replies, logs and counts them.
-
-    Attributes:
-        meters: count them.
-    """
+    """Creates, logs and counts error responses."""
 
     meters: Meters
 
     def reply(
         self, scope: Scope, fault: Fault, http_status: int | None = None, headers: Mapping[str, str] | None = None
     ) -> JsonReply:
-        """Return the reply to a request.
+        """Return the error response to a request.
 
         Args:
-            scope: ASGI's description of the request.
-            fault: why it is refused.
-            http_status: the HTTP status; None: that of the fault's code.
-            headers: further headers.
+            scope: the ASGI scope of the request.
+            fault: the error.
+            http_status: the HTTP status code; None: derived from the fault.
+            headers: additional headers.
         """
         request_id = request_id_in(scope)
         reply = error_reply(status_of(fault, request_id), http_status)

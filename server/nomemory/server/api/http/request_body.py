@@ -1,4 +1,4 @@
-"""The body of a request: read in parts, within a limit."""
+"""Reading of request bodies with a size limit."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ JSON_LINES: Final = "application/x-ndjson"
 
 
 class UnsupportedMediaTypeError(Fault):
-    """A body is of a media type, or has an encoding, that the method does not take."""
+    """The method does not support the media type or the content encoding of a body."""
 
     def __init__(self, message: str) -> None:
         super().__init__(Reason.ERROR_REASON_MALFORMED_REQUEST, message)
 
 
 class RequestBody:
-    """The body of one request.
+    """The body of a request.
 
     Args:
-        headers: those of the request.
-        receive: ASGI's way to read it.
-        max_bytes: the maximum size of the body, or of one line in a body of lines.
+        headers: the request headers.
+        receive: the ASGI receive function.
+        max_bytes: the maximum size of the body, or of a line if the body is read line by line.
 
     Attributes:
-        is_present: whether there is one.
-        media_type: without its parameters, in lower case.
+        is_present: whether the request has a body.
+        media_type: the media type without parameters, in lower case.
     """
 
     def __init__(self, headers: Headers, receive: Receive, max_bytes: int) -> None:
@@ -48,11 +48,14 @@ class RequestBody:
         self._is_read = asyncio.Event()
 
     def require(self, *media_types: str) -> None:
-        """Check the media type. Browsers send a form or plain text from any page without a preflight request.
+        """Raise if the media type is not one of `media_types`.
+
+        The check also protects against cross-site requests: browsers send forms and plain text without a preflight
+        request.
 
         Raises:
-            UnsupportedMediaTypeError: it is another one, or the body is compressed.
-            Fault: MALFORMED_REQUEST, its length is given in two ways. A proxy in front may have taken the other one.
+            UnsupportedMediaTypeError: another media type, or a compressed body.
+            Fault: MALFORMED_REQUEST, the request has both a content-length and a transfer-encoding (request smuggling).
         """
         if self._has_two_lengths:
             raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "send a content-length or a transfer-encoding, not both")
@@ -65,10 +68,10 @@ class RequestBody:
         """Return the whole body.
 
         Args:
-            reserve: counts its bytes as they arrive.
+            reserve: reserves memory for the received bytes.
 
         Raises:
-            Fault: REQUEST_TOO_LARGE; OVERLOADED, the process holds too many bytes of requests.
+            Fault: REQUEST_TOO_LARGE; OVERLOADED, the process-wide request memory limit is reached.
         """
         self._refuse_large(self._declared_bytes)
         body = bytearray()
@@ -79,14 +82,14 @@ class RequestBody:
         return bytes(body)
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Return the lines that are not blank, each as soon as it is complete.
+        """Yield the non-blank lines of the body as they arrive.
 
         Raises:
             Fault: REQUEST_TOO_LARGE, a line is too long.
         """
         pending = bytearray()
         async for part in self._parts():
-            await asyncio.sleep(0)  # many parts may have arrived already
+            await asyncio.sleep(0)  # received parts do not yield to the event loop
             *complete, rest = part.split(b"\n")
             if complete:
                 complete[0] = bytes(pending + complete[0])
@@ -101,12 +104,12 @@ class RequestBody:
 
     @asynccontextmanager
     async def cancels_on_disconnect(self) -> AsyncIterator[None]:
-        """Cancel the current task if the client disconnects before the context is left."""
+        """Cancel the current task if the client disconnects before the context ends."""
         task = asyncio.current_task()
 
         async def watch() -> None:
             if self.is_present:
-                await self._is_read.wait()  # until then `read` notices
+                await self._is_read.wait()  # until then, `read` detects disconnects
             while (await self._receive())["type"] != "http.disconnect":
                 pass
             if task is not None:

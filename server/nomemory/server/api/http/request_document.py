@@ -1,7 +1,7 @@
-"""The request of a method, from the path, the query and the body of an HTTP request.
+"""Decoding of an API request from the path, the query string and the body of an HTTP request.
 
-Every field comes from one place. A field of the path may be repeated in the body or the query only with the same value:
-a proxy in front of the server and the server itself must never read different values.
+A path field may also occur in the body or the query string, but only with the same value. Otherwise the server and a
+proxy in front of it could use different values.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from nomemory.server.faults import Violation
 
 
 def decode_request(rule: HttpRule, path_values: Mapping[str, str], query: bytes, body: bytes) -> ProtoMessage:
-    """Return the request of a method.
+    """Return the decoded request of a method.
 
     Args:
-        rule: how HTTP calls the method.
-        path_values: the values of the fields in the path.
-        query: the query of the URL.
-        body: the JSON of the body; empty: there is none.
+        rule: the HTTP rule of the method.
+        path_values: the values of the path fields.
+        query: the query string.
+        body: the JSON body; empty: no body.
 
     Raises:
-        Fault: INVALID_FIELD, with every violation; MALFORMED_REQUEST, the body is not JSON, or the query is not UTF-8.
+        Fault: INVALID_FIELD, with all violations; MALFORMED_REQUEST, invalid JSON or UTF-8.
     """
     message = rule.method.input_type
     parameters = query_parameters(query)
@@ -45,4 +45,4 @@ def decode_request(rule: HttpRule, path_values: Mapping[str, str], query: bytes,
 def _put_path_value(document: dict[str, Any], name: str, json_name: str, value: str) -> list[Violation]:
     repeated = [document.pop(key) for key in {name, json_name} & document.keys()]
     document[name] = value
-    return [Violation(name, "differs from the path") for other in repeated if other != value]
+    return [Violation(name, "must be equal to the value in the path") for other in repeated if other != value]

@@ -1,4 +1,4 @@
-"""The id of a request: it names the request in logs, and every reply has it."""
+"""Request ids of HTTP requests."""
 
 from __future__ import annotations
 
@@ -9,17 +9,13 @@ from nomemory.server.api.call import REQUEST_ID, request_id_of
 
 
 class RequestIds:
-    """Gives each request an id, the client's own or a random one, and sends it back.
-
-    Args:
-        app: the application.
-    """
+    """Middleware that assigns a request id, the client's or a random one, and adds it to the response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Process a request."""
         request_id = request_id_of([(REQUEST_ID, Headers(scope=scope).get(REQUEST_ID, ""))])
         scope["state"][REQUEST_ID] = request_id
 

@@ -1,4 +1,4 @@
-"""The headers of a request as the metadata of a call."""
+"""Conversion of HTTP headers to call metadata."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from nomemory.server.faults import Fault, Reason
 
 TRANSPORT: Final = "http"
 TLS: Final = "tls"
-"""The key of a connection's `ssl.SSLObject` in the state of a request's scope; None: it is not encrypted."""
+"""The key of the connection's `ssl.SSLObject` in the state of the ASGI scope. The value is None without TLS."""
 _TIMEOUT: Final = "x-timeout-ms"
-_TIMEOUT_FORM: Final = re.compile(r"\d{1,10}")
+_TIMEOUT_PATTERN: Final = re.compile(r"\d{1,10}")
 
 
 def incoming_call(scope: Scope, grpc_path: str) -> IncomingCall:
-    """Return a request as the pipeline takes it.
+    """Return the incoming call of a request.
 
     Args:
-        scope: ASGI's description of the request.
-        grpc_path: the path of the method over gRPC.
+        scope: the ASGI scope of the request.
+        grpc_path: the gRPC path of the method.
 
     Raises:
-        Fault: MALFORMED_REQUEST, a header cannot be read.
+        Fault: MALFORMED_REQUEST, a header is malformed.
     """
     metadata, request_id = metadata_of(scope), request_id_in(scope)
     return IncomingCall(
@@ -45,10 +45,10 @@ def incoming_call(scope: Scope, grpc_path: str) -> IncomingCall:
 
 
 def metadata_of(scope: Scope) -> Metadata:
-    """Return the headers. Values are UTF-8; those whose name ends in `-bin` are bytes in base64.
+    """Return the headers as metadata. Values are UTF-8, or base64 for names that end in `-bin`.
 
     Raises:
-        Fault: MALFORMED_REQUEST, a value is not.
+        Fault: MALFORMED_REQUEST, a value is malformed.
     """
     return [
         (name.decode("latin-1"), _binary(value) if name.endswith(b"-bin") else _text(value))
@@ -57,8 +57,8 @@ def metadata_of(scope: Scope) -> Metadata:
 
 
 def auth_context(scope: Scope) -> Mapping[str, Iterable[bytes]]:
-    """Return the properties of the TLS peer, as gRPC's `auth_context` has them. The handshake has verified them."""
-    tls: Any = scope["state"].get(TLS)  # `ssl.SSLObject`; uvloop has a type of its own
+    """Return the verified properties of the TLS peer in the format of gRPC's `auth_context`."""
+    tls: Any = scope["state"].get(TLS)  # `ssl.SSLObject`, or the type of uvloop
     certificate = tls.getpeercert(binary_form=True) if tls is not None else None
     return {"x509_pem_cert": [ssl.DER_cert_to_PEM_cert(certificate).encode()]} if certificate else {}
 
@@ -66,8 +66,8 @@ def auth_context(scope: Scope) -> Mapping[str, Iterable[bytes]]:
 def _timeout_s(metadata: Metadata) -> float | None:
     for name, value in metadata:
         if name == _TIMEOUT:
-            if not isinstance(value, str) or not _TIMEOUT_FORM.fullmatch(value):
-                raise _malformed(f"{_TIMEOUT} must be whole milliseconds, of at most 10 digits")
+            if not isinstance(value, str) or not _TIMEOUT_PATTERN.fullmatch(value):
+                raise _malformed(f"{_TIMEOUT} must be an integer number of milliseconds, at most 10 digits")
             return int(value) / 1000
     return None
 

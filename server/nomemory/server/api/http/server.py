@@ -1,4 +1,4 @@
-"""Serves an application over HTTP/1.1 with uvicorn, in an event loop that belongs to the whole server."""
+"""The HTTP/1.1 server, based on uvicorn. It runs in the event loop of the process."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from nomemory.server.runtime.fd_limits import max_connections
 from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressError
 
 _MAX_CONNECTIONS: Final = 1024
-"""With more of them, requests get 503."""
+"""Maximum number of connections. Requests on further connections get 503."""
 _MAX_HEAD_BYTES: Final = 32_768
 """Maximum size of the request line and the headers."""
 _BACKLOG: Final = 1024
 _SILENT: Final = logging.CRITICAL + 1
-"""uvicorn's own log lines may quote a request."""
+"""A log level that disables uvicorn's log entries, because they may quote requests."""
 
 
 class HttpServer:
-    """Serves an application.
+    """Serves an ASGI application.
 
     Args:
-        application: answers requests.
-        tls: the files for TLS; None: connections are not encrypted.
-        idle_s: seconds after which a connection without a request is closed.
+        application: the ASGI application.
+        tls: the TLS files; None: no TLS.
+        idle_s: the idle timeout of connections.
     """
 
     def __init__(self, application: ASGIApp, tls: TlsFiles | None, idle_s: float) -> None:
@@ -59,10 +59,10 @@ class HttpServer:
         self._serving: asyncio.Task[None] | None = None
 
     async def start(self, address: ListenAddress) -> ListenAddress:
-        """Serve; return the address that was bound. Port 0 picks a free one.
+        """Start the server and return the bound address. Port 0 selects a free port.
 
         Raises:
-            ListenAddressError: the port is taken.
+            ListenAddressError: the port is in use.
             IdentitySettingsError: the TLS files cannot be loaded.
         """
         try:
@@ -76,24 +76,25 @@ class HttpServer:
         return bound
 
     async def stop(self, grace_s: float) -> None:
-        """Stop accepting connections, and let requests in flight finish within this time."""
+        """Stop the server. Requests in flight have `grace_s` seconds to finish."""
         if self._serving is None:
             for listener in self._sockets:
                 listener.close()
             return
         self._server.should_exit = True
         await self._serving
-        self._config.timeout_graceful_shutdown = grace_s  # type: ignore[assignment]  # it goes to asyncio.wait_for
+        self._config.timeout_graceful_shutdown = grace_s  # type: ignore[assignment]  # uvicorn passes the value to asyncio.wait_for
         await self._server.shutdown(self._sockets)
 
     def _bind(self, address: ListenAddress) -> ListenAddress:
-        """Bind to every address of the host, all at one port."""
+        """Bind to the same port on all addresses of the host."""
         port = address.port
         try:
             addresses = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
             for family, _, _, _, target in addresses:
                 listener = socket.create_server((target[0], port, *target[2:]), family=family, backlog=_BACKLOG)
-                # Accepted connections inherit it: a reply in two parts must not wait for an acknowledgement.
+                # Accepted connections inherit TCP_NODELAY. With Nagle's algorithm, the second part of a response waits
+                # for the acknowledgement of the first.
                 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._sockets.append(listener)
                 port = listener.getsockname()[1]
@@ -103,10 +104,10 @@ class HttpServer:
 
 
 class HttpConnection(H11Protocol):
-    """uvicorn's connection. Its requests also know the TLS connection, and with it the client's certificate."""
+    """An uvicorn connection that adds the TLS object, and thus the client certificate, to the scope of its requests."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-        """Begin a connection. It is closed if it stays silent: uvicorn itself closes only those that had a request."""
+        """Start the idle timeout of a new connection. uvicorn starts the timeout only after the first request."""
         super().connection_made(transport)
         self.app_state = {**self.app_state, TLS: transport.get_extra_info("ssl_object")}
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)

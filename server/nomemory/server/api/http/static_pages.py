@@ -1,4 +1,4 @@
-"""Static pages: the page to try calls, and the inspector. Their files are read once, at startup."""
+"""Static pages: the API explorer and the inspector. The files are read once at startup."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nomemory.server.runtime.listen_address import INSPECTOR
 
 _STATIC: Final = Path(__file__).with_name("static")
 _THEME: Final = "theme"
-"""Style sheets that all pages share. Each page finds them beside its own files."""
+"""The folder of shared style sheets. They are served in the folder of each page."""
 _MEDIA_TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -37,7 +37,7 @@ SECURITY_HEADERS: Final = {
 
 
 def fixed_route(path: str, content: bytes, media_type: str) -> Route:
-    """Return a route to content that never changes, with the security headers."""
+    """Return a route to constant content, with the security headers."""
 
     async def serve(_request: Request) -> Response:
         return Response(content, headers={**SECURITY_HEADERS, "content-type": media_type})
@@ -46,7 +46,7 @@ def fixed_route(path: str, content: bytes, media_type: str) -> Route:
 
 
 def try_it_routes() -> list[Route]:
-    """Return the routes of the page to try calls, at `/`."""
+    """Return the routes of the API explorer, at `/`."""
     return _folder_routes("try_it", "/")
 
 
@@ -56,7 +56,7 @@ def inspector_routes() -> list[Route]:
 
 
 def inspector_redirect(path: str) -> Route:
-    """Return a route that leads to the inspector."""
+    """Return a route that redirects to the inspector."""
 
     async def redirect(_request: Request) -> Response:
         return RedirectResponse(INSPECTOR, 308, SECURITY_HEADERS)

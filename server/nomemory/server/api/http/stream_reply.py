@@ -1,4 +1,4 @@
-"""Replies of streaming methods: server-sent events, or lines of JSON."""
+"""Streaming responses, as server-sent events or JSON lines."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from nomemory.server.api.http.json_reply import UNCACHED
 from nomemory.server.api.http.request_body import JSON_LINES
 
 HEARTBEAT_S: Final = 15.0
-"""After this time without an event, a stream of events sends an empty comment. Proxies end silent connections."""
+"""Idle time before an event stream sends an empty comment. Proxies close idle connections."""
 _SEND_TIMEOUT_S: Final = 60.0
-"""A stream of which the client takes nothing for this time ends."""
+"""Timeout of sending one part of a stream."""
 _HEADERS: Final = {**UNCACHED, "x-accel-buffering": "no"}
 
 
 @dataclass(frozen=True, slots=True)
 class StreamFormat:
-    """The form of a stream.
+    """The format of a stream.
 
     Attributes:
-        media_type: of the reply.
-        reply: makes a part of the stream from a reply in JSON.
-        error: makes the last part from the body of an error.
-        end: the last part of a complete stream. A stream without an end and without an error was cut off.
-        heartbeat: a part that clients ignore; empty: there is none.
+        media_type: the media type of the response.
+        reply: formats a JSON message as a part of the stream.
+        error: formats an error as the last part of the stream.
+        end: the last part of a complete stream. A stream without an end and without an error is truncated.
+        heartbeat: a part that clients ignore; empty: no heartbeats.
     """
 
     media_type: str
@@ -57,15 +57,15 @@ LINES: Final = StreamFormat(
 
 
 class StreamReply:
-    """The reply to one request, sent part by part.
+    """A streaming response.
 
     Args:
-        send: ASGI's way to answer.
-        form: the form of the stream.
+        send: the ASGI send function.
+        form: the format of the stream.
 
     Attributes:
-        form: the form of the stream.
-        is_started: whether the status and the headers are sent.
+        form: the format of the stream.
+        is_started: whether the status and the headers have been sent.
     """
 
     def __init__(self, send: Send, form: StreamFormat) -> None:
@@ -76,10 +76,10 @@ class StreamReply:
         self._last_sent = asyncio.get_running_loop().time()
 
     async def send(self, part: bytes, *, is_last: bool = False) -> None:
-        """Send a part, after the status and the headers if it is the first one.
+        """Send a part. The first part is preceded by the status and the headers.
 
         Raises:
-            TimeoutError: the client does not take what was sent before.
+            TimeoutError: the client does not read the stream.
         """
         async with self._lock, asyncio.timeout(_SEND_TIMEOUT_S):
             self._last_sent = asyncio.get_running_loop().time()
@@ -90,7 +90,7 @@ class StreamReply:
 
     @asynccontextmanager
     async def heartbeats(self) -> AsyncIterator[None]:
-        """Send a heartbeat whenever the stream is silent, until the context is left."""
+        """Send heartbeats while the stream is idle, until the context ends."""
         task = asyncio.create_task(self._beat())
         try:
             yield
