@@ -240,9 +240,9 @@ def broken(tls: Tls) -> Sequence[tuple[dict[str, object], str]]:
         ({"tls_key": tls.files.key}, "both NOMEMORY_TLS_CERT and NOMEMORY_TLS_KEY"),
         ({"tls_client_ca": tls.files.certificate}, "both NOMEMORY_TLS_CERT and NOMEMORY_TLS_KEY"),
         (tls.settings() | {"tls_identities": tls.directory}, "NOMEMORY_TLS_CLIENT_CA"),
-        (tls.settings() | {"tls_key": other_key}, "cannot be used"),
+        (tls.settings() | {"tls_key": other_key}, "cannot load the TLS files"),
         (tls.settings() | {"tls_key": Path("/nowhere")}, "No such file"),
-        (tls.settings() | {"tls_client_ca": tls.files.key}, "cannot be used"),
+        (tls.settings() | {"tls_client_ca": tls.files.key}, "cannot load the TLS files"),
     ]
 
 

@@ -112,6 +112,6 @@ async def _refuse_http_exception(refusals: Refusals, request: Request, error: Ex
     """Return the error response for an unknown path or for a method that the path does not support."""
     if isinstance(error, HTTPException) and error.status_code == _METHOD_NOT_ALLOWED:
         headers = error.headers or {}
-        fault = Fault(Reason.ERROR_REASON_PATH_NOT_FOUND, f"this path takes {headers.get('Allow', 'other verbs')}")
+        fault = Fault(Reason.ERROR_REASON_PATH_NOT_FOUND, f"this path allows {headers.get('Allow', 'other methods')}")
         return refusals.reply(request.scope, fault, _METHOD_NOT_ALLOWED, headers)
     return refusals.reply(request.scope, Fault(Reason.ERROR_REASON_PATH_NOT_FOUND, "there is nothing at this path"))

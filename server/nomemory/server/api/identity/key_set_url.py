@@ -91,7 +91,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> None:
-        """Return None, so that urllib raises HTTPError."""
+        """Return None, which makes urllib raise HTTPError."""
 
 
 _opener: Final = urllib.request.build_opener(_NoRedirects)

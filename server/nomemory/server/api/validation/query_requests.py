@@ -41,7 +41,7 @@ class PageQuery:
 
 @dataclass(frozen=True, slots=True)
 class LexicalQuery:
-    """A validated LexicalSearchRequest. `snippet_chars` is None if the request asks for no highlights."""
+    """A validated LexicalSearchRequest. `snippet_chars` is None if the request disables highlights."""
 
     listing: Listing
     query: Query
