@@ -1,4 +1,4 @@
-"""A log of each engine."""
+"""Fixtures for the message log of each engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from log.engine import ENGINES, Engine, Log, PostgresEngine, open_sqlite_log
 
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Return how to open a log."""
+    """Return a factory of logs."""
     if request.param == "sqlite":
         return open_sqlite_log
     return PostgresEngine(request.getfixturevalue("postgres"))

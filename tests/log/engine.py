@@ -1,4 +1,4 @@
-"""The engines that the contract of the message log is tested with. Another engine is one more name in `ENGINES`."""
+"""The storage engines that the tests of the message log run with."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FOREVER = RetentionPolicy()
 
 @dataclass(frozen=True)
 class Log:
-    """An open log: its writer, its reader and its feed, and how to close all three. The writer removes what expired."""
+    """An open log with its writer, reader and change feed."""
 
     writer: LogWriter
     expired: ExpiredMessages
@@ -67,14 +67,14 @@ def decoded(messages: list[LoggedMessage]) -> list[Message]:
 
 
 class Engine(Protocol):
-    """Opens the log that belongs to a directory, a new one at first. The engine need not keep it there."""
+    """Opens the log of a directory, and creates it first if necessary."""
 
     async def __call__(self, directory: Path, retention: RetentionPolicy = FOREVER) -> Log:
-        """Open it."""
+        """Open the log."""
 
 
 async def open_sqlite_log(directory: Path, retention: RetentionPolicy = FOREVER) -> Log:
-    """Open a log in SQLite."""
+    """Open a SQLite log."""
     path = directory / "log.db"
     writer = SqliteLogWriter(path, queue_max=100, queue_max_bytes=10**9, announce=lambda: None, retention=retention)
     reader, feed = SqliteLogReader(path, retention), SqliteChangeFeed(path)
@@ -89,12 +89,12 @@ async def open_sqlite_log(directory: Path, retention: RetentionPolicy = FOREVER)
 
 @dataclass(frozen=True)
 class PostgresEngine:
-    """Opens logs in PostgreSQL: a schema for each directory."""
+    """Opens PostgreSQL logs, with a schema for each directory."""
 
     server: PrivatePostgres
 
     def database(self, directory: Path) -> Database:
-        """Return where the log of a directory is."""
+        """Return the database of the log of a directory."""
         return Database(schema_url(self.server, f"log_{sha256(str(directory).encode()).hexdigest()[:20]}"))
 
     async def __call__(self, directory: Path, retention: RetentionPolicy = FOREVER) -> Log:
@@ -119,4 +119,4 @@ class PostgresEngine:
 
 
 ENGINES: Final = ("sqlite", "postgres")
-"""The engines by their names."""
+"""The engines by name."""

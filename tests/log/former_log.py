@@ -1,4 +1,4 @@
-"""Logs of the schemas before, as the servers made them that knew no other."""
+"""Create logs with the schemas of earlier versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nomemory.server.message import Message
 LOG_ID: Final = "0123456789abcdef0123456789abcdef"
 
 FORMER: Final = (1, 2)
-"""The schemas of former logs."""
+"""The earlier schema versions."""
 
 _SCHEMA: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -74,16 +74,18 @@ PRAGMA user_version=2;
 
 
 def make_former_log(path: Path, user: str, messages: Iterable[Message], schema: int = 1) -> None:
-    """Write a log of one user's messages, which have no metadata."""
+    """Write a log with messages of one user that have no metadata."""
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("PRAGMA journal_mode=WAL")
         file.executescript(_SCHEMA)
         file.execute("INSERT INTO meta VALUES ('log_id', ?)", (LOG_ID,))
         rows = [
-            (user, one.ts_us, one.message_id, place, one.role.value, one.conversation_id, wire.encode(one))
-            for place, one in enumerate(messages, 1)
+            (user, m.ts_us, m.message_id, sequence, m.role.value, m.conversation_id, wire.encode(m))
+            for sequence, m in enumerate(messages, 1)
         ]
-        vectors = [(user, one.message_id, one.embedding) for one in messages if one.embedding is not None]
+        vectors = [
+            (user, message.message_id, message.embedding) for message in messages if message.embedding is not None
+        ]
         file.executemany("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         file.executemany("INSERT INTO embeddings VALUES (?, ?, ?)", vectors)
         file.execute("INSERT INTO users VALUES (?, ?, ?)", (user, len(rows), len(rows)))

@@ -1,4 +1,4 @@
-"""What has expired is gone from every read at that moment, and removed by a sweep."""
+"""Expired messages are hidden from reads at once and removed by a sweep."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOW = 1_000
 
 
 class Clock:
-    """A clock that stands until it is set."""
+    """A clock that changes only when it is set."""
 
     now_us = NOW
 
@@ -28,13 +28,13 @@ class Clock:
 
 @pytest.fixture
 def clock() -> Clock:
-    """A clock for the log of a test."""
+    """Return the clock of the log."""
     return Clock()
 
 
 @pytest.fixture
 async def log(engine: Engine, tmp_path: Path, clock: Clock) -> AsyncIterator[Log]:
-    """A log with a message that stays, and one that expires."""
+    """Return a log with a permanent and an expiring message."""
     log = await engine(tmp_path, RetentionPolicy(now_us=clock))
     await log.write(
         said("stays", message_id="a", ts_us=1), said("goes", message_id="b", ts_us=2)._replace(expire_us=NOW + 5)
@@ -45,26 +45,26 @@ async def log(engine: Engine, tmp_path: Path, clock: Clock) -> AsyncIterator[Log
 
 
 async def ids_by_every_read(log: Log) -> list[list[str]]:
-    """Read all there is in every way."""
+    """Return the ids of all messages, once for each read."""
     reader, pinned = log.reader, await log.reader.sequence()
     page = await reader.page("u", EVERYTHING, before=None, pinned=pinned, limit=10)
     wires = await reader.encoded_page("u", EVERYTHING, after=None, pinned=pinned, limit=10)
     by_ids = await reader.by_ids("u", ["a", "b", "c"])
     by_sequences = await reader.by_sequences("u", range(10))
     [around] = await reader.neighbors([page[-1]], 5, 5)
-    surroundings = await reader.encoded_neighbors("u", "a", 5, 5)
-    assert surroundings
+    neighbors = await reader.encoded_neighbors("u", "a", 5, 5)
+    assert neighbors
     return [
-        [one.message_id for one in reversed(page)],
-        [wire.decode(one).message_id for one in reversed(wires)],
+        [message.message_id for message in reversed(page)],
+        [wire.decode(encoded).message_id for encoded in reversed(wires)],
         sorted(by_ids),
-        sorted(one.message_id for one in by_sequences.values()),
-        ["a", *(one.message_id for one in around.after)],
-        ["a", *(wire.decode(one).message_id for one in surroundings.after)],
+        sorted(message.message_id for message in by_sequences.values()),
+        ["a", *(message.message_id for message in around.after)],
+        ["a", *(wire.decode(encoded).message_id for encoded in neighbors.after)],
     ]
 
 
-async def test_a_message_is_gone_from_every_read_at_its_moment(log: Log, clock: Clock) -> None:
+async def test_expired_messages_are_hidden_from_every_read(log: Log, clock: Clock) -> None:
     clock.now_us = NOW + 4
     assert await ids_by_every_read(log) == [["a", "b", "c"]] * 6
     assert (await log.reader.counts("u")).messages == 3
@@ -74,14 +74,14 @@ async def test_a_message_is_gone_from_every_read_at_its_moment(log: Log, clock: 
     assert (await log.reader.counts("u")).messages == (await log.reader.counts(None)).messages == 2
 
 
-async def test_a_user_all_of_whose_messages_are_gone_is_not_counted(log: Log, clock: Clock) -> None:
+async def test_a_user_with_only_expired_messages_is_not_counted(log: Log, clock: Clock) -> None:
     await log.write(said("x", user="v")._replace(expire_us=NOW + 1))
     assert ((await log.reader.counts(None)).users, (await log.reader.counts("v")).users) == (2, 1)
     clock.now_us += 1
     assert ((await log.reader.counts(None)).users, (await log.reader.counts("v")).users) == (1, 0)
 
 
-async def test_a_sweep_removes_what_has_expired_and_the_feed_tells(log: Log, clock: Clock) -> None:
+async def test_a_sweep_removes_expired_messages_and_feeds_the_removals(log: Log, clock: Clock) -> None:
     assert await log.sweep() == 0
     clock.now_us = NOW + 5
     before = await log.reader.counts(None)
@@ -94,7 +94,7 @@ async def test_a_sweep_removes_what_has_expired_and_the_feed_tells(log: Log, clo
     assert (removal.message_id, removal.removed_sequence) == ("b", 2)
 
 
-async def test_what_has_expired_is_no_obstacle_to_a_new_message(log: Log, clock: Clock) -> None:
+async def test_an_expired_message_does_not_conflict_with_a_new_one(log: Log, clock: Clock) -> None:
     clock.now_us = NOW + 5
     assert await log.write(said("other", message_id="b")) == (WriteOutcome.CREATED,)
     assert (await log.reader.counts("u")).messages == 3
@@ -102,26 +102,28 @@ async def test_what_has_expired_is_no_obstacle_to_a_new_message(log: Log, clock:
     assert await log.sweep() == 0
 
 
-async def test_what_has_expired_cannot_be_deleted_any_more(log: Log, clock: Clock) -> None:
+async def test_deleting_an_expired_message_reports_it_as_missing(log: Log, clock: Clock) -> None:
     clock.now_us = NOW + 5
     deleted = await log.writer.delete("u", ["a", "b"])
     assert (deleted.deleted, deleted.missing) == (1, ("b",))
     assert await log.sweep() == 0
 
 
-async def test_an_erasure_counts_what_could_be_read(log: Log, clock: Clock) -> None:
+async def test_an_erasure_does_not_count_expired_messages(log: Log, clock: Clock) -> None:
     clock.now_us = NOW + 5
     assert (await log.writer.erase("u")).deleted == 2
     assert await log.sweep() == 0
 
 
-async def test_another_expiry_is_another_message(log: Log) -> None:
+async def test_a_different_expiry_time_is_a_conflict(log: Log) -> None:
     longer = said("goes", message_id="b", ts_us=2)._replace(expire_us=NOW + 6)
     assert await log.write(longer, on_conflict=OnConflict.SKIP) == (WriteOutcome.CONFLICT,)
     assert await log.write(longer, on_conflict=OnConflict.REPLACE) == (WriteOutcome.REPLACED,)
 
 
-async def test_what_is_too_old_is_gone_from_every_read(engine: Engine, tmp_path: Path, clock: Clock) -> None:
+async def test_messages_beyond_the_maximum_age_are_hidden_from_every_read(
+    engine: Engine, tmp_path: Path, clock: Clock
+) -> None:
     log = await engine(tmp_path, RetentionPolicy(100, clock))
     await log.write(
         said("old", message_id="b", ts_us=NOW - 99),

@@ -1,4 +1,4 @@
-"""A log of the schema before opens with its messages; a log of an unknown schema is refused in words."""
+"""A log of an older schema is upgraded, and a log of an unknown schema is rejected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def shape(path: Path) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("schema", FORMER)
-async def test_a_former_log_opens_with_its_messages_and_its_name(tmp_path: Path, schema: int) -> None:
+async def test_a_log_of_an_older_schema_keeps_its_messages_and_identity(tmp_path: Path, schema: int) -> None:
     make_former_log(tmp_path / "log.db", "u", STORED, schema)
     log = await open_sqlite_log(tmp_path)
     without_vectors = [message._replace(embedding=None) for message in reversed(STORED)]
@@ -46,7 +46,7 @@ async def test_a_former_log_opens_with_its_messages_and_its_name(tmp_path: Path,
 
 
 @pytest.mark.parametrize("schema", FORMER)
-async def test_a_former_log_has_the_shape_of_a_new_one_afterwards(tmp_path: Path, schema: int) -> None:
+async def test_an_upgraded_log_has_the_schema_of_a_new_one(tmp_path: Path, schema: int) -> None:
     make_former_log(tmp_path / "log.db", "u", STORED, schema)
     for _ in range(2):  # the second time there is nothing to do
         await (await open_sqlite_log(tmp_path)).close()
@@ -55,7 +55,7 @@ async def test_a_former_log_has_the_shape_of_a_new_one_afterwards(tmp_path: Path
     assert shape(tmp_path / "log.db") == shape(tmp_path / "new" / "log.db")
 
 
-async def test_a_greatest_age_holds_for_a_former_log(tmp_path: Path) -> None:
+async def test_the_maximum_age_applies_to_an_upgraded_log(tmp_path: Path) -> None:
     make_former_log(tmp_path / "log.db", "u", STORED)
     log = await open_sqlite_log(tmp_path, RetentionPolicy(10, lambda: 11))
     assert [message.message_id for message in await log.everything()] == ["b"]
@@ -63,7 +63,7 @@ async def test_a_greatest_age_holds_for_a_former_log(tmp_path: Path) -> None:
     await log.close()
 
 
-def test_an_unknown_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_an_unknown_schema_is_rejected_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     with closing(sqlite3.connect(path)) as file:
         file.execute("PRAGMA user_version=4")
@@ -73,7 +73,7 @@ def test_an_unknown_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("schema", FORMER)
-async def test_an_upgrade_that_cannot_be_finished_changes_nothing(tmp_path: Path, schema: int) -> None:
+async def test_a_failed_upgrade_changes_nothing(tmp_path: Path, schema: int) -> None:
     make_former_log(tmp_path / "log.db", "u", STORED, schema)
     before = shape(tmp_path / "log.db")
     with closing(sqlite3.connect(tmp_path / "log.db")) as file:

@@ -1,4 +1,4 @@
-"""The message log: written once, in order, all or nothing."""
+"""The contract of the message log: idempotent, ordered and atomic writes."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.results import LogCounts, OnConflict, Position, WriteOutcome
 
 LONG_AGO, LATER = 10, 10**16
-"""Moments from which on messages are gone; the second is far in the future."""
+"""Expiry times; the second one is far in the future."""
 
 
 def said(content: str, *, message_id: str = "a", ts_us: int = 1, user: str = "u") -> Message:
     return Message(user, message_id, ts_us, Role.USER, content)
 
 
-async def test_a_message_comes_back_as_it_was_written(log: Log) -> None:
+async def test_a_message_is_read_as_it_was_written(log: Log) -> None:
     message = Message("u", "a", 1_700_000_000_123_456, Role.SYSTEM, "你好\n", "Lin", "c", {"k": "v", "a": ""})
     await log.write(message)
     assert await log.everything() == [message]
 
 
-async def test_a_large_batch_comes_back_whole(log: Log) -> None:
+async def test_a_large_batch_is_read_completely(log: Log) -> None:
     batch = [
         said(str(n), message_id=f"{n:04}", ts_us=n)._replace(embedding=n.to_bytes(4, "little")) for n in range(1, 1101)
     ]
     assert set(await log.write(*batch)) == {WriteOutcome.CREATED}
     assert [message.content for message in await log.everything()] == [str(n) for n in range(1100, 0, -1)]
-    assert log.feed.embeddings("u", [one.message_id for one in batch]) == {
-        one.message_id: one.embedding for one in batch
+    assert log.feed.embeddings("u", [message.message_id for message in batch]) == {
+        message.message_id: message.embedding for message in batch
     }
 
 
-async def test_the_same_message_twice_is_stored_once(log: Log) -> None:
+async def test_a_repeated_message_is_stored_once(log: Log) -> None:
     assert await log.write(said("x")) == (WriteOutcome.CREATED,)
     assert await log.write(said("x"), said("x")) == (WriteOutcome.UNCHANGED, WriteOutcome.UNCHANGED)
     assert (await log.reader.counts("u")).messages == 1
@@ -58,7 +58,7 @@ async def test_the_same_message_twice_is_stored_once(log: Log) -> None:
         said("x")._replace(retracts=("b",)),
     ],
 )
-async def test_the_same_id_with_anything_else_is_refused_and_leaves_no_trace(log: Log, changed: Message) -> None:
+async def test_an_existing_id_with_other_content_is_rejected(log: Log, changed: Message) -> None:
     await log.write(said("x"))
     before = await log.reader.sequence()
     with pytest.raises(Fault) as refused:
@@ -69,7 +69,7 @@ async def test_the_same_id_with_anything_else_is_refused_and_leaves_no_trace(log
     assert await log.reader.sequence() == before
 
 
-async def test_a_conflict_within_one_batch_is_refused_too(log: Log) -> None:
+async def test_a_conflict_within_a_batch_is_rejected(log: Log) -> None:
     with pytest.raises(Fault):
         await log.write(said("x"), said("y"))
     assert await log.everything() == []
@@ -93,7 +93,7 @@ async def test_a_replacement_may_change_every_field_and_is_a_new_version(log: Lo
     assert (await log.reader.counts("u")).messages == 1
 
 
-async def test_deleting_reports_what_was_not_there(log: Log) -> None:
+async def test_deleting_reports_missing_ids(log: Log) -> None:
     await log.write(said("x"), said("y", message_id="b"))
     receipt = await log.writer.delete("u", ["a", "nobody", "a"])
     assert (receipt.deleted, receipt.missing) == (1, ("nobody",))
@@ -102,14 +102,14 @@ async def test_deleting_reports_what_was_not_there(log: Log) -> None:
     assert await log.reader.user_sequence("u") == receipt.sequence
 
 
-async def test_another_users_id_neither_conflicts_nor_is_deleted(log: Log) -> None:
+async def test_ids_of_other_users_neither_conflict_nor_are_deleted(log: Log) -> None:
     await log.write(said("x"), said("y", user="v"))
     assert (await log.writer.delete("w", ["a"])).missing == ("a",)
     assert await log.everything("v") == [said("y", user="v")]
     assert await log.reader.by_sequences("v", [(await log.reader.by_ids("u", ["a"]))["a"].sequence]) == {}
 
 
-async def test_concurrent_batches_are_all_there_and_each_has_its_own_sequence(log: Log) -> None:
+async def test_concurrent_batches_get_distinct_sequences(log: Log) -> None:
     batches = [[said("x", message_id=f"{batch}-{n}", ts_us=n) for n in range(20)] for batch in range(40)]
     await asyncio.gather(*(log.write(*batch) for batch in batches))
     feed = log.feed.changes(0, 10_000)
@@ -117,27 +117,27 @@ async def test_concurrent_batches_are_all_there_and_each_has_its_own_sequence(lo
     assert (await log.reader.counts(None)).messages == 800
 
 
-async def test_a_refused_batch_does_not_spoil_those_committed_with_it(log: Log) -> None:
+async def test_a_rejected_batch_does_not_affect_the_others_in_its_commit(log: Log) -> None:
     await log.write(said("x"))
     bad, good = await asyncio.gather(log.write(said("y")), log.write(said("z", message_id="b")), return_exceptions=True)
     assert isinstance(bad, Fault)
     assert good == (WriteOutcome.CREATED,)
 
 
-async def test_an_embedding_is_kept_beside_its_message_and_goes_with_it(log: Log) -> None:
+async def test_a_vector_is_stored_and_deleted_with_its_message(log: Log) -> None:
     await log.write(said("x")._replace(embedding=b"\0\0\x80?"))
     assert log.feed.embeddings("u", ["a", "b"]) == {"a": b"\0\0\x80?"}
     await log.writer.delete("u", ["a"])
     assert log.feed.embeddings("u", ["a"]) == {}
 
 
-async def test_what_was_touched_is_told_between_two_sequences_with_vectors_of_the_callers_own_apart(log: Log) -> None:
+async def test_change_refs_are_limited_by_position_and_caller_vectors(log: Log) -> None:
     await log.write(said("x"), said("y", message_id="b")._replace(embedding=b"\0\0\x80?"), said("z", message_id="c"))
     await log.writer.delete("u", ["c"])
 
     def touched(after: int, until: int, *, own: bool = False) -> list[tuple[int, str]]:
         found = log.feed.change_refs(FeedPosition.at(after), FeedPosition.at(until), 100, caller_vectors_only=own)
-        return [(one.sequence, one.message_id) for one in found.entries]
+        return [(message.sequence, message.message_id) for message in found.entries]
 
     a, b, c = (change.sequence for change in log.feed.changes(0, 10))
     assert touched(0, c) == [(a, "a"), (b, "b"), (c, "c")]
@@ -146,7 +146,7 @@ async def test_what_was_touched_is_told_between_two_sequences_with_vectors_of_th
     assert touched(0, c, own=True) == [(b, "b"), (c, "c")], "of what is gone nobody knows any more"
 
 
-async def test_users_are_counted_over_many_batches(log: Log) -> None:
+async def test_message_counts_of_users_add_up_over_many_batches(log: Log) -> None:
     for batch in range(3):
         await log.write(*(said("x", message_id=f"{batch}-{n}", user=f"u{n % 600}") for n in range(batch * 300 + 300)))
     assert (await log.reader.counts("u0")).messages == 1 + 1 + 2
@@ -154,7 +154,7 @@ async def test_users_are_counted_over_many_batches(log: Log) -> None:
     assert (await log.reader.counts(None)).messages == 1800
 
 
-async def test_the_sequence_goes_on_after_a_restart(engine: Engine, tmp_path: Path) -> None:
+async def test_the_sequence_continues_after_a_restart(engine: Engine, tmp_path: Path) -> None:
     first = await engine(tmp_path)
     await first.write(said("x"))
     await first.writer.delete("u", ["a"])
@@ -167,7 +167,7 @@ async def test_the_sequence_goes_on_after_a_restart(engine: Engine, tmp_path: Pa
     await second.close()
 
 
-async def test_neighbours_with_the_anchors_own_time_are_not_lost(log: Log) -> None:
+async def test_neighbors_with_the_time_of_the_anchor_are_returned(log: Log) -> None:
     await log.write(*(said("x", message_id=name, ts_us=7) for name in "abcde"), said("z", message_id="z", ts_us=1))
     anchor = (await log.reader.by_ids("u", ["c"]))["c"]
     ((before, after),) = await log.reader.neighbors([anchor], 3, 1)
@@ -225,7 +225,7 @@ def oracle(stored: list[Message], user: str, narrowed: Filter) -> list[Message]:
 
 @given(stored=messages, narrowed=filters, size=st.integers(1, 5), late=messages)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_pages_are_what_a_brute_force_reading_gives_while_writes_land(
+def test_pages_equal_brute_force_during_writes(
     engine: Engine,
     tmp_path_factory: pytest.TempPathFactory,
     *,

@@ -1,4 +1,4 @@
-"""Writers of a log in PostgreSQL take turns bucket by bucket: within a bucket in order, over several in none."""
+"""Concurrent writers of a PostgreSQL log: ordered within a bucket, independent across buckets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nomemory.server.store.postgres.writer import PostgresLogWriter
 from nomemory.server.store.results import OnConflict, Written
 
 LOCK: Final = "SELECT sequence FROM buckets WHERE bucket = $1 FOR UPDATE"
-TURNED_BACK_TWICE: Final = """
+CONFLICT_TWICE: Final = """
 CREATE SEQUENCE tries;
 CREATE FUNCTION turn_back() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -33,7 +33,7 @@ CREATE TRIGGER turn_back AFTER INSERT ON messages FOR EACH STATEMENT EXECUTE FUN
 
 
 def user_of(bucket: int) -> str:
-    """Return a user of a bucket."""
+    """Return a user id in a bucket."""
     return next(user for user in map("u{}".format, count()) if bucket_of(user) == bucket)
 
 
@@ -54,7 +54,7 @@ async def database(postgres_url: str) -> Database:
 
 @asynccontextmanager
 async def opened(database: Database, writers: int, connections: int = 4) -> AsyncIterator[list[PostgresLogWriter]]:
-    """Open several writers, as replicas do."""
+    """Open several writers, like those of several servers."""
     async with AsyncExitStack() as stack:
         made = [
             PostgresLogWriter(
@@ -74,7 +74,7 @@ async def opened(database: Database, writers: int, connections: int = 4) -> Asyn
 
 @asynccontextmanager
 async def locked(database: Database, bucket: int) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    """Hold a bucket's lock, as a server does that writes to it."""
+    """Hold the lock of a bucket, as a writing server does."""
     connection = await database.connect()
     await connection.execute("BEGIN")
     await connection.execute(LOCK, bucket)
@@ -83,7 +83,7 @@ async def locked(database: Database, bucket: int) -> AsyncIterator[asyncpg.Conne
 
 
 async def waiting_for_locks(database: Database) -> int:
-    """Return how many of the schema's connections wait for a lock."""
+    """Return the number of connections that wait for a lock."""
     connection = await database.connect()
     found = await connection.fetchval(
         "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_locks WHERE"
@@ -99,7 +99,7 @@ async def until_one_waits(database: Database) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_write_waits_for_others_of_its_bucket_only(database: Database) -> None:
+async def test_a_write_waits_only_for_writes_to_its_bucket(database: Database) -> None:
     async with opened(database, 2) as (one, other), locked(database, 1):
         async with asyncio.timeout(20):
             await write(one, said(user_of(2)))
@@ -111,7 +111,7 @@ async def test_a_write_waits_for_others_of_its_bucket_only(database: Database) -
         waits.cancel()
 
 
-async def test_writes_of_a_user_are_done_in_their_order(database: Database) -> None:
+async def test_writes_of_a_user_are_committed_in_order(database: Database) -> None:
     async with opened(database, 1) as (writer,):
         calls = [write(writer, said(f"u{n % 5}")) for n in range(100)]
         ids = [written.message_ids[0] for written in await asyncio.gather(*calls)]
@@ -120,9 +120,9 @@ async def test_writes_of_a_user_are_done_in_their_order(database: Database) -> N
 
 
 @pytest.mark.parametrize("sqlstate", ["40P01", "40001"])
-async def test_what_the_database_turns_back_is_made_again(database: Database, sqlstate: str) -> None:
+async def test_a_conflicting_transaction_is_retried(database: Database, sqlstate: str) -> None:
     connection = await database.connect()
-    await connection.execute(TURNED_BACK_TWICE.format(sqlstate=sqlstate))
+    await connection.execute(CONFLICT_TWICE.format(sqlstate=sqlstate))
     async with opened(database, 1) as (writer,):
         await asyncio.gather(*(write(writer, said("a", message_id=f"{n}")) for n in range(3)))
     assert await connection.fetchval("SELECT last_value FROM tries") > 2
@@ -130,9 +130,9 @@ async def test_what_the_database_turns_back_is_made_again(database: Database, sq
     await connection.close()
 
 
-async def test_what_the_database_always_turns_back_is_refused(database: Database) -> None:
+async def test_a_permanently_conflicting_transaction_fails(database: Database) -> None:
     connection = await database.connect()
-    await connection.execute(TURNED_BACK_TWICE.format(sqlstate="40001").replace("<= 2", "> 0"))
+    await connection.execute(CONFLICT_TWICE.format(sqlstate="40001").replace("<= 2", "> 0"))
     async with opened(database, 1) as (writer,):
         with pytest.raises(Fault) as refused:
             await write(writer, said("a"))
@@ -141,7 +141,7 @@ async def test_what_the_database_always_turns_back_is_refused(database: Database
     await connection.close()
 
 
-async def test_the_bounds_of_what_waits_are_of_all_connections_together(database: Database) -> None:
+async def test_queue_limits_apply_to_all_connections_together(database: Database) -> None:
     writer = PostgresLogWriter(
         database, queue_max=4, queue_max_bytes=10**9, extract_tokens=token_columns, announce=lambda: None, connections=4
     )
@@ -152,7 +152,7 @@ async def test_the_bounds_of_what_waits_are_of_all_connections_together(database
     await writer.close()
 
 
-async def test_a_server_that_dies_holding_a_lock_holds_nobody_up(database: Database) -> None:
+async def test_the_lock_of_a_dead_server_is_released(database: Database) -> None:
     async with opened(database, 1) as (writer,):
         async with locked(database, 1) as dying:
             await dying.execute("UPDATE buckets SET sequence = 1000 WHERE bucket = 1")
@@ -162,8 +162,8 @@ async def test_a_server_that_dies_holding_a_lock_holds_nobody_up(database: Datab
         assert 0 < (await waits).sequence < 1000
 
 
-async def test_a_server_that_held_the_lock_has_the_smaller_numbers(database: Database) -> None:
-    """Numbers are drawn under the lock: what was drawn by who held it before is smaller."""
+async def test_the_first_lock_holder_gets_the_smaller_sequences(database: Database) -> None:
+    """Sequence numbers are drawn under the lock, so an earlier holder gets smaller ones."""
     async with opened(database, 1) as (writer,):
         async with locked(database, 1) as before:
             waits = asyncio.create_task(write(writer, said(user_of(1))))
@@ -173,7 +173,7 @@ async def test_a_server_that_held_the_lock_has_the_smaller_numbers(database: Dat
         assert (await waits).sequence > drawn
 
 
-async def test_batches_over_several_buckets_that_are_named_in_opposite_orders_are_all_stored(
+async def test_batches_with_buckets_in_opposite_order_do_not_deadlock(
     database: Database,
 ) -> None:
     users = [user_of(bucket) for bucket in range(BUCKETS)]
@@ -185,8 +185,8 @@ async def test_batches_over_several_buckets_that_are_named_in_opposite_orders_ar
         await connection.close()
 
 
-async def test_who_follows_a_bucket_skips_nothing_while_several_write(database: Database) -> None:
-    """Sequences of a bucket become visible in their order: whoever has read up to one never misses a smaller one."""
+async def test_a_follower_of_a_bucket_skips_no_change_during_concurrent_writes(database: Database) -> None:
+    """Sequences of a bucket become visible in order, so a follower never misses a smaller one."""
     users = ["a", "b", "c", "d", "e"]
     buckets = sorted(set(map(bucket_of, users)))
 
@@ -226,8 +226,8 @@ async def test_who_follows_a_bucket_skips_nothing_while_several_write(database: 
     await connection.close()
 
 
-async def test_a_copy_without_its_sequences_gives_no_number_out_twice(database: Database) -> None:
-    """It is refused while servers run, and mended when one starts."""
+async def test_a_copy_without_sequence_state_does_not_reuse_numbers(database: Database) -> None:
+    """Writes fail while servers run, and the next startup repairs the sequence."""
     async with opened(database, 1) as (writer,):
         latest = (await write(writer, said("a", "a", "a"))).sequence
         connection = await database.connect()
@@ -241,8 +241,8 @@ async def test_a_copy_without_its_sequences_gives_no_number_out_twice(database: 
         await connection.close()
 
 
-async def test_a_bucket_knows_its_latest_sequence(database: Database) -> None:
-    """It covers every change to its messages, and every receipt: a follower that is there has all of it."""
+async def test_a_bucket_stores_its_latest_sequence(database: Database) -> None:
+    """The latest sequence of a bucket covers every change and receipt."""
     async with opened(database, 1) as (writer,):
         await write(writer, said("a", "b", "c", message_id="m"))
         await write(writer, said("a", "b", message_id="n"))
@@ -259,7 +259,7 @@ async def test_a_bucket_knows_its_latest_sequence(database: Database) -> None:
         await connection.close()
 
 
-async def test_ids_of_a_user_grow_over_two_servers_and_batches_of_several_users(database: Database) -> None:
+async def test_generated_ids_of_a_user_increase_across_servers(database: Database) -> None:
     async with opened(database, 2) as writers:
         ids = list[str]()
         for turn in range(20):

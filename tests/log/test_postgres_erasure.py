@@ -1,4 +1,4 @@
-"""What was removed from a log in PostgreSQL is forgotten when the indexes of all servers have wiped it out."""
+"""Removals in a PostgreSQL log are deleted when the indexes of all servers have erased them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from nomemory.server.store.postgres.schema import upgrade_schema
 from nomemory.server.store.results import Removals
 
 
-async def test_a_removal_is_forgotten_when_every_server_has_wiped_it_out(
-    postgres: PrivatePostgres, tmp_path: Path
-) -> None:
+async def test_a_removal_is_deleted_when_all_servers_have_erased_it(postgres: PrivatePostgres, tmp_path: Path) -> None:
     engine = PostgresEngine(postgres)
     log, database = await engine(tmp_path), engine.database(tmp_path)
     servers = [PostgresLogErasure(database, name) for name in ("one", "other")]
@@ -52,7 +50,7 @@ async def test_a_removal_is_forgotten_when_every_server_has_wiped_it_out(
     await log.close()
 
 
-async def test_of_an_erased_user_nothing_is_left(postgres: PrivatePostgres, tmp_path: Path) -> None:
+async def test_an_erased_user_leaves_no_rows(postgres: PrivatePostgres, tmp_path: Path) -> None:
     engine = PostgresEngine(postgres)
     log, database = await engine(tmp_path), engine.database(tmp_path)
     await join_followers(database, "one", None)
@@ -69,7 +67,7 @@ async def test_of_an_erased_user_nothing_is_left(postgres: PrivatePostgres, tmp_
     await log.close()
 
 
-async def test_a_server_that_was_taken_off_the_list_is_refused(postgres_url: str, tmp_path: Path) -> None:
+async def test_an_unregistered_follower_is_rejected(postgres_url: str, tmp_path: Path) -> None:
     database = Database(postgres_url)
     await upgrade_schema(database)
     name = follower_name(tmp_path / "follower")
@@ -85,9 +83,7 @@ async def test_a_server_that_was_taken_off_the_list_is_refused(postgres_url: str
     await join_followers(database, name, Checkpoint("another log", 7))
 
 
-async def test_nobody_waits_for_a_server_without_an_index_that_is_gone(
-    postgres: PrivatePostgres, tmp_path: Path
-) -> None:
+async def test_inactive_servers_without_indexes_do_not_keep_removals(postgres: PrivatePostgres, tmp_path: Path) -> None:
     engine = PostgresEngine(postgres)
     log, database = await engine(tmp_path), engine.database(tmp_path)
     names = ("lasting", "stopped", "lost")

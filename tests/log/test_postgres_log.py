@@ -1,4 +1,4 @@
-"""What a log in PostgreSQL promises beyond the contract of every log: several writers, and few round trips."""
+"""Guarantees of a PostgreSQL log beyond the contract: several writers and few round trips."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _writer(database: Database) -> PostgresLogWriter:
 
 @asynccontextmanager
 async def _writers(url: str, count: int) -> AsyncIterator[tuple[list[PostgresLogWriter], PostgresLogReader]]:
-    """Open a log for several writers, as replicas do, and for reading."""
+    """Open several writers and a reader of one log."""
     database = Database(url)
     await upgrade_schema(database)
     async with AsyncExitStack() as stack:
@@ -54,14 +54,14 @@ async def _everything(reader: PostgresLogReader, user_id: str = "u") -> list[Mes
     return list(map(wire.decode, found))
 
 
-async def test_ids_of_two_writers_grow_in_the_order_of_their_calls(postgres_url: str) -> None:
+async def test_generated_ids_of_two_writers_increase_in_call_order(postgres_url: str) -> None:
     async with _writers(postgres_url, 2) as (writers, reader):
         for turn in range(20):
             await writers[turn % 2].write([said(f"{turn}")._replace(message_id="")], on_conflict=OnConflict.REFUSE)
         assert [message.content for message in await _everything(reader)] == [f"{turn}" for turn in range(20)]
 
 
-async def test_a_request_that_comes_to_several_writers_at_once_is_stored_once(postgres_url: str) -> None:
+async def test_a_request_sent_to_several_writers_is_stored_once(postgres_url: str) -> None:
     async with _writers(postgres_url, 3) as (writers, reader):
         nameless = [said(f"{n}")._replace(message_id="") for n in range(3)]
         calls = [
@@ -70,12 +70,12 @@ async def test_a_request_that_comes_to_several_writers_at_once_is_stored_once(po
             for _ in range(4)
         ]
         written = await asyncio.gather(*calls)
-        assert len({one.message_ids for one in written}) == 1
-        assert sum(one.outcomes == (WriteOutcome.CREATED,) * 3 for one in written) == 1
+        assert len({receipt.message_ids for receipt in written}) == 1
+        assert sum(receipt.outcomes == (WriteOutcome.CREATED,) * 3 for receipt in written) == 1
         assert len(await _everything(reader)) == 3
 
 
-async def test_of_two_writers_with_one_id_and_other_content_one_is_refused(postgres_url: str) -> None:
+async def test_concurrent_writers_of_one_id_conflict(postgres_url: str) -> None:
     async with _writers(postgres_url, 2) as (writers, _):
         calls = [
             writer.write([said("m")._replace(content=f"{n}")], on_conflict=OnConflict.REFUSE)
@@ -86,7 +86,7 @@ async def test_of_two_writers_with_one_id_and_other_content_one_is_refused(postg
         assert [fault.reason for fault in refused] == [Reason.ERROR_REASON_MESSAGE_CONFLICT]
 
 
-async def test_a_pinned_listing_stays_as_it_was_while_others_write(postgres_url: str) -> None:
+async def test_a_pinned_listing_is_stable_during_writes(postgres_url: str) -> None:
     async with _writers(postgres_url, 2) as (writers, reader):
         for n in range(30):
             await writers[0].write([said(f"{n:02}", n)], on_conflict=OnConflict.REFUSE)
@@ -103,7 +103,7 @@ async def test_a_pinned_listing_stays_as_it_was_while_others_write(postgres_url:
                 break
             found += map(wire.decode, page)
         contents = [message.message_id for message in found]
-        assert all(one > other for one, other in pairwise(contents))
+        assert all(newer > older for newer, older in pairwise(contents))
         assert all(message.content != "replaced" and "later" not in message.message_id for message in found)
         assert len(contents) >= 27  # what was replaced meanwhile is not part of it any more
 
@@ -129,8 +129,8 @@ async def test_reads_take_one_round_trip(postgres_url: str, monkeypatch: pytest.
             assert len(queries) == 1
 
 
-async def test_a_write_takes_six_round_trips_at_most(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its messages are copied in one that is not counted here."""
+async def test_a_write_takes_at_most_six_round_trips(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The COPY of the messages is not counted."""
     queries = statements_of(monkeypatch)
     async with _writers(postgres_url, 1) as ((writer,), _):
         for known in range(2):  # a connection learns a statement when it has it first
@@ -140,7 +140,7 @@ async def test_a_write_takes_six_round_trips_at_most(postgres_url: str, monkeypa
                 assert len(queries) == most or not known
 
 
-async def test_many_callers_share_commits(postgres_url: str) -> None:
+async def test_concurrent_callers_share_commits(postgres_url: str) -> None:
     async with _writers(postgres_url, 1) as ((writer,), reader):
         calls = [writer.write([said(f"{n:03}")], on_conflict=OnConflict.REFUSE) for n in range(128)]
         commits = 0
@@ -155,7 +155,7 @@ async def test_many_callers_share_commits(postgres_url: str) -> None:
         assert len(await _everything(reader)) == 128
 
 
-async def test_a_job_that_cannot_be_written_spoils_no_other(postgres_url: str) -> None:
+async def test_a_failing_job_does_not_fail_others(postgres_url: str) -> None:
     async with _writers(postgres_url, 1) as ((writer,), reader):
         too_long = "".join(chr(0x4E00 + n % 20_000) for n in range(0, 70_000, 7))  # for a row of an index
         sent = [said("a"), said("b")._replace(conversation_id=too_long), said("c")]
@@ -165,7 +165,9 @@ async def test_a_job_that_cannot_be_written_spoils_no_other(postgres_url: str) -
         assert [message.message_id for message in await _everything(reader)] == ["a", "c"]
 
 
-async def test_a_fault_of_the_program_leaves_nobody_waiting(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unexpected_error_fails_all_waiting_callers(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with _writers(postgres_url, 1) as ((writer,), reader):
         with monkeypatch.context() as broken:
             broken.setattr(CommitPlan, "write", lambda *_arguments: 1 / 0)
@@ -176,7 +178,7 @@ async def test_a_fault_of_the_program_leaves_nobody_waiting(postgres_url: str, m
         assert [message.message_id for message in await _everything(reader)] == ["b"]
 
 
-async def test_a_database_that_comes_back_is_used_again() -> None:
+async def test_the_writer_reconnects_to_a_restarted_database() -> None:
     with private_postgres() as server:
         async with _writers(fresh_schema(server), 1) as ((writer,), reader):
             await writer.write([said("before")], on_conflict=OnConflict.REFUSE)
@@ -192,9 +194,7 @@ async def test_a_database_that_comes_back_is_used_again() -> None:
 
 
 @pytest.mark.parametrize("turns", range(6))
-async def test_a_connection_that_the_database_has_ended_is_a_fault_whenever_it_is_used(
-    postgres: PrivatePostgres, turns: int
-) -> None:
+async def test_a_closed_connection_is_reported_as_a_fault(postgres: PrivatePostgres, turns: int) -> None:
     connection = await Database(postgres.url).connect()
     execute(postgres, f"SELECT pg_terminate_backend({connection.get_server_pid()}, 5000)")
     for _ in range(turns):  # of the loop, in which it learns more and more of the end
@@ -204,7 +204,7 @@ async def test_a_connection_that_the_database_has_ended_is_a_fault_whenever_it_i
     assert refused.value.reason is Reason.ERROR_REASON_STORAGE_UNAVAILABLE
 
 
-async def test_a_database_that_hangs_keeps_nobody_for_long() -> None:
+async def test_a_hanging_database_times_out() -> None:
     with private_postgres() as server:
         database = Database(fresh_schema(server), connect_timeout_s=2.0, statement_timeout_s=0.5)
         await upgrade_schema(database)
@@ -222,7 +222,7 @@ async def test_a_database_that_hangs_keeps_nobody_for_long() -> None:
         await reader.close()
 
 
-async def test_what_came_during_a_fault_of_the_program_is_committed(
+async def test_jobs_queued_during_an_unexpected_error_are_committed(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original, taken, may_go_on = PostgresTransaction.plan, asyncio.Event(), asyncio.Event()

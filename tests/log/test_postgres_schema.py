@@ -1,4 +1,4 @@
-"""The schema of the log in PostgreSQL: made once, brought forward with the messages in it, or refused."""
+"""The PostgreSQL schema is created once, upgraded with its messages, or rejected."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ async def _versions(url: str) -> list[int]:
         await connection.close()
 
 
-async def test_several_servers_that_start_at_once_make_one_schema(postgres_url: str) -> None:
+async def test_concurrent_startups_create_one_schema(postgres_url: str) -> None:
     await asyncio.gather(*(upgrade_schema(Database(postgres_url)) for _ in range(4)))
     await upgrade_schema(Database(postgres_url))
     assert await _versions(postgres_url) == list(range(1, SCHEMA_VERSION + 1))
 
 
-async def test_a_schema_of_a_later_server_is_refused(postgres_url: str) -> None:
+async def test_a_newer_schema_is_rejected(postgres_url: str) -> None:
     await upgrade_schema(Database(postgres_url))
     connection = await Database(postgres_url).connect()
     await connection.execute("INSERT INTO schema_versions (version) VALUES ($1)", SCHEMA_VERSION + 1)
@@ -49,19 +49,19 @@ async def test_a_schema_of_a_later_server_is_refused(postgres_url: str) -> None:
         await upgrade_schema(Database(postgres_url))
 
 
-async def test_a_database_of_another_encoding_is_refused(postgres: PrivatePostgres) -> None:
+async def test_a_database_with_another_encoding_is_rejected(postgres: PrivatePostgres) -> None:
     name = f"latin_{os.getpid()}"
     execute(postgres, f"CREATE DATABASE {name} ENCODING 'LATIN1' TEMPLATE template0")
     with pytest.raises(LogUnusableError, match="LATIN1"):
         await upgrade_schema(Database(postgres.url.replace("/postgres?", f"/{name}?")))
 
 
-async def test_a_database_whose_commits_are_not_durable_is_refused(postgres_url: str) -> None:
+async def test_a_database_without_durable_commits_is_rejected(postgres_url: str) -> None:
     with pytest.raises(LogUnusableError, match="synchronous_commit is off"):
         await upgrade_schema(Database(f"{postgres_url}&synchronous_commit=off"))
 
 
-async def test_a_database_that_is_away_is_refused_without_its_password() -> None:
+async def test_the_error_of_an_unavailable_database_hides_the_password() -> None:
     url = "postgresql://nomemory:a-secret@127.0.0.1:1/none"
     with pytest.raises(LogUnusableError) as refused:
         await upgrade_schema(Database(url))
@@ -69,9 +69,7 @@ async def test_a_database_that_is_away_is_refused_without_its_password() -> None
 
 
 @pytest.mark.parametrize(("oldest_served", "is_served"), [(SCHEMA_VERSION, True), (SCHEMA_VERSION + 1, False)])
-async def test_a_later_schema_is_gone_on_with_if_it_says_so(
-    postgres_url: str, oldest_served: int, *, is_served: bool
-) -> None:
+async def test_a_newer_compatible_schema_is_accepted(postgres_url: str, oldest_served: int, *, is_served: bool) -> None:
     database = Database(postgres_url)
     await upgrade_schema(database)
     connection = await database.connect()
@@ -88,7 +86,7 @@ async def test_a_later_schema_is_gone_on_with_if_it_says_so(
 
 LAST_ID = 2**127
 _LAST_OF_ONE_SEQUENCE = 2
-"""The last schema in which `log_state` had the sequence of all."""
+"""The last schema with the sequence in `log_state`."""
 MESSAGE = """
 INSERT INTO messages (bucket, user_id, ts_us, message_id, sequence, checksum, role, conversation_id, wire)
 VALUES ($1, $2, $3, $4, $5, $6, 1, '', $7)
@@ -108,7 +106,7 @@ async def _step(connection: asyncpg.Connection[asyncpg.Record], step: int) -> No
 
 
 async def _fill(database: Database, version: int) -> None:
-    """Make what a server of a schema leaves: two users with a message each, of three; one was deleted."""
+    """Create a log of a schema version with two messages and one removal."""
     connection = await database.connect()
     await connection.execute(VERSIONS_TABLE)
     for step in range(1, min(version, _LAST_OF_ONE_SEQUENCE) + 1):
@@ -127,7 +125,7 @@ async def _fill(database: Database, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, SCHEMA_VERSION))
-async def test_what_is_there_is_found_and_sequences_and_ids_go_on(postgres_url: str, version: int) -> None:
+async def test_an_upgrade_keeps_messages_sequences_and_ids(postgres_url: str, version: int) -> None:
     database = Database(postgres_url)
     await _fill(database, version)
     await upgrade_schema(database)
@@ -149,7 +147,7 @@ async def test_what_is_there_is_found_and_sequences_and_ids_go_on(postgres_url: 
     feed.close()
 
 
-async def test_whoever_followed_the_log_up_to_its_end_has_followed_every_bucket(postgres_url: str) -> None:
+async def test_an_upgraded_follower_has_followed_every_bucket(postgres_url: str) -> None:
     await _fill(Database(postgres_url), 2)
     await upgrade_schema(Database(postgres_url))
     connection = await Database(postgres_url).connect()
@@ -158,7 +156,7 @@ async def test_whoever_followed_the_log_up_to_its_end_has_followed_every_bucket(
     await connection.close()
 
 
-async def test_the_first_sequence_of_a_log_that_was_empty_is_one(postgres_url: str) -> None:
+async def test_the_first_sequence_of_an_upgraded_empty_log_is_one(postgres_url: str) -> None:
     database = Database(postgres_url)
     await upgrade_schema(database)
     writer = PostgresLogWriter(

@@ -1,4 +1,4 @@
-"""Deletions by a filter, and erasures: all or nothing, of one user alone, and the feed has them."""
+"""Deletions by filter and erasures of users are atomic and appear in the change feed."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ NARROWING = {
     "conversation_id": "c",
     "metadata": (("app", "phone"),),
 }
-"""For each field of a filter a value that admits one of the two messages below."""
+"""For each filter field, a value that matches one of the two messages below."""
 
 
 @pytest.mark.parametrize("field", [field.name for field in fields(Filter)])
-async def test_every_field_of_a_filter_narrows_a_deletion(log: Log, field: str) -> None:
+async def test_every_filter_field_restricts_a_deletion(log: Log, field: str) -> None:
     first = said("x", message_id="a", ts_us=1)
     second = Message("u", "b", 9, Role.ASSISTANT, "y", conversation_id="c", metadata={"app": "phone"})
     await log.write(first, second)
@@ -37,7 +37,7 @@ async def test_every_field_of_a_filter_narrows_a_deletion(log: Log, field: str) 
 
 @given(stored=messages, narrowed=filters)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_deletion_leaves_what_its_filter_does_not_admit(
+def test_a_deletion_keeps_messages_outside_its_filter(
     engine: Engine, tmp_path_factory: pytest.TempPathFactory, stored: list[Message], narrowed: Filter
 ) -> None:
     async def left() -> tuple[int, list[Message], list[Message]]:
@@ -61,15 +61,15 @@ async def test_the_feed_has_every_message_that_a_filter_deleted(log: Log) -> Non
     await log.write(*(said("x", message_id=f"m{n}", ts_us=n)._replace(embedding=VECTOR) for n in range(5)))
     deleted = await log.writer.delete_matching("u", Filter(since_us=2))
     feed = log.feed.changes(0, 100)
-    assert [(one.message_id, one.removed_sequence) for one in feed if one.removed_sequence] == [
+    assert [(message.message_id, message.removed_sequence) for message in feed if message.removed_sequence] == [
         ("m2", 3), ("m3", 4), ("m4", 5)
     ]  # fmt: skip
-    assert len({one.sequence for one in feed}) == 5
-    assert deleted.sequence == max(one.sequence for one in feed) == await log.reader.user_sequence("u")
+    assert len({message.sequence for message in feed}) == 5
+    assert deleted.sequence == max(message.sequence for message in feed) == await log.reader.user_sequence("u")
     assert set(log.feed.embeddings("u", [f"m{n}" for n in range(5)])) == {"m0", "m1"}
 
 
-async def test_an_erasure_leaves_nothing_of_the_user_and_everything_of_others(log: Log) -> None:
+async def test_an_erasure_deletes_all_messages_of_one_user_only(log: Log) -> None:
     named = await log.write_nameless(said("x")._replace(embedding=VECTOR), request_id="r")
     await log.write(said("y", user="v")._replace(embedding=VECTOR))
     erased = await log.writer.erase("u")
@@ -84,7 +84,7 @@ async def test_an_erasure_leaves_nothing_of_the_user_and_everything_of_others(lo
     assert again.message_ids > named.message_ids
 
 
-async def test_erasing_again_or_nobody_is_no_error(log: Log) -> None:
+async def test_erasing_a_missing_user_is_not_an_error(log: Log) -> None:
     await log.write(said("x"))
     first = await log.writer.erase("u")
     assert await log.writer.erase("u") == type(first)(0, first.sequence, was_known=True)

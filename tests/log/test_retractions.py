@@ -1,4 +1,4 @@
-"""What a message takes back is marked in every read of the log, as long as both are there."""
+"""Every read marks retracted messages as long as the retraction exists."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ def said(message_id: str, *retracts: str, ts_us: int = 1, user: str = "u") -> Me
 
 
 def marks(found: Sequence[LoggedMessage]) -> dict[str, str]:
-    """Return what took back each message, which has to stand in its bytes, too."""
-    read = {one.message_id: message_pb2.ChatMessage.FromString(one.wire).retracted_by for one in found}
-    assert read == {one.message_id: one.retracted_by for one in found}
+    """Return the retracting id of each message, after checking that the encoded message has it, too."""
+    read = {message.message_id: message_pb2.ChatMessage.FromString(message.wire).retracted_by for message in found}
+    assert read == {message.message_id: message.retracted_by for message in found}
     return read
 
 
 def marks_in(wires: Sequence[bytes]) -> dict[str, str]:
     chats = map(message_pb2.ChatMessage.FromString, wires)
-    return {one.message_id: one.retracted_by for one in chats}
+    return {message.message_id: message.retracted_by for message in chats}
 
 
 async def read_in_every_way(log: Log, user: str) -> list[dict[str, str]]:
-    """Return what took back each message of a user, as each read of the log says; nothing where there is no message."""
+    """Return the retracting id of each message of a user, once for each read."""
     reader = log.reader
     pinned = await reader.sequence()
     page = await reader.page(user, EVERYTHING, before=None, pinned=pinned, limit=99)
     found = [
         marks(page),
         marks(list((await reader.by_ids(user, IDS)).values())),
-        marks(list((await reader.by_sequences(user, [one.sequence for one in page])).values())),
+        marks(list((await reader.by_sequences(user, [message.sequence for message in page])).values())),
         marks_in(await reader.encoded_page(user, EVERYTHING, after=None, pinned=pinned, limit=99, oldest_first=True)),
         marks_in(await reader.encoded_page(user, Filter(role=Role.USER), after=None, pinned=pinned, limit=99)),
         marks_in((await reader.first_encoded_page(user, EVERYTHING, limit=99)).messages),
@@ -62,7 +62,7 @@ async def read_in_every_way(log: Log, user: str) -> list[dict[str, str]]:
     return found
 
 
-async def test_what_is_taken_back_stays_and_comes_back(log: Log) -> None:
+async def test_a_retracted_message_is_returned_and_unmarked_when_the_retraction_is_deleted(log: Log) -> None:
     await log.write(said("a"), said("b", "a", ts_us=2))
     assert await read_in_every_way(log, "u") == [{"a": "b", "b": ""}] * 8
     assert [message.content for message in await log.everything()] == ["x", "x"]
@@ -70,13 +70,13 @@ async def test_what_is_taken_back_stays_and_comes_back(log: Log) -> None:
     assert await read_in_every_way(log, "u") == [{"a": ""}] * 8
 
 
-async def test_the_id_of_a_message_that_is_yet_to_come_is_marked_when_it_comes(log: Log) -> None:
+async def test_a_retraction_applies_to_a_later_message(log: Log) -> None:
     await log.write(said("b", "a", ts_us=2))
     await log.write(said("a"))
     assert await read_in_every_way(log, "u") == [{"a": "b", "b": ""}] * 8
 
 
-async def test_a_retraction_ends_at_the_moment_at_which_its_message_expires(engine: Engine, tmp_path: Path) -> None:
+async def test_a_retraction_ends_when_its_message_expires(engine: Engine, tmp_path: Path) -> None:
     moment = 10
     log = await engine(tmp_path, RetentionPolicy(now_us=lambda: moment))
     await log.write(said("a"), said("b", "a", ts_us=2)._replace(expire_us=20))
@@ -86,7 +86,7 @@ async def test_a_retraction_ends_at_the_moment_at_which_its_message_expires(engi
     await log.close()
 
 
-async def test_a_listing_goes_on_where_it_was_whatever_is_taken_back_meanwhile(log: Log) -> None:
+async def test_a_listing_continues_despite_new_retractions(log: Log) -> None:
     await log.write(*(said(f"{n}", ts_us=n) for n in range(6)))
     pinned = await log.reader.sequence()
     first = await log.reader.page("u", EVERYTHING, before=None, pinned=pinned, limit=3)
@@ -96,7 +96,7 @@ async def test_a_listing_goes_on_where_it_was_whatever_is_taken_back_meanwhile(l
     assert marks(rest) == {"2": "", "1": "late", "0": ""}
 
 
-async def test_the_feed_of_the_indexes_has_the_messages_as_they_were_written(log: Log) -> None:
+async def test_the_change_feed_does_not_mark_retractions(log: Log) -> None:
     message, taker = said("a"), said("b", "a", ts_us=2)
     await log.write(message, taker)
     stored = [change.stored for change in log.feed.changes(0, 9)]
@@ -124,18 +124,18 @@ others = st.tuples(st.sampled_from(["delete matching", "erase"]), st.sampled_fro
 
 
 async def do(log: Log, stored: dict[tuple[str, str], Message], what: tuple) -> None:  # type: ignore[type-arg]
-    """Change the log, and what a model holds to be in it."""
+    """Apply an operation to the log and to the reference model."""
     match what:
         case "write", batch:
             await log.write(*batch, on_conflict=OnConflict.REPLACE)
-            stored |= {(one.user_id, one.message_id): one for one in batch}
+            stored |= {(message.user_id, message.message_id): message for message in batch}
         case "delete", user, ids:
             await log.writer.delete(user, ids)
-            for one in ids:
-                stored.pop((user, one), None)
+            for message_id in ids:
+                stored.pop((user, message_id), None)
         case "delete matching", user:
             await log.writer.delete_matching(user, KIND)
-            for key in [key for key, one in stored.items() if key[0] == user and KIND.admits(one)]:
+            for key in [key for key, message in stored.items() if key[0] == user and KIND.admits(message)]:
                 del stored[key]
         case "erase", user:
             await log.writer.erase(user)
@@ -144,18 +144,18 @@ async def do(log: Log, stored: dict[tuple[str, str], Message], what: tuple) -> N
 
 
 def expected(stored: dict[tuple[str, str], Message], user: str) -> dict[str, str]:
-    own = [one for one in stored.values() if one.user_id == user]
-    takers = {message.message_id: [one for one in own if message.message_id in one.retracts] for message in own}
+    messages = [message for message in stored.values() if message.user_id == user]
+    retractions = {m.message_id: [r for r in messages if m.message_id in r.retracts] for m in messages}
     latest = {
-        taken: max(by, key=lambda one: (one.ts_us, one.message_id.encode()), default=None)
-        for taken, by in takers.items()
+        message_id: max(candidates, key=lambda message: (message.ts_us, message.message_id.encode()), default=None)
+        for message_id, candidates in retractions.items()
     }
     return {taken: by.message_id if by else "" for taken, by in latest.items()}
 
 
 @given(changes=st.lists(writes | deletes | others, max_size=8))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_every_read_marks_what_a_model_holds_to_be_taken_back(
+def test_every_read_marks_retracted_messages_like_the_reference_model(
     engine: Engine,
     tmp_path_factory: pytest.TempPathFactory,
     *,

@@ -1,4 +1,4 @@
-"""What was removed leaves the log's files, and nothing else does."""
+"""An erasure removes deleted rows, and nothing else, from the files of a SQLite log."""
 
 from __future__ import annotations
 
@@ -69,18 +69,18 @@ async def erase_everything(erasure: SqliteLogErasure) -> None:
 
 
 @pytest.mark.parametrize("max_vacuum_bytes", [PIECES, WHOLE])
-async def test_no_byte_of_a_removed_row_is_left_and_every_other_row_is(tmp_path: Path, max_vacuum_bytes: int) -> None:
+async def test_an_erasure_removes_all_bytes_of_removed_rows_only(tmp_path: Path, max_vacuum_bytes: int) -> None:
     chance = dice(3)
     path = tmp_path / "log.db"
-    living, gone = dict[int, Message](), list[int]()
+    stored, gone = dict[int, Message](), list[int]()
     async with opened(path, max_vacuum_bytes) as (writer, erasure):
         for batch in range(15):
             some = {n: message(n, chance) for n in range(batch * 80, batch * 80 + 80)}
             await writer.write(list(some.values()), on_conflict=OnConflict.REFUSE)
-            living |= some
-            going = [living.pop(n) for n in chance.sample(sorted(living), 50)]
-            await asyncio.gather(*(writer.delete(one.user_id, [one.message_id]) for one in going))
-            gone += [int(one.message_id[2:8]) for one in going]
+            stored |= some
+            going = [stored.pop(n) for n in chance.sample(sorted(stored), 50)]
+            await asyncio.gather(*(writer.delete(message.user_id, [message.message_id]) for message in going))
+            gone += [int(message.message_id[2:8]) for message in going]
         assert left(tmp_path, gone) == gone
         await erase_everything(erasure)
         assert left(tmp_path, gone) == []
@@ -89,19 +89,19 @@ async def test_no_byte_of_a_removed_row_is_left_and_every_other_row_is(tmp_path:
         assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert file.execute("PRAGMA freelist_count").fetchone() == (0,)
     reader = SqliteLogReader(path)
-    for one in living.values():
-        assert list(await reader.by_ids(one.user_id, [one.message_id])) == [one.message_id]
+    for message in stored.values():
+        assert list(await reader.by_ids(message.user_id, [message.message_id])) == [message.message_id]
     await reader.close()
 
 
-async def test_a_sequence_is_never_given_out_again(tmp_path: Path) -> None:
+async def test_sequences_are_never_reused(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     chance = dice(1)
     async with opened(path) as (writer, erasure):
         await writer.write([message(n, chance) for n in range(10)], on_conflict=OnConflict.REFUSE)
         erased = [await writer.erase(f"user{n}") for n in range(7)]
         await erase_everything(erasure)
-    latest = max(one.sequence for one in erased)
+    latest = max(message.sequence for message in erased)
     reader = SqliteLogReader(path)
     assert (await reader.counts(None)).sequence == await reader.sequence() == latest
     assert await reader.users(after="", limit=9) == []
@@ -111,7 +111,7 @@ async def test_a_sequence_is_never_given_out_again(tmp_path: Path) -> None:
         assert written.sequence == latest + 1
 
 
-async def test_only_users_of_whom_nothing_is_left_are_forgotten(tmp_path: Path) -> None:
+async def test_only_users_without_messages_are_deleted(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     chance = dice(1)
     async with opened(path) as (writer, erasure):
@@ -123,7 +123,7 @@ async def test_only_users_of_whom_nothing_is_left_are_forgotten(tmp_path: Path) 
         assert file.execute("SELECT user_id, messages FROM users").fetchall() == [("user0", 1)]
 
 
-async def test_a_reader_in_the_way_is_waited_for(tmp_path: Path) -> None:
+async def test_an_erasure_waits_for_a_blocking_reader(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     chance = dice(1)
     async with opened(path) as (writer, erasure):

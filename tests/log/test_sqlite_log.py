@@ -1,4 +1,4 @@
-"""What only a log in SQLite promises: old files, what a read costs, and which write the storage refused."""
+"""Guarantees of a SQLite log beyond the contract: upgrades, read costs and storage errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def log(tmp_path: Path) -> AsyncIterator[Log]:
     await log.close()
 
 
-async def test_a_log_whose_vectors_are_clustered_by_id_goes_on(tmp_path: Path) -> None:
+async def test_a_log_with_clustered_vectors_still_works(tmp_path: Path) -> None:
     await (await open_sqlite_log(tmp_path)).close()
     with closing(sqlite3.connect(tmp_path / "log.db")) as file:
         file.executescript(
@@ -54,11 +54,11 @@ async def test_a_log_whose_vectors_are_clustered_by_id_goes_on(tmp_path: Path) -
     assert await log.write(second, on_conflict=OnConflict.REPLACE) == (WriteOutcome.REPLACED,)
     assert log.feed.embeddings("u", ["a"]) == {"a": second.embedding}
     taken = log.feed.change_refs(FeedPosition.at(0), FeedPosition.at(3), 100, caller_vectors_only=True)
-    assert [one.sequence for one in taken.entries] == [3, 2]
+    assert [message.sequence for message in taken.entries] == [3, 2]
     await log.close()
 
 
-async def test_a_log_of_the_first_schema_learns_the_metadata_of_its_messages(tmp_path: Path) -> None:
+async def test_an_upgrade_from_schema_1_indexes_the_metadata(tmp_path: Path) -> None:
     first = await open_sqlite_log(tmp_path)
     await first.write(*(tagged(n, {"n": str(n % 3)} if n % 2 else {}) for n in range(3000)))
     before = await first.everything()
@@ -79,13 +79,13 @@ async def test_a_log_of_the_first_schema_learns_the_metadata_of_its_messages(tmp
         await log.close()
 
 
-async def test_an_entry_that_few_messages_have_is_found_without_walking_through_the_others(log: Log) -> None:
+async def test_a_rare_metadata_entry_is_found_without_a_scan(log: Log) -> None:
     messages = (tagged(n, {"app": "phone", "order": str(n)}) for n in range(5000))
     await log.write(*messages)
     steps = []
     connection_of(log).set_progress_handler(lambda: steps.append(1), 1000)
     for metadata in ((("order", "17"),), (("app", "phone"), ("order", "17"))):
-        assert [one.message_id for one in await log.everything(narrowed=Filter(metadata=metadata))] == ["m17"]
+        assert [message.message_id for message in await log.everything(narrowed=Filter(metadata=metadata))] == ["m17"]
     assert len(steps) < 60, "counting the common entry is all that takes long"
     steps.clear()
     page = await log.reader.encoded_page("u", Filter(metadata=(("app", "phone"),)), after=None, pinned=2**62, limit=20)
@@ -93,7 +93,7 @@ async def test_an_entry_that_few_messages_have_is_found_without_walking_through_
     assert len(steps) < 3
 
 
-async def test_a_page_far_into_what_has_an_entry_costs_as_much_as_the_first(log: Log) -> None:
+async def test_a_late_page_of_a_metadata_filter_costs_as_much_as_the_first(log: Log) -> None:
     await log.write(*(tagged(n, {"app": "phone"}) for n in range(5000)))
     narrowed, steps = Filter(metadata=(("app", "phone"),)), list[int]()
     connection_of(log).set_progress_handler(lambda: steps.append(1), 100)
@@ -104,7 +104,7 @@ async def test_a_page_far_into_what_has_an_entry_costs_as_much_as_the_first(log:
         assert len(steps) < 20
 
 
-async def test_nothing_is_left_of_the_metadata_of_what_is_gone(log: Log) -> None:
+async def test_metadata_of_removed_messages_is_deleted(log: Log) -> None:
     await log.write(*(tagged(n, {"k": "v", "n": str(n)}) for n in range(4)))
     await log.writer.delete("u", ["m0", "m1"])
     await log.write(tagged(2, {"k": "w"}), on_conflict=OnConflict.REPLACE)
@@ -113,7 +113,7 @@ async def test_nothing_is_left_of_the_metadata_of_what_is_gone(log: Log) -> None
     assert left == [("m2", entry_hash_bytes(("k", "w")))]
 
 
-async def test_a_batch_that_cannot_be_written_spoils_no_other_of_its_commit(log: Log) -> None:
+async def test_a_failing_batch_does_not_fail_others_in_its_commit(log: Log) -> None:
     beyond_sqlite = said("x", message_id="bad", ts_us=2**63)
     batches = [[said(f"{n}", message_id=f"m{n}")] for n in range(20)]
     batches.insert(7, [said("y", message_id="with the bad one"), beyond_sqlite])
@@ -124,7 +124,7 @@ async def test_a_batch_that_cannot_be_written_spoils_no_other_of_its_commit(log:
     assert {message.message_id for message in await log.everything()} == {f"m{n}" for n in range(20)}
 
 
-async def test_storage_that_refuses_one_batch_says_so_to_that_one_alone(log: Log) -> None:
+async def test_a_storage_error_is_reported_only_to_its_batch(log: Log) -> None:
     assert isinstance(log.writer, SqliteLogWriter)
     log.writer._connection.execute(
         "CREATE TRIGGER full BEFORE INSERT ON messages WHEN NEW.message_id = 'bad' BEGIN SELECT raise(ABORT, 'no'); END"
@@ -136,7 +136,7 @@ async def test_storage_that_refuses_one_batch_says_so_to_that_one_alone(log: Log
     assert refused.reason == Reason.ERROR_REASON_STORAGE_UNAVAILABLE
 
 
-async def test_resolving_an_id_does_not_walk_through_all_that_a_user_ever_said(log: Log) -> None:
+async def test_resolving_an_id_does_not_scan_the_user(log: Log) -> None:
     await log.write(*(said("x", message_id=f"m{n}", ts_us=n) for n in range(2000)))
     steps = []
     connection_of(log).set_progress_handler(lambda: steps.append(1), 100)
@@ -144,7 +144,7 @@ async def test_resolving_an_id_does_not_walk_through_all_that_a_user_ever_said(l
     assert len(steps) < 5
 
 
-async def test_a_page_within_a_range_costs_the_same_wherever_it_stands(log: Log) -> None:
+async def test_a_page_in_a_time_range_has_constant_cost(log: Log) -> None:
     await log.write(*(said("x", message_id=f"{n:05}", ts_us=n) for n in range(5000)))
     narrowed, steps = Filter(until_us=4999), 0
 
@@ -165,7 +165,7 @@ async def test_a_page_within_a_range_costs_the_same_wherever_it_stands(log: Log)
 
 
 @pytest.mark.parametrize("narrowed", [Filter(role=Role.TOOL), Filter(metadata=(("a", "1"), ("b", "1")))])
-async def test_what_no_index_leads_to_is_sought_beside_the_event_loop(log: Log, narrowed: Filter) -> None:
+async def test_unindexed_filters_do_not_block_the_event_loop(log: Log, narrowed: Filter) -> None:
     found = tagged(0, {"a": "1", "b": "1"})._replace(role=Role.TOOL)
     await log.write(found, *(tagged(n, {"a": "1"} if n % 2 else {"b": "1"}) for n in range(1, 6_000)))
 
@@ -179,14 +179,14 @@ async def test_what_no_index_leads_to_is_sought_beside_the_event_loop(log: Log, 
     while not listing.done():
         await asyncio.sleep(0)
         turns += 1
-    assert [one.message_id for one in await listing] == [found.message_id]
+    assert [message.message_id for message in await listing] == [found.message_id]
     assert turns > 2, "others had their turns meanwhile"
     plain = log.reader.page("u", EVERYTHING, before=None, pinned=6_000, limit=2)
     with pytest.raises(StopIteration):
         plain.send(None)  # it answers at once
 
 
-def test_a_commit_is_kept_by_the_disk_when_it_returns(tmp_path: Path) -> None:
+def test_a_commit_is_durable_when_it_returns(tmp_path: Path) -> None:
     with closing(open_for_writing(tmp_path / "log.db")) as connection:
         modes = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode")]
     assert modes == [2, "wal"]

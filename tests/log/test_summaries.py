@@ -1,4 +1,4 @@
-"""What a log says of a user as a whole: counts, conversations, users; and its messages in either order."""
+"""Counts, conversations, users and pages of a log equal a brute-force reference."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ def said(message_id: str, ts_us: int, conversation_id: str = "") -> Message:
 
 def summed_up(stored: list[Message], user: str) -> list[ConversationSummary]:
     times: dict[str, list[int]] = {}
-    for one in oracle(stored, user, EVERYTHING):
-        if one.conversation_id:
-            times.setdefault(one.conversation_id, []).append(one.ts_us)
+    for message in oracle(stored, user, EVERYTHING):
+        if message.conversation_id:
+            times.setdefault(message.conversation_id, []).append(message.ts_us)
     summaries = [ConversationSummary(name, min(ts), max(ts), len(ts)) for name, ts in times.items()]
-    return sorted(summaries, key=lambda one: (one.last_us, one.conversation_id), reverse=True)
+    return sorted(summaries, key=lambda summary: (summary.last_us, summary.conversation_id), reverse=True)
 
 
 @given(stored=messages, narrowed=filters)
 @HERE
-def test_counts_conversations_and_users_are_what_brute_force_gives(
+def test_counts_conversations_and_users_equal_brute_force(
     engine: Engine, tmp_path_factory: pytest.TempPathFactory, stored: list[Message], narrowed: Filter
 ) -> None:
     async def look() -> None:
         log = await engine(tmp_path_factory.mktemp("log"))
         await log.write(*stored)
-        names = sorted({one.user_id for one in stored})
+        names = sorted({message.user_id for message in stored})
         for user in names:
             assert await log.reader.count(user, narrowed) == len(oracle(stored, user, narrowed))
             pinned = await log.reader.user_sequence(user)
             assert await log.reader.conversations(user, pinned=pinned) == summed_up(stored, user)
-        living = [(user, len(oracle(stored, user, EVERYTHING))) for user in names]
-        counts = [(user, messages) for user, messages in living if messages]
+        live_counts = [(user, len(oracle(stored, user, EVERYTHING))) for user in names]
+        counts = [(user, messages) for user, messages in live_counts if messages]
         assert await log.reader.users(after="", limit=100) == counts
         assert await log.reader.users(after=counts[0][0] if counts else "", limit=1) == counts[1:2]
         await log.close()
@@ -57,7 +57,7 @@ def test_counts_conversations_and_users_are_what_brute_force_gives(
 
 @given(stored=messages, narrowed=filters, size=st.integers(1, 5), late=messages)
 @HERE
-def test_what_is_read_oldest_first_is_what_brute_force_gives_while_writes_land(
+def test_oldest_first_pages_equal_brute_force_during_writes(
     engine: Engine,
     tmp_path_factory: pytest.TempPathFactory,
     *,
@@ -70,7 +70,9 @@ def test_what_is_read_oldest_first_is_what_brute_force_gives_while_writes_land(
         log = await engine(tmp_path_factory.mktemp("log"))
         await log.write(*stored)
         pinned, after, walked = await log.reader.sequence(), None, list[Message]()
-        while wires := await log.reader.encoded_page("u", narrowed, after=after, pinned=pinned, limit=size, oldest_first=True):
+        while wires := await log.reader.encoded_page(
+            "u", narrowed, after=after, pinned=pinned, limit=size, oldest_first=True
+        ):
             walked += map(wire.decode, wires)
             after = Position(*wire.sort_key(wires[-1]))
             await log.write(*late, on_conflict=OnConflict.SKIP)
@@ -80,7 +82,7 @@ def test_what_is_read_oldest_first_is_what_brute_force_gives_while_writes_land(
     assert asyncio.run(walk()) == oracle(stored, "u", narrowed)[::-1]
 
 
-async def test_conversations_are_as_they_were_less_what_is_gone(engine: Engine, tmp_path: Path) -> None:
+async def test_pinned_conversations_exclude_removed_messages(engine: Engine, tmp_path: Path) -> None:
     log = await engine(tmp_path)
     await log.write(said("a1", 1, "a"), said("a9", 9, "a"), said("b5", 5, "b"), said("c2", 2, "c"))
     pinned = await log.reader.user_sequence("u")
@@ -94,7 +96,7 @@ async def test_conversations_are_as_they_were_less_what_is_gone(engine: Engine, 
     await log.close()
 
 
-async def test_users_are_narrowed_by_a_prefix(engine: Engine, tmp_path: Path) -> None:
+async def test_users_are_filtered_by_prefix(engine: Engine, tmp_path: Path) -> None:
     log = await engine(tmp_path)
     for user in ("a:1", "a:é", "a;", "a", "b:1"):
         await log.write(Message(user, "m", 0, Role.USER, "x"))
@@ -103,7 +105,7 @@ async def test_users_are_narrowed_by_a_prefix(engine: Engine, tmp_path: Path) ->
     await log.close()
 
 
-async def test_a_slice_of_an_export_costs_the_same_wherever_it_stands(tmp_path: Path) -> None:
+async def test_a_page_of_an_export_has_constant_cost(tmp_path: Path) -> None:
     log = await open_sqlite_log(tmp_path)
     await log.write(*(said(f"{n:05}", n) for n in range(5000)))
     assert isinstance(log.reader, SqliteLogReader)
@@ -122,14 +124,14 @@ async def test_a_slice_of_an_export_costs_the_same_wherever_it_stands(tmp_path: 
         found = await log.reader.encoded_page(
             "u", Filter(since_us=10), after=Position(above, "~"), pinned=10_000, limit=20, oldest_first=True
         )
-        assert [wire.decode(one).ts_us for one in found] == list(range(above + 1, above + 21))
+        assert [wire.decode(encoded).ts_us for encoded in found] == list(range(above + 1, above + 21))
         return steps
 
     assert await steps_of_slice(4900) <= 2 * await steps_of_slice(100)
     await log.close()
 
 
-async def test_a_long_count_leaves_the_event_loop_to_others(tmp_path: Path) -> None:
+async def test_a_long_count_does_not_block_the_event_loop(tmp_path: Path) -> None:
     log = await open_sqlite_log(tmp_path)
     await log.write(*(said(f"{n:05}", n) for n in range(5000)))
     counting = asyncio.create_task(log.reader.count("u", Filter(role=Role.USER)))

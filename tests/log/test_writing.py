@@ -1,4 +1,4 @@
-"""What happens to a batch before an engine writes it: it waits in a bounded queue; messages without ids get some."""
+"""The write queue and the generation of message ids."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def is_refused(queue: WriteQueue[str], job: str, size: int) -> bool:
     return False
 
 
-def test_jobs_come_out_in_the_order_in_which_they_were_put() -> None:
+def test_jobs_are_taken_in_order() -> None:
     queue = WriteQueue[str](10, 100)
     for job in "abc":
         queue.put(job, 1)
     assert (queue.take(2), queue.take(2), queue.take(2)) == (["a", "b"], ["c"], [])
 
 
-def test_a_job_that_is_larger_than_the_bound_waits_alone() -> None:
+def test_an_oversized_job_is_queued_alone() -> None:
     queue = WriteQueue[str](10, 100)
     assert not is_refused(queue, "large", 1_000)
     assert is_refused(queue, "small", 1)
@@ -47,7 +47,7 @@ def test_a_job_that_is_larger_than_the_bound_waits_alone() -> None:
 
 
 @given(st.lists(st.none() | st.integers(0, 120), max_size=60))
-def test_no_more_waits_than_the_bounds_allow(steps: list[int | None]) -> None:
+def test_the_queue_enforces_its_limits(steps: list[int | None]) -> None:
     queue = WriteQueue[int](5, 100)
     waiting: list[int] = []
     for size in steps:
@@ -72,7 +72,7 @@ def test_no_more_waits_than_the_bounds_allow(steps: list[int | None]) -> None:
         Message("u", "a", 1, Role.USER, "x", embedding=bytes(600)),
     ],
 )
-async def test_writes_that_are_large_together_are_refused(tmp_path: Path, message: Message) -> None:
+async def test_writes_beyond_the_queue_size_are_rejected(tmp_path: Path, message: Message) -> None:
     writer = SqliteLogWriter(tmp_path / "log.db", queue_max=100, queue_max_bytes=1_000, announce=lambda: None)
     with closing(writer), closing(sqlite3.connect(tmp_path / "log.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -82,13 +82,13 @@ async def test_writes_that_are_large_together_are_refused(tmp_path: Path, messag
         await asyncio.sleep(0)
         other.execute("COMMIT")
         receipts = await writes
-    refused = [one for one in receipts if isinstance(one, Fault)]
-    assert {one.reason for one in refused} == {Reason.ERROR_REASON_OVERLOADED}
-    assert any(isinstance(one, Written) for one in receipts)
+    faults = [receipt for receipt in receipts if isinstance(receipt, Fault)]
+    assert {fault.reason for fault in faults} == {Reason.ERROR_REASON_OVERLOADED}
+    assert any(isinstance(receipt, Written) for receipt in receipts)
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 500, b"SQLite format 3\0" + bytes(5_000)])
-def test_a_file_that_is_no_log_is_refused_with_a_word_of_advice(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_log_is_rejected_with_advice(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "log.db").write_bytes(content)
     with pytest.raises(LogUnusableError, match=r"log\.db cannot be used: .* backup"):
         SqliteLogWriter(tmp_path / "log.db", queue_max=1, queue_max_bytes=1, announce=lambda: None)
@@ -99,7 +99,7 @@ MILLISECOND = 1_000_000
 
 
 @given(times=st.lists(st.tuples(st.integers(0, 2**41 * MILLISECOND), st.integers(1, 2000)), min_size=1))
-def test_numbers_grow_whatever_the_clock_says(times: list[tuple[int, int]]) -> None:
+def test_generated_ids_increase_despite_clock_changes(times: list[tuple[int, int]]) -> None:
     now = 0
     numbers = IdAllocator(0, lambda: now)
     given_out: list[int] = []
@@ -110,13 +110,13 @@ def test_numbers_grow_whatever_the_clock_says(times: list[tuple[int, int]]) -> N
     assert list(map(id_of, given_out)) == sorted(map(id_of, given_out))
 
 
-def test_two_logs_do_not_make_the_same_ids() -> None:
+def test_two_logs_generate_different_ids() -> None:
     assert IdAllocator(0, lambda: MILLISECOND).allocate(1) != IdAllocator(0, lambda: MILLISECOND).allocate(1)
 
 
 @given(batches=st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["", "fresh"]), st.booleans()), max_size=8))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_messages_of_one_time_stand_in_the_order_in_which_they_were_given(
+def test_messages_with_equal_times_keep_their_order(
     engine: Engine, tmp_path_factory: pytest.TempPathFactory, batches: list[tuple[int, str, bool]]
 ) -> None:
     async def written_and_read() -> tuple[list[str], list[str]]:
@@ -137,7 +137,7 @@ def test_messages_of_one_time_stand_in_the_order_in_which_they_were_given(
     assert read == contents
 
 
-async def test_a_request_that_comes_again_gets_the_ids_of_the_first_time(engine: Engine, tmp_path: Path) -> None:
+async def test_a_repeated_request_gets_the_same_ids(engine: Engine, tmp_path: Path) -> None:
     first = await engine(tmp_path)
     batch = [said("x"), said("y", user="v"), said("x")]
     written = await first.write_nameless(*batch, request_id="r")
@@ -158,7 +158,7 @@ async def test_users_do_not_share_requests(log: Log) -> None:
 
 
 @pytest.mark.parametrize("others", [[said("y")], [said("x"), said("x")]], ids=["other content", "another size"])
-async def test_a_request_that_comes_with_something_else_is_refused(log: Log, others: list[Message]) -> None:
+async def test_a_request_id_with_another_batch_is_rejected(log: Log, others: list[Message]) -> None:
     await log.write_nameless(said("x"), request_id="r")
     with pytest.raises(Fault) as refused:
         await log.write_nameless(*others, request_id="r")
@@ -166,7 +166,7 @@ async def test_a_request_that_comes_with_something_else_is_refused(log: Log, oth
     assert len(await log.everything()) == 1
 
 
-async def test_a_request_that_was_refused_is_not_remembered(log: Log) -> None:
+async def test_a_rejected_request_is_not_stored(log: Log) -> None:
     await log.write(said("there"))
     batch = [said("x", message_id=""), said("else")]
     for _ in range(2):
@@ -175,14 +175,14 @@ async def test_a_request_that_was_refused_is_not_remembered(log: Log) -> None:
     assert (await log.write_nameless(said("x"), request_id="r")).outcomes == (WriteOutcome.CREATED,)
 
 
-async def test_a_deleted_message_comes_back_with_its_id_if_its_request_does(log: Log) -> None:
+async def test_a_repeated_request_restores_deleted_messages_with_their_ids(log: Log) -> None:
     written = await log.write_nameless(said("x"), request_id="r")
     await log.writer.delete("u", written.message_ids)
     again = await log.write_nameless(said("x"), request_id="r")
     assert (again.message_ids, again.outcomes) == (written.message_ids, (WriteOutcome.CREATED,))
 
 
-async def test_messages_that_bring_their_ids_keep_them(log: Log) -> None:
+async def test_messages_with_ids_keep_them(log: Log) -> None:
     written = await log.writer.write(
         [said("x"), said("y", message_id=""), said("z", message_id="c")], on_conflict=OnConflict.REFUSE, request_id="r"
     )

@@ -1,4 +1,4 @@
-"""Calls between the server and a worker process: replies, errors, cancellation, and the end of either process."""
+"""Calls between the server and a worker process: replies, errors, cancellation and crashes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ time.sleep(1000)
 """Starts a worker, and prints its process id when that takes calls."""
 
 
-async def test_calls_of_any_size_are_answered_whatever_their_order() -> None:
+async def test_calls_of_any_size_and_order_get_replies() -> None:
     notified: list[int] = []
     async with worker(ECHO, notified.append) as (_, pipe):
         requests = ["", "x", b"y" * 5_000_000, ["z"] * 100_000, None]
@@ -53,7 +53,7 @@ async def test_calls_of_any_size_are_answered_whatever_their_order() -> None:
     assert len(notified) == len(requests)
 
 
-async def test_an_error_of_one_call_leaves_the_others_alone() -> None:
+async def test_an_error_of_one_call_does_not_affect_others() -> None:
     async with worker(ECHO) as (_, pipe):
         failing, answered = asyncio.create_task(pipe.call("fail")), asyncio.create_task(pipe.call("x"))
         with pytest.raises(CallFailedError, match="ValueError"):
@@ -61,7 +61,7 @@ async def test_an_error_of_one_call_leaves_the_others_alone() -> None:
         assert await answered == "x"
 
 
-async def test_a_worker_drops_a_call_that_is_cancelled_before_it_has_begun() -> None:
+async def test_a_worker_drops_calls_cancelled_before_execution() -> None:
     slow_began = asyncio.Event()
     async with worker(COUNTING, lambda _body: slow_began.set()) as (_, pipe):
         slow = asyncio.create_task(pipe.call("slow"))
@@ -73,7 +73,7 @@ async def test_a_worker_drops_a_call_that_is_cancelled_before_it_has_begun() -> 
         assert await slow == ["slow"]
 
 
-async def test_a_worker_that_dies_fails_its_calls_and_takes_no_more() -> None:
+async def test_a_dead_worker_fails_its_calls() -> None:
     async with worker(HANGING) as (process, pipe):
         call = asyncio.create_task(pipe.call("x"))
         await asyncio.sleep(0.1)
@@ -86,7 +86,7 @@ async def test_a_worker_that_dies_fails_its_calls_and_takes_no_more() -> None:
         await asyncio.wait_for(pipe.wait_closed(), 5)
 
 
-async def test_a_worker_that_cannot_start_says_why() -> None:
+async def test_a_failed_worker_start_reports_the_reason() -> None:
     process, ours = spawned(BEGIN.replace("pipe.ready()", "pipe.not_ready('no room')"))
     pipe = await PipeConnection.open(ours)
     with pytest.raises(CallFailedError, match="no room"):

@@ -1,4 +1,4 @@
-"""Which worker processes the watchdog kills, and which it leaves alone."""
+"""The watchdog kills unresponsive worker processes and no others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def policy(idle_timeout_s: float = 1.0, busy_timeout_s: float = 100.0, memory_ma
     return WatchPolicy(memory_max_bytes, heartbeat_s=0.1, idle_timeout_s=idle_timeout_s, busy_timeout_s=busy_timeout_s)
 
 
-async def test_one_that_does_nothing_and_answers_nothing_is_killed() -> None:
+async def test_an_idle_unresponsive_worker_is_killed() -> None:
     with_faults = policy()
     async with watched(IDLE, with_faults) as (watching, pipe):
         await asyncio.wait_for(watching, 60)
@@ -42,7 +42,7 @@ async def test_one_that_does_nothing_and_answers_nothing_is_killed() -> None:
         assert [fault.kind for fault in with_faults.faults.all()] == [UNRESPONSIVE]
 
 
-async def test_one_that_works_may_be_silent_for_longer_and_is_well_when_it_answers() -> None:
+async def test_a_busy_worker_may_be_silent_for_longer() -> None:
     with_faults = policy(idle_timeout_s=0.5)
     async with watched(BUSY, with_faults) as (watching, pipe):
         await asyncio.wait_for(asyncio.shield(pipe.beat()), 60)
@@ -52,20 +52,20 @@ async def test_one_that_works_may_be_silent_for_longer_and_is_well_when_it_answe
         assert not with_faults.faults.all()
 
 
-async def test_one_that_works_but_is_silent_for_too_long_is_killed() -> None:
+async def test_a_busy_worker_that_is_silent_for_too_long_is_killed() -> None:
     async with watched(BUSY, policy(busy_timeout_s=0.5)) as (watching, pipe):
         await asyncio.wait_for(watching, 60)
         await asyncio.wait_for(pipe.wait_closed(), 60)
 
 
-async def test_one_that_answers_is_left_alone() -> None:
+async def test_a_responsive_worker_is_not_killed() -> None:
     async with watched(ANSWERING, policy(idle_timeout_s=0.3)) as (watching, pipe):
         await asyncio.sleep(1.5)
         assert pipe.is_open
         assert not watching.done()
 
 
-async def test_one_that_takes_too_much_memory_is_ended() -> None:
+async def test_a_worker_over_its_memory_limit_ends() -> None:
     with_faults = policy(memory_max_bytes=200 << 20)
     async with watched(GREEDY, with_faults) as (watching, pipe):
         await asyncio.wait_for(pipe.wait_closed(), 60)
@@ -73,7 +73,7 @@ async def test_one_that_takes_too_much_memory_is_ended() -> None:
         assert {fault.kind for fault in with_faults.faults.all()} <= {MEMORY_LIMIT_EXCEEDED}
 
 
-async def test_where_the_system_does_not_refuse_memory_the_watchdog_kills(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_watchdog_kills_a_worker_over_its_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Watchdog, "_limit_memory", lambda _self: None)
     with_faults = policy(memory_max_bytes=200 << 20)
     async with watched(GREEDY, with_faults) as (watching, pipe):

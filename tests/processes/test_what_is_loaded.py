@@ -1,4 +1,4 @@
-"""A server's processes start often, and on small machines: none of them loads what it has no use for."""
+"""Processes import only the packages that they need."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import pytest
         ("nomemory.server.search.semantic.edge.worker", {"rich", "pygments", "numpy", "grpc", "pydantic", "structlog"}),
     ],
 )
-def test_a_process_loads_nothing_useless(module: str, useless: set[str]) -> None:
+def test_a_process_does_not_import_unused_packages(module: str, useless: set[str]) -> None:
     code = f"import sys, {module}; print(*({useless!r} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not done.stdout.split()
 
 
-def test_a_command_loads_what_a_client_needs_and_little_more() -> None:
+def test_a_client_command_imports_only_client_packages() -> None:
     """It is called often, by people who wait: a tenth of a second is three hundred modules."""
     code = (
         "import sys; from nomemory.cli.main import main; sys.argv[1:] = ['count', '--user', 'u', '--target', "
@@ -36,7 +36,7 @@ def test_a_command_loads_what_a_client_needs_and_little_more() -> None:
     assert len(loaded) < 500
 
 
-def test_the_command_line_has_its_colours_whatever_the_server_loads_without_them() -> None:
+def test_the_command_line_uses_colors_even_if_the_server_does_not() -> None:
     code = "import sys, nomemory.cli.serve_runner, rich.console; print(sys.modules['rich'].__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["rich"]

@@ -1,4 +1,4 @@
-"""Worker processes that run a program of a test, with the server's end of their connection."""
+"""Worker processes that run a test program."""
 
 from __future__ import annotations
 

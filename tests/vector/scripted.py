@@ -1,4 +1,4 @@
-"""An embedder that does what a test says, and messages for it."""
+"""An embedder whose behaviour a test controls, and messages for it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ DIMENSION = 8
 
 
 def vector_of(text: str) -> Vector:
-    """Return each text a direction of its own."""
+    """Return a unit vector that is unique to a text."""
     seed = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
     return np.random.default_rng(seed).standard_normal(DIMENSION).astype("<f4").tobytes()
 
 
 class ScriptedEmbedder:
-    """Embeds by hashing. Refuses `refused`, breaks on `broken`, is away while `down`, and stops at a closed `gate`."""
+    """Embeds by hashing. It rejects `refused`, fails on `broken` and while `down`, and waits for `gate`."""
 
     model = "scripted"
     dimension = DIMENSION

@@ -1,7 +1,4 @@
-"""What the backlog promises: work is neither lost nor forgotten, in whatever order things happen.
-
-When its log is moved it goes on where it was.
-"""
+"""The backlog loses no pending messages, in any order of operations, and survives a log migration."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ def reader(backlog: Backlog) -> Iterator[BacklogReader]:
     reader.close()
 
 
-def test_the_oldest_work_comes_first(backlog: Backlog) -> None:
+def test_the_oldest_messages_come_first(backlog: Backlog) -> None:
     backlog.feed([change(3, "bob"), change(1, "ann"), change(2, "cid")], FeedPosition.at(3))
     assert [item.user_id for item in backlog.take([], 2)] == ["ann", "cid"]
 
@@ -60,7 +57,7 @@ def test_hot_users_come_first_in_equal_shares(backlog: Backlog) -> None:
     assert len(set(backlog.take(["bob", "cid"], 100))) == 24
 
 
-def test_a_message_that_changed_meanwhile_is_not_done(backlog: Backlog, reader: BacklogReader) -> None:
+def test_a_message_that_changed_meanwhile_stays_pending(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.feed([change(1)], FeedPosition.at(1))
     taken = backlog.take([], 1)
     backlog.feed([change(2)], FeedPosition.at(2))
@@ -69,7 +66,7 @@ def test_a_message_that_changed_meanwhile_is_not_done(backlog: Backlog, reader: 
     assert reader.is_behind("ann", 1)
 
 
-def test_what_was_applied_but_not_flushed_is_done_again_after_a_crash(tmp_path: Path) -> None:
+def test_unflushed_messages_are_pending_after_a_crash(tmp_path: Path) -> None:
     first = Backlog(tmp_path / "vectors.db")
     first.feed([change(1, "ann"), change(2, "bob")], FeedPosition.at(2))
     ann, bob = first.take([], 2)
@@ -83,7 +80,7 @@ def test_what_was_applied_but_not_flushed_is_done_again_after_a_crash(tmp_path: 
     second.close()
 
 
-def test_parked_work_waits_for_the_message_to_change(backlog: Backlog, reader: BacklogReader) -> None:
+def test_dead_letters_become_pending_when_the_message_changes(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.feed([change(1), change(2, "bob", "m2")], FeedPosition.at(2))
     backlog.mark_dead(dict.fromkeys(backlog.take([], 2), "TEXT_REFUSED"))
     assert backlog.take(["ann"], 9) == []
@@ -99,13 +96,13 @@ def test_parked_work_waits_for_the_message_to_change(backlog: Backlog, reader: B
     assert reader.dead_letter_ids("ann") == []
 
 
-def test_parked_ids_are_limited(backlog: Backlog, reader: BacklogReader) -> None:
+def test_dead_letter_ids_are_limited(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.feed([change(n, "ann", f"m{n:03}") for n in range(150)], FeedPosition.at(150))
     backlog.mark_dead(dict.fromkeys(backlog.take([], 150), "TEXT_REFUSED"))
     assert reader.dead_letter_ids("ann") == [f"m{n:03}" for n in range(100)]
 
 
-def test_starting_over_forgets_everything(backlog: Backlog, reader: BacklogReader) -> None:
+def test_starting_over_clears_the_backlog(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.feed([change(1), change(2, "bob")], FeedPosition.at(2))
     backlog.start_over()
     assert (backlog.fed().latest, backlog.take([], 9), reader.counts()) == (0, [], BacklogCounts(0, 0))
@@ -114,7 +111,7 @@ def test_starting_over_forgets_everything(backlog: Backlog, reader: BacklogReade
 
 @dataclass
 class Row:
-    """What should be known of a message."""
+    """The expected state of a message."""
 
     oldest: int
     latest: int
@@ -122,7 +119,7 @@ class Row:
 
 
 class BacklogMachine(RuleBasedStateMachine):
-    """Does to a backlog and to a plain dictionary the same things."""
+    """Applies the same operations to a backlog and to a dictionary."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -146,10 +143,10 @@ class BacklogMachine(RuleBasedStateMachine):
         changes = [change(self.sequence + n, *message) for n, message in enumerate(messages, 1)]
         self.sequence += len(changes)
         self.backlog.feed(changes, FeedPosition.at(self.sequence))
-        for one in changes:
-            row = self.rows.setdefault((one.user_id, one.message_id), Row(one.sequence, one.sequence))
-            row.oldest = one.sequence if row.state == "dead_letters" else row.oldest
-            row.latest, row.state = one.sequence, "pending"
+        for change in changes:
+            row = self.rows.setdefault((change.user_id, change.message_id), Row(change.sequence, change.sequence))
+            row.oldest = change.sequence if row.state == "dead_letters" else row.oldest
+            row.latest, row.state = change.sequence, "pending"
 
     @rule(hot=st.lists(st.sampled_from([*USERS, "nobody"]), unique=True), limit=st.integers(1, 7))
     def take(self, hot: list[str], limit: int) -> None:
@@ -206,7 +203,7 @@ TestBacklogMachine = BacklogMachine.TestCase
 TestBacklogMachine.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
 
 
-def test_a_damaged_file_is_begun_anew(tmp_path: Path) -> None:
+def test_a_damaged_file_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "vectors.db"
     Backlog(path).close()
     path.write_bytes(b"this is no database, whatever its name says" * 100)
@@ -219,7 +216,7 @@ ANN, BOB = "ann", next(user for user in map("bob{}".format, count()) if bucket_o
 
 
 def at(sequence: int, **others: int) -> FeedPosition:
-    """Return a position in all buckets, with another one in those of some users."""
+    """Return a position with different sequences in the buckets of some users."""
     by_bucket = {bucket_of(user): other for user, other in others.items()}
     return FeedPosition(tuple(by_bucket.get(bucket, sequence) for bucket in range(BUCKETS)))
 
@@ -235,13 +232,13 @@ def begun(path: Path, changes: list[ChangeRef], until: FeedPosition) -> None:
         backlog.feed(changes, until)
 
 
-def test_backlog_of_one_bucket_is_split_into_many(path: Path, tmp_path: Path) -> None:
+def test_a_backlog_of_one_bucket_is_split(path: Path, tmp_path: Path) -> None:
     begun(path, [ChangeRef(3, ANN, "a"), ChangeRef(7, BOB, "b")], FeedPosition.at(9))
     for _ in range(2):  # an interrupted migration repeats it
         split_backlogs_into_buckets(tmp_path)
     with closing(Backlog(path)) as backlog:
         assert backlog.fed() == at(9)
         assert backlog.checkpoint() == at(9, **{ANN: 2, BOB: 6})
-        assert [one.message_id for one in backlog.take([], 9)] == ["a", "b"]
+        assert [message.message_id for message in backlog.take([], 9)] == ["a", "b"]
         backlog.mark_applied(backlog.take([ANN], 1))
         assert backlog.checkpoint() == at(9, **{BOB: 6})

@@ -1,4 +1,4 @@
-"""What collections are called, where they are, and which engine holds them."""
+"""The names, directories and engines of vector collections."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def test_a_plain_model_name_is_kept() -> None:
     assert collection_name("text-embedding-3-small", 1536) == "text-embedding-3-small-1536"
 
 
-def test_models_that_look_alike_are_kept_apart() -> None:
+def test_models_with_similar_names_get_different_collections() -> None:
     models = ["BAAI/bge-m3", "baai-bge-m3", "baai/bge-m3", "../bge", "bge", "模型", "型模", "a" * 100, "a" * 101]
     names = [collection_name(model, 8) for model in models]
     assert len(set(names)) == len(models)
     assert all(Path(name).name == name and not name.startswith(".") and len(name) < 100 for name in names)
 
 
-def test_another_dimension_is_another_collection() -> None:
+def test_each_dimension_has_its_own_collection() -> None:
     assert collection_name("m", 8) != collection_name("m", 9)
 
 
-async def test_a_collection_on_a_server_has_a_backlog_of_its_own(tmp_path: Path) -> None:
+async def test_each_server_collection_has_its_own_backlog(tmp_path: Path) -> None:
     embedder = NoEmbedder(8)
     embedded = Settings.from_environment(qdrant_url=None)
     on_server = Settings.from_environment(qdrant_url="http://127.0.0.1:1")
@@ -52,7 +52,7 @@ async def test_a_collection_on_a_server_has_a_backlog_of_its_own(tmp_path: Path)
         ("http://db:8080", False, 6334),
     ],
 )
-async def test_a_server_is_spoken_to_as_its_url_says(url: str, prefers_grpc: bool, grpc_port: int) -> None:  # noqa: FBT001 - a parameter of the test
+async def test_the_protocol_of_a_server_follows_its_url(url: str, prefers_grpc: bool, grpc_port: int) -> None:  # noqa: FBT001 - a parameter of the test
     client = connect(url, None, 5)
     assert client.init_options["prefer_grpc"] == prefers_grpc
     assert client.init_options["grpc_port"] == grpc_port

@@ -1,4 +1,4 @@
-"""Erasure from the files of the embedded index, by a copy that is made while the index serves."""
+"""Erasure from the files of the embedded index by compaction during operation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def opened(directory: Path) -> EdgeIndex:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A shard with twenty messages of each user."""
+    """Return a shard with twenty messages of each user."""
     directory = tmp_path_factory.mktemp("filled")
 
     async def fill() -> None:
@@ -62,7 +62,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def index(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EdgeIndex]:
-    """An index over a copy of that shard, which is compacted in many pages."""
+    """Return an index on a copy of the shard, with small compaction pages."""
     monkeypatch.setattr(edge_index, "_COMPACTION_PAGE", 20)
     shutil.copytree(filled / "edge", tmp_path / "edge")
     index = opened(tmp_path)
@@ -71,7 +71,7 @@ async def index(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 async def stored(index: EdgeIndex) -> dict[str, Counter[int]]:
-    """Return the sequences of each user's points, which are also those that searches find."""
+    """Return the sequences of each user's points, after comparing them with searches."""
     read = await index.read_points(USERS, with_vectors=True)
     assert read.unsound == 0
     by_user = dict(zip(USERS, read.by_user, strict=True))
@@ -107,7 +107,7 @@ async def until_readable(index: EdgeIndex) -> dict[str, Counter[int]]:
         await asyncio.sleep(PAUSE_S)
 
 
-async def test_removed_vectors_leave_every_file(index: EdgeIndex, tmp_path: Path) -> None:
+async def test_compaction_erases_removed_vectors_from_all_files(index: EdgeIndex, tmp_path: Path) -> None:
     for user_id in USERS:
         await index.upsert([point(user_id, 50, sequence=5000 + int(user_id[1:]))])
         await index.remove(user_id, "m50")
@@ -125,7 +125,7 @@ async def test_removed_vectors_leave_every_file(index: EdgeIndex, tmp_path: Path
     await again.close()
 
 
-async def test_writes_during_a_compaction_are_in_the_copy(index: EdgeIndex) -> None:
+async def test_writes_during_a_compaction_are_copied(index: EdgeIndex) -> None:
     erasing = asyncio.create_task(index.erase_deleted())
     number, writers = 0, USERS[:3]
     while not erasing.done():
@@ -143,7 +143,7 @@ async def test_writes_during_a_compaction_are_in_the_copy(index: EdgeIndex) -> N
     assert await stored(index) == expected() | {user_id: Counter(current.values()) for user_id in writers}
 
 
-async def test_searches_are_answered_during_a_compaction(index: EdgeIndex) -> None:
+async def test_searches_work_during_a_compaction(index: EdgeIndex) -> None:
     erasing = asyncio.create_task(index.erase_deleted())
     searches = 0
     while not erasing.done():
@@ -154,7 +154,7 @@ async def test_searches_are_answered_during_a_compaction(index: EdgeIndex) -> No
     assert searches > 1
 
 
-async def test_a_compaction_whose_worker_is_killed_leaves_the_shard_as_it_was(index: EdgeIndex, tmp_path: Path) -> None:
+async def test_a_killed_compaction_leaves_the_shard_unchanged(index: EdgeIndex, tmp_path: Path) -> None:
     await index.count()
     erasing = asyncio.create_task(index.erase_deleted())
     await until(lambda: versions(tmp_path) == ["1", "2"])
@@ -168,7 +168,7 @@ async def test_a_compaction_whose_worker_is_killed_leaves_the_shard_as_it_was(in
     assert await stored(index) == expected()
 
 
-async def test_a_compaction_ends_when_the_disk_gets_full(
+async def test_a_compaction_stops_when_the_disk_is_full(
     index: EdgeIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages = 0
@@ -195,7 +195,7 @@ async def test_a_compaction_that_does_not_fit_on_the_disk_is_not_started(filled:
     await index.close()
 
 
-async def test_nothing_is_started_to_erase_from_an_index_that_does_not_exist(tmp_path: Path) -> None:
+async def test_erasing_a_missing_index_starts_no_worker(tmp_path: Path) -> None:
     index = opened(tmp_path)
     await index.erase_deleted()
     assert index.process_id is None
@@ -220,7 +220,7 @@ def test_a_write_that_fails_in_the_copy_cancels_the_compaction(filled: Path, tmp
 
 
 class FullDisk:
-    """Stands in for the engine of the copy."""
+    """A fake engine for the copy."""
 
     def update(self, _operation: object) -> None:
         raise OSError("the disk is full")
@@ -244,13 +244,13 @@ def test_versions_replace_each_other_in_one_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "3", "../edge/1", "²"])
-def test_a_damaged_version_number_means_that_there_is_no_shard(tmp_path: Path, content: str) -> None:
+def test_a_malformed_version_file_counts_as_no_shard(tmp_path: Path, content: str) -> None:
     (tmp_path / "edge" / "1").mkdir(parents=True)
     (tmp_path / "edge" / "current").write_text(content)
     assert ShardDirectory(tmp_path / "edge").current() is None
 
 
-def test_a_version_number_that_cannot_be_read_now_discards_nothing(tmp_path: Path) -> None:
+def test_an_unreadable_version_file_discards_nothing(tmp_path: Path) -> None:
     (tmp_path / "edge" / "1").mkdir(parents=True)
     (tmp_path / "edge" / "current").mkdir()  # the system refuses to read it, even for root
     with pytest.raises(IsADirectoryError):

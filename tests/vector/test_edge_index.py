@@ -1,4 +1,4 @@
-"""What the embedded engine's worker process promises: it may die at any time, and nothing acknowledged is lost."""
+"""The worker process of the embedded engine: no acknowledged write is lost when it dies."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def index(tmp_path: Path) -> AsyncIterator[EdgeIndex]:
 
 
 async def answered(call: Callable[[], Awaitable[T]]) -> T:
-    """Call again while the engine is away."""
+    """Retry while the engine is unavailable."""
     while True:
         with contextlib.suppress(Fault):
             return await call()
@@ -78,7 +78,7 @@ def test_missing_payload_indexes_are_created(tmp_path: Path, monkeypatch: pytest
         opened.close()
 
 
-async def test_nothing_acknowledged_is_lost_when_the_worker_is_killed(tmp_path: Path) -> None:
+async def test_acknowledged_points_survive_a_killed_worker(tmp_path: Path) -> None:
     index = EdgeIndex(tmp_path / "edge", DIMENSION, timeout_s=20)
     acknowledged: list[int] = []
 
@@ -102,7 +102,7 @@ async def test_nothing_acknowledged_is_lost_when_the_worker_is_killed(tmp_path: 
     await index.close()
 
 
-async def test_what_a_search_says_of_points_follows_their_changes(index: EdgeIndex) -> None:
+async def test_searches_return_current_payloads(index: EdgeIndex) -> None:
     async def found() -> list[tuple[int, int]]:
         return [(hit.sequence, hit.ts_us) for hit in await index.search("ann", first.vector, EVERYTHING, 10)]
 
@@ -117,7 +117,7 @@ async def test_what_a_search_says_of_points_follows_their_changes(index: EdgeInd
     assert sorted(await found()) == [(2, 2), (4, 1)]
 
 
-async def test_calls_in_flight_fail_as_unavailable_and_the_next_one_is_answered(index: EdgeIndex) -> None:
+async def test_pending_calls_fail_and_the_next_call_succeeds(index: EdgeIndex) -> None:
     await index.upsert([point(1)])
     process_id = index.process_id
     assert process_id is not None
@@ -133,7 +133,7 @@ async def test_calls_in_flight_fail_as_unavailable_and_the_next_one_is_answered(
     assert index.process_id != process_id
 
 
-async def test_a_worker_that_says_nothing_is_replaced(tmp_path: Path) -> None:
+async def test_an_unresponsive_worker_is_replaced(tmp_path: Path) -> None:
     index = EdgeIndex(tmp_path / "edge", DIMENSION, timeout_s=0.3)
     await index.upsert([point(1)])
     stuck = index.process_id
@@ -156,7 +156,7 @@ async def test_the_worker_outlives_the_signals_of_its_group(index: EdgeIndex) ->
     assert index.process_id == process_id
 
 
-async def test_closing_ends_the_process_and_another_one_may_open_the_directory(tmp_path: Path) -> None:
+async def test_closing_releases_the_directory(tmp_path: Path) -> None:
     first = EdgeIndex(tmp_path / "edge", DIMENSION, timeout_s=20)
     await first.upsert([point(1)])
     process_id = first.process_id
@@ -171,7 +171,7 @@ async def test_closing_ends_the_process_and_another_one_may_open_the_directory(t
     await second.close()
 
 
-async def test_a_directory_that_is_in_use_is_refused(index: EdgeIndex, tmp_path: Path) -> None:
+async def test_a_directory_in_use_is_rejected(index: EdgeIndex, tmp_path: Path) -> None:
     await index.upsert([point(1)])
     other = EdgeIndex(tmp_path / "collection" / "edge", DIMENSION, timeout_s=20)
     with pytest.raises(Fault) as refused:
@@ -182,7 +182,7 @@ async def test_a_directory_that_is_in_use_is_refused(index: EdgeIndex, tmp_path:
     await other.close()
 
 
-async def test_files_that_are_not_in_use_are_deleted_when_the_shard_is_opened(tmp_path: Path) -> None:
+async def test_unused_files_are_deleted_at_startup(tmp_path: Path) -> None:
     (tmp_path / "edge" / "1").mkdir(parents=True)
     (tmp_path / "edge" / "1" / "unfinished").touch()
     index = EdgeIndex(tmp_path / "edge", DIMENSION, timeout_s=20)
@@ -220,7 +220,7 @@ def state_of(process_id: int) -> str:
         return "Z"
 
 
-async def test_concurrent_searches_get_each_their_own_answer(index: EdgeIndex) -> None:
+async def test_concurrent_searches_get_their_own_results(index: EdgeIndex) -> None:
     stored = [point(number) for number in range(300)]
     await index.upsert(stored)
     searches = [index.search("ann", at.vector, EVERYTHING, 1) for at in stored]
@@ -231,7 +231,7 @@ async def test_concurrent_searches_get_each_their_own_answer(index: EdgeIndex) -
 
 
 class ScriptedPipe:
-    """Hands the worker everything at once, then goes away."""
+    """Sends all calls to the worker at once, then closes the pipe."""
 
     def __init__(self, requests: list[object]) -> None:
         self._asked = [WorkerCall(number, request) for number, request in enumerate(requests, 1)]
@@ -251,7 +251,7 @@ class ScriptedPipe:
 
 
 class RecordingShard:
-    """Writes down what it is asked to do."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -273,7 +273,7 @@ class RecordingShard:
         raise RuntimeError("no content in here")
 
 
-def test_queued_searches_are_answered_together_and_writes_keep_their_order() -> None:
+def test_queued_searches_are_batched_and_writes_stay_ordered() -> None:
     pipe = ScriptedPipe(
         [
             ShardCall("upsert", ([point(1)],), {}),

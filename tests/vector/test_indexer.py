@@ -1,4 +1,4 @@
-"""How the vector index follows the log: nothing is lost, whoever is queried goes first, nobody holds up the others."""
+"""The vector index follows the log, prefers queried users and isolates failures."""
 
 from __future__ import annotations
 
@@ -35,11 +35,17 @@ from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
 
 class World:
-    """A log, an index, and the indexer between them."""
+    """A log, a vector index and its indexer."""
 
     def __init__(self, directory: Path, embedder: Embedder, **changed: object) -> None:
         self.settings = Settings.from_environment(
-            **{"data": directory, "vector_flush_interval_s": 0.2, "embedding_chunk_chars": 50, "embedding_max_chunks": 4} | changed
+            **{
+                "data": directory,
+                "vector_flush_interval_s": 0.2,
+                "embedding_chunk_chars": 50,
+                "embedding_max_chunks": 4,
+            }
+            | changed
         )
         self.embedder = embedder
         directory.mkdir(parents=True, exist_ok=True)
@@ -75,12 +81,12 @@ class World:
             await asyncio.sleep(0.005)
 
     async def settled(self) -> None:
-        """Wait until there is nothing left to do."""
+        """Wait until the backlog is empty."""
         while (await self.indexer.status()).checkpoint.latest != await self.reader.sequence():  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.005)
 
     async def found(self, user_id: str, text: str) -> list[str]:
-        """Return the user's messages that lie exactly in the direction of a text."""
+        """Return the messages of a user whose vector equals that of a text."""
         hits = await self.index.search(user_id, vector_of(text), EVERYTHING, 100)
         versions = await self.reader.by_sequences(user_id, [hit.sequence for hit in hits if hit.score > 0.9999])
         return sorted(version.message_id for version in versions.values())
@@ -136,7 +142,7 @@ async def test_the_index_follows_writes_replacements_and_deletions(tmp_path: Pat
         assert await w.index.count() == 2
 
 
-async def test_a_long_message_is_found_by_each_part_and_shrinks_when_it_is_replaced(tmp_path: Path) -> None:
+async def test_each_part_of_a_long_message_is_searchable_until_it_is_replaced(tmp_path: Path) -> None:
     sentences = [f"{name} {'x' * 38}." for name in ("one", "two", "six", "ten")]
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.write(said(" ".join([*sentences, "beyond the limit of four parts"])))
@@ -148,7 +154,7 @@ async def test_a_long_message_is_found_by_each_part_and_shrinks_when_it_is_repla
         assert await w.index.count() == 1
 
 
-async def test_a_replacement_that_is_taken_in_half_by_half_leaves_nothing_of_the_old_version(
+async def test_a_replacement_read_in_two_batches_removes_the_old_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backlog_feed, "_MAX_CHANGES", 1)
@@ -162,9 +168,7 @@ async def test_a_replacement_that_is_taken_in_half_by_half_leaves_nothing_of_the
         assert await w.index.count() == 1
 
 
-async def test_only_what_may_be_in_the_index_is_removed_from_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_only_messages_that_may_have_points_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     removed: list[str] = []
     remove = EdgeIndex.remove
 
@@ -183,9 +187,7 @@ async def test_only_what_may_be_in_the_index_is_removed_from_it(
         assert set(removed) == {"m7", "m9"}
 
 
-async def test_parts_that_an_earlier_run_stored_and_did_not_note_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unrecorded_parts_of_an_earlier_run_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: object) -> None:
         raise LookupError
 
@@ -213,7 +215,7 @@ async def test_equal_texts_are_embedded_once(tmp_path: Path) -> None:
         assert await w.index.count() == 40
 
 
-async def test_a_vector_of_the_callers_own_is_used_if_it_fits(tmp_path: Path) -> None:
+async def test_a_caller_vector_of_the_right_dimension_is_used(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
     async with world(tmp_path, embedder) as w, running(w):
         other_model = np.ones(3, dtype="<f4").tobytes()
@@ -225,7 +227,7 @@ async def test_a_vector_of_the_callers_own_is_used_if_it_fits(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kind", ["local", "none"])
-async def test_an_index_of_a_version_before_learns_metadata_without_embedding_again(
+async def test_metadata_is_added_to_an_older_index_without_embedding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     embeds = kind != "none"
@@ -255,11 +257,11 @@ async def test_an_index_of_a_version_before_learns_metadata_without_embedding_ag
             assert not await w.indexer.behind("ann", sequence)
             hits = await w.index.search("ann", vector_of("own"), narrowed, 100)
             found = await w.reader.by_sequences("ann", [hit.sequence for hit in hits])
-            assert {one.message_id for one in found.values()} == {*(f"m{n}" for n in range(9)), "late"}
+            assert {message.message_id for message in found.values()} == {*(f"m{n}" for n in range(9)), "late"}
             assert w.indexer.texts_embedded == (1 if embeds else 0), "what is stored keeps its vectors"
 
 
-async def test_without_an_embedder_only_vectors_of_the_callers_own_are_stored(tmp_path: Path) -> None:
+async def test_without_an_embedder_only_caller_vectors_are_stored(tmp_path: Path) -> None:
     async with world(tmp_path, NoEmbedder(DIMENSION)) as w, running(w):
         await w.write(said("a"), said("b", "m2", embedding=vector_of("own")))
         await w.settled()
@@ -268,7 +270,7 @@ async def test_without_an_embedder_only_vectors_of_the_callers_own_are_stored(tm
         assert w.indexer.fault is None
 
 
-async def test_without_an_embedder_messages_without_vectors_are_no_work_at_all(tmp_path: Path) -> None:
+async def test_without_an_embedder_messages_without_vectors_are_skipped(tmp_path: Path) -> None:
     async with world(tmp_path, NoEmbedder(DIMENSION)) as w:
         await w.write(*(said("a", f"m{number}") for number in range(50)))
         assert await w.indexer.behind("ann", await w.reader.sequence())
@@ -278,7 +280,7 @@ async def test_without_an_embedder_messages_without_vectors_are_no_work_at_all(t
             assert w.index.process_id is None, "the engine was not even started"
 
 
-async def test_a_vector_that_is_replaced_by_none_or_deleted_is_gone_without_an_embedder_too(tmp_path: Path) -> None:
+async def test_without_an_embedder_removed_caller_vectors_leave_the_index(tmp_path: Path) -> None:
     async with world(tmp_path, NoEmbedder(DIMENSION)) as w, running(w):
         await w.write(*(said("a", f"m{number}", embedding=vector_of("own")) for number in range(3)))
         await w.settled()
@@ -289,7 +291,7 @@ async def test_a_vector_that_is_replaced_by_none_or_deleted_is_gone_without_an_e
         assert await w.index.count() == 1
 
 
-async def test_what_was_written_before_there_was_an_embedder_is_found_once_there_is_one(tmp_path: Path) -> None:
+async def test_messages_are_indexed_when_an_embedder_is_added(tmp_path: Path) -> None:
     async with world(tmp_path, NoEmbedder(DIMENSION)) as w, running(w):
         await w.write(said("tea"), said("coffee", "m2", embedding=vector_of("own")))
         await w.settled()
@@ -300,7 +302,7 @@ async def test_what_was_written_before_there_was_an_embedder_is_found_once_there
         assert await w.found("ann", "own") == ["m2"]
 
 
-async def test_a_user_is_behind_until_their_own_changes_are_applied(tmp_path: Path) -> None:
+async def test_a_user_lags_until_their_own_changes_are_applied(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
     async with world(tmp_path, embedder) as w:
         await w.write(said("tea"))
@@ -317,7 +319,7 @@ async def test_a_user_is_behind_until_their_own_changes_are_applied(tmp_path: Pa
             embedder.gate.set()
 
 
-async def test_whoever_is_queried_overtakes_the_others(tmp_path: Path) -> None:
+async def test_queried_users_are_indexed_first(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
     async with world(tmp_path, embedder) as w:
         await w.write(*(said(f"old {number}", f"m{number}", "bob") for number in range(200)))
@@ -335,7 +337,7 @@ async def test_whoever_is_queried_overtakes_the_others(tmp_path: Path) -> None:
         assert len(embedder.texts) == 201
 
 
-async def test_a_text_that_is_refused_is_parked_until_it_changes(tmp_path: Path) -> None:
+async def test_a_rejected_text_is_a_dead_letter_until_it_changes(tmp_path: Path) -> None:
     for kind in ("local", "openai"):
         embedder = ScriptedEmbedder(kind)
         embedder.refused = {"poison"}
@@ -352,7 +354,7 @@ async def test_a_text_that_is_refused_is_parked_until_it_changes(tmp_path: Path)
             assert (await w.indexer.status("ann")).dead_letters == 0
 
 
-async def test_a_replacement_that_is_refused_leaves_nothing_of_the_old_version(tmp_path: Path) -> None:
+async def test_a_rejected_replacement_removes_the_old_version(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
     embedder.refused = {"poison"}
     async with world(tmp_path, embedder) as w, running(w):
@@ -363,7 +365,7 @@ async def test_a_replacement_that_is_refused_leaves_nothing_of_the_old_version(t
         assert await w.index.count() == 0
 
 
-async def test_an_outage_of_the_embedder_loses_nothing_and_parks_nobody(tmp_path: Path) -> None:
+async def test_an_embedder_outage_causes_no_loss_and_no_dead_letters(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder("openai")
     embedder.down = unavailable("away", "connection")
     async with world(tmp_path, embedder) as w, running(w):
@@ -382,7 +384,7 @@ async def test_an_outage_of_the_embedder_loses_nothing_and_parks_nobody(tmp_path
         assert await w.index.count() == 71
 
 
-async def test_a_rate_limit_is_waited_out_without_smaller_batches(tmp_path: Path) -> None:
+async def test_a_rate_limit_does_not_shrink_batches(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder("openai")
     embedder.down = unavailable("too fast", RATE_LIMITED, retry_after_s=0.01)
     async with world(tmp_path, embedder) as w:
@@ -394,7 +396,7 @@ async def test_a_rate_limit_is_waited_out_without_smaller_batches(tmp_path: Path
         assert {len(call) for call in embedder.calls} == {64}
 
 
-async def test_a_text_that_always_breaks_the_embedder_does_not_hold_up_the_others(tmp_path: Path) -> None:
+async def test_a_poison_message_does_not_block_others(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder("openai")
     embedder.broken = {"breaks it"}
     async with world(tmp_path, embedder, embedding_batch_size=4) as w, running(w):
@@ -403,7 +405,7 @@ async def test_a_text_that_always_breaks_the_embedder_does_not_hold_up_the_other
         assert await w.index.count() == 19
 
 
-async def test_after_an_unexpected_error_it_can_be_run_again(tmp_path: Path) -> None:
+async def test_the_indexer_can_be_run_again_after_an_unexpected_error(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
     async with world(tmp_path, embedder) as w:
         await w.write(said("tea"))
@@ -416,7 +418,7 @@ async def test_after_an_unexpected_error_it_can_be_run_again(tmp_path: Path) -> 
             assert await w.found("ann", "tea") == ["m1"]
 
 
-async def test_an_engine_that_dies_is_worked_around(tmp_path: Path) -> None:
+async def test_the_indexer_retries_after_an_engine_failure(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.write(said("tea"))
         await w.settled()
@@ -430,7 +432,7 @@ async def test_an_engine_that_dies_is_worked_around(tmp_path: Path) -> None:
         assert await w.index.count() == 31
 
 
-async def test_a_restart_in_the_middle_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_indexing_resumes_after_a_restart(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
     async with world(tmp_path, embedder) as w:
         await w.write(*(said(f"text {number}", f"m{number:03}") for number in range(150)))
@@ -447,7 +449,7 @@ async def test_a_restart_in_the_middle_goes_on_where_it_was(tmp_path: Path) -> N
         assert await w.found("ann", "text 148") == ["m148"]
 
 
-async def test_stopping_flushes_so_that_nothing_is_done_twice(tmp_path: Path) -> None:
+async def test_stopping_flushes_the_index(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedEmbedder(), vector_flush_interval_s=3600) as w:
         await w.write(said("tea"))
         async with running(w):
@@ -459,7 +461,7 @@ async def test_stopping_flushes_so_that_nothing_is_done_twice(tmp_path: Path) ->
         assert idle.texts == ["milk"]
 
 
-async def test_an_index_that_was_lost_is_built_anew(tmp_path: Path) -> None:
+async def test_a_lost_index_is_rebuilt(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.write(said("tea"))
         await w.settled()
@@ -488,7 +490,7 @@ async def test_paraphrases_are_found_in_chinese_and_english(tmp_path: Path) -> N
             assert best.message_id == answer
 
 
-async def test_only_what_is_missing_is_embedded_again_and_that_is_said_while_it_lasts(tmp_path: Path) -> None:
+async def test_missing_messages_are_reindexed_and_reported(tmp_path: Path) -> None:
     texts = [f"text {number}" for number in range(40)]
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.write(*(said(text, text) for text in texts))
@@ -507,7 +509,7 @@ async def test_only_what_is_missing_is_embedded_again_and_that_is_said_while_it_
         assert sorted(embedder.texts) == sorted(texts[:15])
 
 
-async def test_an_index_that_its_engine_cannot_read_is_built_anew(tmp_path: Path) -> None:
+async def test_an_unreadable_index_is_rebuilt(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.write(*(said(f"text {number}", f"m{number}") for number in range(20)))
         await w.settled()

@@ -1,4 +1,4 @@
-"""The lock of the leader of a shared index: one server has it, and progress after its loss is not published."""
+"""The leader lock of a shared index is exclusive and protects the published progress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANN = bucket_of("ann")
 
 
 class Servers:
-    """Two servers that share one collection; the first of them fills it."""
+    """Two servers that share a collection. The first is the leader."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -43,11 +43,11 @@ class Servers:
 
 
 async def _nothing() -> None:
-    """Empty an index that is empty."""
+    """Do nothing, because the index is empty."""
 
 
 def further(sequence: int, checkpoint: int = 0) -> IndexProgress:
-    """Return that ann is further than her bucket."""
+    """Return a progress in which the checkpoint of ann is ahead of her bucket."""
     return IndexProgress(FeedPosition.at(checkpoint), (UserCheckpoint(ANN, "ann", sequence),))
 
 
@@ -65,20 +65,20 @@ async def servers(postgres: PrivatePostgres) -> AsyncIterator[Servers]:
     await servers.close()
 
 
-async def test_one_server_has_the_lock_and_another_one_after_its_release(servers: Servers) -> None:
+async def test_the_lock_is_exclusive_until_its_release(servers: Servers) -> None:
     assert not await servers.other.acquire()
     await servers.ours.release()
     await until_taken(servers.other)
     assert await servers.other.was_released()
 
 
-async def test_a_leader_that_was_cut_off_has_not_released_the_lock(servers: Servers) -> None:
+async def test_a_disconnected_leader_has_not_released_the_lock(servers: Servers) -> None:
     await servers.ours.lose()
     await until_taken(servers.other)
     assert not await servers.other.was_released()
 
 
-async def test_the_database_takes_the_lock_from_one_that_says_nothing(servers: Servers) -> None:
+async def test_an_idle_leader_loses_the_lock(servers: Servers) -> None:
     silent = PostgresLeaderLock(servers.database, "another", 0.3)
     assert await silent.acquire()
     eager = PostgresLeaderLock(servers.database, "another", 60.0)
@@ -89,9 +89,7 @@ async def test_the_database_takes_the_lock_from_one_that_says_nothing(servers: S
     await eager.release()
 
 
-async def test_the_lock_of_another_schema_or_collection_is_another_one(
-    servers: Servers, postgres: PrivatePostgres
-) -> None:
+async def test_locks_are_separate_per_schema_and_collection(servers: Servers, postgres: PrivatePostgres) -> None:
     elsewhere = Servers(fresh_schema(postgres))
     await elsewhere.begin()
     await elsewhere.close()
@@ -100,14 +98,14 @@ async def test_the_lock_of_another_schema_or_collection_is_another_one(
     await another.release()
 
 
-async def test_who_was_further_than_the_bucket_is_not_when_all_is_filled_from_the_beginning(servers: Servers) -> None:
+async def test_starting_over_resets_user_checkpoints(servers: Servers) -> None:
     await servers.ours.publish(further(7))
     assert not await servers.known.behind("ann", 7)
     await servers.ours.start_over()
     assert await servers.known.behind("ann", 7), "nothing of ann is in the index any more"
 
 
-async def test_progress_after_the_loss_of_the_lock_is_not_published(servers: Servers) -> None:
+async def test_progress_is_not_published_after_the_lock_is_lost(servers: Servers) -> None:
     late = IndexProgress(FeedPosition.at(7), further(7).users, frozenset({DeadLetter(ANN, "ann", "m", 7, "REFUSED")}))
     servers.ours._connection.terminate()
     with pytest.raises(Fault):
@@ -117,7 +115,7 @@ async def test_progress_after_the_loss_of_the_lock_is_not_published(servers: Ser
     assert (await servers.known.checkpoint()).latest == 0
 
 
-async def test_no_user_is_named_who_is_no_further_than_the_bucket(servers: Servers, postgres: PrivatePostgres) -> None:
+async def test_user_checkpoints_behind_the_bucket_are_deleted(servers: Servers, postgres: PrivatePostgres) -> None:
     await servers.ours.publish(further(7))
     assert count(postgres, servers.url, "index_users") == 1
     for checkpoint in (3, 6, 7):
@@ -127,7 +125,7 @@ async def test_no_user_is_named_who_is_no_further_than_the_bucket(servers: Serve
     assert not await servers.known.behind("ann", 7)
 
 
-async def test_an_index_that_is_filled_or_waited_for_is_not_taken_for_abandoned(servers: Servers) -> None:
+async def test_an_index_in_use_is_not_abandoned(servers: Servers) -> None:
     assert not await servers.known.abandoned()
     assert not await servers.other.acquire()
     await servers.ours.release()

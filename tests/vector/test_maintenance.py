@@ -1,4 +1,4 @@
-"""The index is compared with the log while work comes into it, and found whole again."""
+"""Reconciliation of the index with the log during concurrent changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LATE, LOST = ChangeRef(1, "u", "late"), ChangeRef(2, "u", "lost")
 
 
 class Expected:
-    """Says of the messages that were not read that they are wrong, and of others that were that they are gone."""
+    """Expected points that report unread messages as mismatched, and read ones as orphans."""
 
     def users(self, after: str) -> list[str]:
         return [] if after else ["u"]
@@ -43,7 +43,7 @@ async def here(job: Callable[[], Any], /) -> Any:  # noqa: ANN401 - whatever the
     return job()
 
 
-async def test_what_came_into_the_index_or_left_it_while_it_was_read_is_not_wrong() -> None:
+async def test_concurrent_index_changes_are_not_differences() -> None:
     reads = iter([StoredPoints([Counter({3: 1, 4: 1})], 0), StoredPoints([Counter({1: 1, 3: 1})], 0)])
     reported, cleared = list[ChangeRef](), list[Orphan]()
 
@@ -68,7 +68,7 @@ async def test_what_came_into_the_index_or_left_it_while_it_was_read_is_not_wron
 
 
 class Feed:
-    """A log that is at the same sequence in all buckets, and has no messages."""
+    """An empty log with the same sequence in all buckets."""
 
     def position(self) -> LogPosition:
         return LogPosition(LogIdentity("log"), 7)
@@ -87,7 +87,7 @@ async def at_once(job: Callable[[], object]) -> object:
     return job()
 
 
-async def test_nobody_waits_for_work_that_was_given_up(tmp_path: Path) -> None:
+async def test_catch_up_ends_when_leadership_is_lost(tmp_path: Path) -> None:
     backlog = Backlog(tmp_path / "vectors.db")
     feed = BacklogFeed(cast("Any", Feed()), backlog, DIMENSION, None, is_shared=True)
     feed.start_leading(FeedPosition((5,) * BUCKETS), ())

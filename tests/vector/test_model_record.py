@@ -1,4 +1,4 @@
-"""What a data directory remembers of the model that serves, and what it does not."""
+"""The record of the active model, without secrets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def kept(tmp_path: Path, former: Settings) -> ModelRecord:
     return found
 
 
-def test_everything_that_the_model_was_made_from_comes_back_but_the_keys(tmp_path: Path) -> None:
+def test_a_model_record_restores_all_settings_except_keys(tmp_path: Path) -> None:
     former = settings(HERE, "small", embedding_batch_size=50, previous_embedding_api_key="older-secret")
     found = kept(tmp_path, former)
     written = (tmp_path / "model.json").read_text()
@@ -50,7 +50,7 @@ def test_everything_that_the_model_was_made_from_comes_back_but_the_keys(tmp_pat
     ("now", "former_key", "key"),
     [(HERE, None, "secret"), (ELSEWHERE, None, None), (ELSEWHERE, "older", "older"), (None, None, None)],
 )
-def test_a_key_goes_to_its_own_endpoint(
+def test_an_api_key_is_only_sent_to_its_endpoint(
     tmp_path: Path, now: str | None, former_key: str | None, key: str | None
 ) -> None:
     again = kept(tmp_path, settings(HERE, "small")).restored(
@@ -60,19 +60,19 @@ def test_a_key_goes_to_its_own_endpoint(
     assert str(again.openai.base_url).endswith("models.example/v1") or now == HERE
 
 
-def test_openai_itself_is_remembered_by_its_address(tmp_path: Path) -> None:
+def test_the_default_endpoint_is_recorded_by_its_url(tmp_path: Path) -> None:
     again = kept(tmp_path, settings(None, "small")).restored(settings(HERE, "large"))
     assert again.openai.base_url == "https://api.openai.com/v1"
 
 
 @pytest.mark.parametrize("written", ["", "{}", "[]", '{"collection": "c", "variables": 7}'])
-def test_what_makes_no_sense_is_nothing(tmp_path: Path, written: str) -> None:
+def test_a_malformed_record_is_ignored(tmp_path: Path, written: str) -> None:
     (tmp_path / "model.json").write_text(written)
     assert read_model_record(tmp_path / "model.json") is None
     assert read_model_record(tmp_path / "none.json") is None
 
 
-def test_a_former_model_that_is_another_one_by_now_leaves_the_file_of_kept_vectors_alone(tmp_path: Path) -> None:
+def test_a_changed_previous_model_does_not_overwrite_cached_vectors(tmp_path: Path) -> None:
     class Now(NoEmbedder):
         kind = "scripted"
 
@@ -84,5 +84,5 @@ def test_a_former_model_that_is_another_one_by_now_leaves_the_file_of_kept_vecto
     backlog.close()
     write_model_record(directory.model, ModelRecord.of(settings(HERE, "small"), "gone-8"))
     now = settings(HERE, "large")
-    with pytest.raises(PreviousModelUnavailableError, match="have small in its place"):
+    with pytest.raises(PreviousModelUnavailableError, match="provide small instead"):
         previous_model(now, directory, Now(8), log, ActiveFaults())

@@ -1,4 +1,4 @@
-"""Who is blamed when the embedder fails."""
+"""Detection of messages that make the embedder fail."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from nomemory.server.indexing.vector.backlog import Pending
 from nomemory.server.indexing.vector.poison_messages import PoisonMessageTracker
 
 
-def test_only_what_fails_alone_while_others_pass_is_set_aside() -> None:
+def test_only_messages_that_fail_alone_become_dead_letters() -> None:
     suspects = PoisonMessageTracker()
     guilty, innocent, other = (Pending("ann", f"m{number}", number) for number in range(3))
     assert suspects.record_failure([guilty, innocent]) is None
@@ -22,7 +22,7 @@ def test_only_what_fails_alone_while_others_pass_is_set_aside() -> None:
     assert innocent not in suspects
 
 
-def test_who_failed_alone_more_often_is_tried_later() -> None:
+def test_messages_with_more_failures_are_retried_later() -> None:
     suspects = PoisonMessageTracker()
     first, second = Pending("ann", "m1", 1), Pending("ann", "m2", 2)
     suspects.record_failure([first, second])
@@ -30,7 +30,7 @@ def test_who_failed_alone_more_often_is_tried_later() -> None:
     assert sorted([first, second], key=suspects.failures) == [second, first]
 
 
-def test_only_so_many_are_remembered() -> None:
+def test_the_number_of_tracked_messages_is_limited() -> None:
     suspects = PoisonMessageTracker()
     items = [Pending("ann", f"m{number}", number) for number in range(2000)]
     suspects.record_failure(items)

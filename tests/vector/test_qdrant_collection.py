@@ -1,4 +1,4 @@
-"""A collection on a Qdrant server: what a cluster is asked for, and that one which another log fills is left alone."""
+"""Collections on a Qdrant server: ownership, sharding and consistency."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ VECTOR = b"\0\0\x80?" + b"\0" * 12
 
 
 @pytest.mark.parametrize("is_new", [True, False])
-async def test_a_collection_on_a_server_that_this_log_has_not_begun_is_emptied(*, is_new: bool) -> None:
+async def test_a_collection_without_a_local_record_is_emptied(*, is_new: bool) -> None:
     client = connect(":memory:", None, 5)
     before = QdrantIndex(client, "vectors", 4)
     await before.upsert([VectorPoint("u", "m", 0, 1, 0, Role.USER, "", VECTOR)])
@@ -53,7 +53,7 @@ POINT = VectorPoint("u", "m", 0, 1, 0, Role.USER, "", VECTOR)
 
 
 @pytest.mark.parametrize("is_new", [True, False])
-async def test_a_collection_that_another_log_fills_is_neither_read_nor_written(*, is_new: bool) -> None:
+async def test_a_collection_of_another_log_is_neither_read_nor_written(*, is_new: bool) -> None:
     client = connect(":memory:", None, 5)
     theirs = QdrantIndex(client, "vectors", 4, is_new=True, log_id="theirs")
     await theirs.upsert([POINT])
@@ -73,7 +73,7 @@ async def test_a_collection_that_another_log_fills_is_neither_read_nor_written(*
     assert await theirs.count() == 1
 
 
-async def test_a_collection_that_another_log_fills_is_not_deleted_with_those_that_are_not_in_use() -> None:
+async def test_a_collection_of_another_log_is_not_cleaned_up() -> None:
     client = connect(":memory:", None, 5)
     theirs, former, ours = (
         QdrantIndex(client, name, 4, is_new=True, log_id=log)
@@ -87,7 +87,7 @@ async def test_a_collection_that_another_log_fills_is_not_deleted_with_those_tha
     assert not await client.collection_exists("former")
 
 
-async def test_a_log_goes_on_with_its_own_collection_and_takes_one_that_names_no_owner() -> None:
+async def test_a_log_uses_its_own_collection_or_one_without_an_owner() -> None:
     client = connect(":memory:", None, 5)
     await QdrantIndex(client, "vectors", 4).upsert([POINT])  # as a version before did
     for _ in range(2):
@@ -97,7 +97,7 @@ async def test_a_log_goes_on_with_its_own_collection_and_takes_one_that_names_no
         await QdrantIndex(client, "vectors", 4, log_id="theirs").count()
 
 
-async def test_of_two_logs_that_take_a_collection_at_once_not_both_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_collection_cannot_be_claimed_by_two_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     client, met = connect(":memory:", None, 5), asyncio.Barrier(2)
     make = QdrantCollection.create
 
@@ -112,7 +112,7 @@ async def test_of_two_logs_that_take_a_collection_at_once_not_both_get_it(monkey
     assert len((await client.get_collection_aliases("vectors")).aliases) <= 1
 
 
-async def test_a_collection_that_somebody_deletes_is_noticed() -> None:
+async def test_an_externally_deleted_collection_is_detected() -> None:
     client = connect(":memory:", None, 5)
     index = QdrantIndex(client, "vectors", 4, log_id="ours")
     await index.upsert([POINT])
@@ -130,7 +130,7 @@ def fed_backlog(collection: Collection, log: str, sequence: int) -> Backlog:
     return backlog
 
 
-def test_a_collection_is_begun_once_its_index_has_kept_something(tmp_path: Path) -> None:
+def test_a_collection_is_begun_after_the_first_points(tmp_path: Path) -> None:
     collection = Collection("vectors", tmp_path)
     backlog = fed_backlog(collection, "log", 7)
     assert not has_points(collection.backlog)
@@ -149,7 +149,7 @@ def test_a_collection_is_begun_once_its_index_has_kept_something(tmp_path: Path)
         (LogPosition(LogIdentity("log", "restored"), 7), True),
     ],
 )
-def test_a_collection_of_another_log_or_epoch_or_ahead_of_it_is_discarded(
+def test_a_collection_of_another_log_or_epoch_is_discarded(
     tmp_path: Path, log: LogPosition, *, is_foreign: bool
 ) -> None:
     collection = Collection("vectors", tmp_path / "vectors")
@@ -165,7 +165,7 @@ FILTERED = {"user_id", "conversation_id", "metadata", "role", "ts", "seq"}
 
 @dataclass
 class Cluster:
-    """Notes what it is asked, and has what the test says it has."""
+    """A fake cluster that records requests and returns configured replies."""
 
     port: int = 0
     asked: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
@@ -218,7 +218,7 @@ _EMPTY: dict[str, Message] = {
 
 
 def servicer(base: type, cluster: Cluster, **renamed: str) -> Any:  # noqa: ANN401 - of the engine's own kinds
-    """Make a servicer whose methods the cluster answers."""
+    """Create a servicer that forwards its methods to the cluster."""
 
     def method(name: str) -> Any:  # noqa: ANN401 - as above
         return lambda _self, request, _context: cluster.answer(renamed.get(name, name), request)
@@ -255,7 +255,7 @@ def key(selector: Any) -> str:  # noqa: ANN401 - as above
     return str(only.keyword)
 
 
-async def test_a_collection_has_a_key_for_each_bucket_and_its_copies(cluster: Cluster, index: QdrantIndex) -> None:
+async def test_a_collection_has_a_shard_key_per_bucket_and_replicas(cluster: Cluster, index: QdrantIndex) -> None:
     await index.count()
     (made,) = cluster.asked["Create"]
     assert made.collection_name == "vectors-b4"
@@ -268,16 +268,14 @@ async def test_a_collection_has_a_key_for_each_bucket_and_its_copies(cluster: Cl
     assert {(one.shards_number, one.replication_factor) for one in keys} == {(1, 3)}
 
 
-async def test_keys_that_are_missing_are_made_later(cluster: Cluster, index: QdrantIndex) -> None:
+async def test_missing_shard_keys_are_created_later(cluster: Cluster, index: QdrantIndex) -> None:
     cluster.exists, cluster.keys = True, SHARDING.keys[:3]
     await index.count()
     assert not cluster.asked["Create"]
     assert [one.request.shard_key.keyword for one in cluster.asked["CreateShardKey"]] == SHARDING.keys[3:]
 
 
-async def test_every_write_goes_to_the_users_bucket_and_waits_for_a_majority(
-    cluster: Cluster, index: QdrantIndex
-) -> None:
+async def test_writes_use_the_shard_key_of_the_user_and_a_majority(cluster: Cluster, index: QdrantIndex) -> None:
     await index.upsert([point(user) for user in USERS])
     (batch,) = cluster.asked["UpdateBatch"]
     assert batch.wait
@@ -299,7 +297,7 @@ async def test_every_write_goes_to_the_users_bucket_and_waits_for_a_majority(
         assert key(gone.shard_key_selector) == SHARDING.key_of("user-1")
 
 
-async def test_every_read_asks_the_users_bucket_for_what_a_majority_knows(cluster: Cluster, index: QdrantIndex) -> None:
+async def test_reads_use_the_shard_key_of_the_user_and_a_majority(cluster: Cluster, index: QdrantIndex) -> None:
     await index.search("user-2", VECTOR, EVERYTHING, 10)
     await index.vectors("user-2", ["m"])
     await index.read_points(["user-2"], with_vectors=False)
@@ -312,15 +310,13 @@ async def test_every_read_asks_the_users_bucket_for_what_a_majority_knows(cluste
     assert query.params.exact
 
 
-async def test_every_field_that_is_filtered_by_is_indexed(cluster: Cluster, index: QdrantIndex) -> None:
+async def test_every_filter_field_is_indexed(cluster: Cluster, index: QdrantIndex) -> None:
     await index.count()
     assert {one.field_name for one in cluster.asked["CreateFieldIndex"]} == FILTERED
 
 
 @pytest.mark.parametrize("indexed", [10, 9])
-async def test_an_index_of_the_tenants_that_lacks_points_is_built_anew(
-    cluster: Cluster, index: QdrantIndex, indexed: int
-) -> None:
+async def test_an_incomplete_tenant_index_is_rebuilt(cluster: Cluster, index: QdrantIndex, indexed: int) -> None:
     cluster.exists, cluster.keys, cluster.points, cluster.indexed = True, SHARDING.keys, 10, indexed
     await index.count()
     assert [one.field_name for one in cluster.asked["DeleteFieldIndex"]] == ["user_id"] * (10 - indexed)
@@ -328,7 +324,7 @@ async def test_an_index_of_the_tenants_that_lacks_points_is_built_anew(
     assert made.count("user_id") == 11 - indexed
 
 
-async def test_without_buckets_a_server_that_is_no_cluster_is_asked_for_none(cluster: Cluster) -> None:
+async def test_a_single_server_gets_no_shard_keys(cluster: Cluster) -> None:
     index = QdrantIndex(connect(f"grpc://127.0.0.1:{cluster.port}", None, 20), "vectors", 4)
     await index.upsert([point("ann")])
     await index.search("ann", VECTOR, EVERYTHING, 10)
@@ -344,6 +340,6 @@ async def test_without_buckets_a_server_that_is_no_cluster_is_asked_for_none(clu
 
 
 @pytest.mark.parametrize(("replicas", "expected"), [(1, 1), (2, 2), (3, 2), (9, 5)])
-def test_more_than_half_of_the_copies_have_a_write_before_it_counts(replicas: int, expected: int) -> None:
+def test_a_write_is_confirmed_by_a_majority_of_replicas(replicas: int, expected: int) -> None:
     settings = Settings.from_environment(qdrant_replication_factor=replicas)
     assert QdrantSharding.of(settings).write_consistency == expected

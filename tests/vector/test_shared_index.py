@@ -1,4 +1,4 @@
-"""One index that several servers share: one of them fills it, each message once, and another goes on after it."""
+"""A vector index that several servers share: one leader fills it, and another takes over."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ USERS = [f"user-{number}" for number in range(30)]
 
 
 class Cluster:
-    """A log in PostgreSQL, a Qdrant, and servers that share it."""
+    """A PostgreSQL log, a Qdrant server, and servers that share both."""
 
     def __init__(self, database: Database, directory: Path) -> None:
         self.database = database
@@ -57,14 +57,14 @@ class Cluster:
         await self.log.write(messages, on_conflict=OnConflict.REPLACE)
 
     async def settled(self) -> None:
-        """Wait until everything is in the index, whoever put it there."""
+        """Wait until the index has applied all changes."""
         reached = await self.reader.end_position()
         async with asyncio.timeout(60):
             while not (await self.known.checkpoint()).covers(reached):  # noqa: ASYNC110 - a state in the database
                 await asyncio.sleep(0.02)
 
     async def found(self, user_id: str, text: str) -> list[str]:
-        """Return the user's messages that lie exactly in the direction of a text."""
+        """Return the messages of a user whose vector equals that of a text."""
         hits = await self.index.search(user_id, vector_of(text), EVERYTHING, 100)
         versions = await self.reader.by_sequences(user_id, [hit.sequence for hit in hits if hit.score > 0.9999])
         return sorted(version.message_id for version in versions.values())
@@ -76,7 +76,7 @@ class Cluster:
 
 
 class Server:
-    """The part of a server that fills the index."""
+    """The vector indexer of a server."""
 
     def __init__(self, cluster: Cluster, name: str, embedder: ScriptedEmbedder) -> None:
         directory = cluster.directory / name
@@ -95,7 +95,7 @@ class Server:
 
     @property
     def fills(self) -> bool:
-        """Whether it is the one that fills the index."""
+        """Whether this server is the leader."""
         leader = self.indexer._leader
         return leader is not None and leader.may_write
 
@@ -111,7 +111,7 @@ class Server:
         await self.shared.close()
 
     async def die(self) -> None:
-        """End without a word, as a process that is killed: all that happens is that its connections are closed."""
+        """Close the connections without cleanup, like a killed process."""
         self._job.cancel()
         await asyncio.gather(self._job, return_exceptions=True)
         self.indexer.close()
@@ -129,9 +129,7 @@ async def cluster(postgres: PrivatePostgres, directory: Path) -> AsyncIterator[C
         await cluster.close()
 
 
-async def test_one_server_fills_the_index_for_all_and_another_when_it_stops(
-    postgres: PrivatePostgres, tmp_path: Path
-) -> None:
+async def test_another_server_takes_over_when_the_leader_stops(postgres: PrivatePostgres, tmp_path: Path) -> None:
     async with cluster(postgres, tmp_path) as c:
         one, other = c.server("one", ScriptedEmbedder()), c.server("other", ScriptedEmbedder())
         await c.write(*(said(f"{user} likes tea", "m", user) for user in USERS))
@@ -151,7 +149,7 @@ async def test_one_server_fills_the_index_for_all_and_another_when_it_stops(
         await waiting.stop()
 
 
-async def test_another_server_goes_on_where_one_was_that_died(postgres: PrivatePostgres, tmp_path: Path) -> None:
+async def test_another_server_resumes_after_a_leader_died(postgres: PrivatePostgres, tmp_path: Path) -> None:
     async with cluster(postgres, tmp_path) as c:
         dying = await with_a_message_in_hand(c)
         other = c.server("other", ScriptedEmbedder())
@@ -164,7 +162,7 @@ async def test_another_server_goes_on_where_one_was_that_died(postgres: PrivateP
 
 
 async def with_a_message_in_hand(c: Cluster) -> Server:
-    """Start a server that fills the index, and waits for the vector of a message."""
+    """Start a leader that waits for the vector of a message."""
     slow = c.server("slow", ScriptedEmbedder())
     await slow.until(lambda: slow.fills)
     slow.embedder.gate.clear()
@@ -174,7 +172,7 @@ async def with_a_message_in_hand(c: Cluster) -> Server:
 
 
 def hung(slow: Server, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Let a server say nothing more to the database, until an event is set."""
+    """Suspend the database calls of a server until an event is set."""
     leader, goes_on = slow.indexer._leader, asyncio.Event()
     assert leader is not None
     renew = leader.lock.renew
@@ -187,7 +185,7 @@ def hung(slow: Server, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     return goes_on
 
 
-async def test_a_server_that_hangs_loses_its_turn_and_writes_nothing(
+async def test_a_hanging_leader_loses_the_lock_and_writes_nothing(
     postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster(postgres, tmp_path) as c:
@@ -215,7 +213,7 @@ async def test_a_server_that_hangs_loses_its_turn_and_writes_nothing(
         await quick.stop()
 
 
-async def test_what_a_server_had_in_hand_when_it_lost_its_turn_is_not_written_in_a_later_one(
+async def test_a_batch_of_an_earlier_term_is_not_written(
     postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster(postgres, tmp_path) as c:
@@ -237,7 +235,7 @@ async def test_what_a_server_had_in_hand_when_it_lost_its_turn_is_not_written_in
         await slow.stop()
 
 
-async def test_nobody_begins_while_one_that_was_cut_off_may_still_be_writing(
+async def test_a_new_leader_waits_for_the_lease_of_a_disconnected_one(
     postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = dict[str, float]()
@@ -262,7 +260,7 @@ async def test_nobody_begins_while_one_that_was_cut_off_may_still_be_writing(
         await other.stop()
 
 
-async def test_who_is_queried_goes_first_on_whichever_server(postgres: PrivatePostgres, tmp_path: Path) -> None:
+async def test_users_queried_on_any_server_are_indexed_first(postgres: PrivatePostgres, tmp_path: Path) -> None:
     async with cluster(postgres, tmp_path) as c:
         embedder = ScriptedEmbedder("openai")
         embedder.gate.clear()
@@ -282,7 +280,7 @@ async def test_who_is_queried_goes_first_on_whichever_server(postgres: PrivatePo
         await filling.stop()
 
 
-async def test_the_index_is_not_given_up_while_it_is_being_written_to(
+async def test_the_lock_is_not_released_during_a_write(
     postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster(postgres, tmp_path) as c:
@@ -309,7 +307,7 @@ async def test_the_index_is_not_given_up_while_it_is_being_written_to(
         await other.stop()
 
 
-async def test_a_turn_that_breaks_when_it_begins_is_taken_again(
+async def test_a_failed_start_of_a_term_is_retried(
     postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original, broken = PostgresLeaderLock.checkpoint, list[int]()
@@ -330,9 +328,7 @@ async def test_a_turn_that_breaks_when_it_begins_is_taken_again(
         await server.stop()
 
 
-async def test_what_is_set_aside_stays_so_when_another_server_takes_over(
-    postgres: PrivatePostgres, tmp_path: Path
-) -> None:
+async def test_dead_letters_survive_a_change_of_leader(postgres: PrivatePostgres, tmp_path: Path) -> None:
     async with cluster(postgres, tmp_path) as c:
         for name in ("first", "second"):
             embedder = ScriptedEmbedder()
@@ -350,7 +346,7 @@ async def test_what_is_set_aside_stays_so_when_another_server_takes_over(
         await last.stop()
 
 
-async def test_an_index_that_is_gone_is_filled_anew(postgres: PrivatePostgres, tmp_path: Path) -> None:
+async def test_a_lost_shared_index_is_refilled(postgres: PrivatePostgres, tmp_path: Path) -> None:
     async with cluster(postgres, tmp_path) as c:
         server = c.server("one", ScriptedEmbedder())
         await c.write(*(said(f"{user} likes tea", "m", user) for user in USERS))
@@ -364,9 +360,7 @@ async def test_an_index_that_is_gone_is_filled_anew(postgres: PrivatePostgres, t
         await server.stop()
 
 
-async def test_what_another_log_has_put_there_is_removed_and_what_this_one_has_is_kept(
-    postgres: PrivatePostgres, tmp_path: Path
-) -> None:
+async def test_points_of_another_log_are_removed(postgres: PrivatePostgres, tmp_path: Path) -> None:
     async with cluster(postgres, tmp_path) as former:
         server = former.server("one", ScriptedEmbedder())
         await former.write(said("tea"), said("coffee", "m2"))

@@ -1,4 +1,4 @@
-"""What reads have of a model: the space of their beginning, whatever takes its place, and who is being queried."""
+"""The active space of reads, model failures and hot users."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def space(name: str) -> VectorSpace:
     return VectorSpace(name, NoEmbedder(4), nothing, nothing)
 
 
-async def test_what_is_replaced_is_given_back_when_its_last_read_has_ended() -> None:
+async def test_a_replaced_space_is_closed_after_its_last_read() -> None:
     serving = ActiveSpace(space("former"))
     with serving.used() as first:
         replacing = asyncio.create_task(serving.replace(space("new"), 60))
@@ -47,7 +47,7 @@ async def test_what_is_replaced_is_given_back_when_its_last_read_has_ended() -> 
     assert await asyncio.wait_for(replacing, 30) is first
 
 
-async def test_a_read_that_takes_too_long_is_not_waited_for() -> None:
+async def test_replacing_a_space_does_not_wait_for_slow_reads() -> None:
     serving = ActiveSpace(space("former"))
     with serving.used():
         assert (await serving.replace(space("new"), 0.01)).name == "former"
@@ -75,7 +75,7 @@ async def fails_after(*queries: str) -> bool:
     return watched.failing_s > 0
 
 
-async def test_a_model_fails_for_as_long_as_no_call_goes_through_and_several_have_failed() -> None:
+async def test_a_model_is_failing_after_several_consecutive_errors() -> None:
     assert await fails_after("fails", "fails", "fails")
     assert not await fails_after("fails", "fails"), "two may be chance, however far apart"
     for between in ("works", "a document"):
@@ -83,7 +83,7 @@ async def test_a_model_fails_for_as_long_as_no_call_goes_through_and_several_hav
     assert not await fails_after("fails", "limited", "limited", "limited", "fails")
 
 
-async def test_unused_collections_are_deleted_on_the_server_of_the_settings(tmp_path: Path) -> None:
+async def test_unused_collections_are_deleted_on_the_configured_server(tmp_path: Path) -> None:
     client = connect(":memory:", None, 5)
     used, unused = QdrantIndex(client, "new", 4), QdrantIndex(client, "former", 4)
     for index in (used, unused):
@@ -127,7 +127,7 @@ def test_a_user_is_hot_for_a_while_after_a_query() -> None:
     assert hot.record("ann")
 
 
-def test_only_the_latest_users_are_remembered() -> None:
+def test_the_number_of_hot_users_is_limited() -> None:
     hot = HotUsers(60)
     for number in range(1000):
         hot.record(f"u{number}")

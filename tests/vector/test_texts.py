@@ -1,4 +1,4 @@
-"""How a long text is cut into parts."""
+"""Splitting of long texts into parts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_text_that_fits_is_one_part(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n\u3000"])
-def test_white_space_has_no_parts(text: str) -> None:
+def test_white_space_yields_no_parts(text: str) -> None:
     assert split_text(text, 10, 3) == []
 
 
@@ -55,5 +55,5 @@ def test_without_sentences_parts_end_between_words_and_without_words_anywhere() 
     assert split_text("a" * 25, 10, 9) == ["a" * 9, "a" * 8, "a" * 8]
 
 
-def test_what_is_beyond_the_limit_is_left_out() -> None:
+def test_text_beyond_the_limit_is_left_out() -> None:
     assert split_text("一。二。三。四。", 2, 3) == ["一。", "二。", "三。"]

@@ -1,4 +1,4 @@
-"""What every vector index promises, whichever engine is behind it."""
+"""The contract of vector indexes, for all engines."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def found(index: VectorIndex, numbers: Vector, narrowed: Filter = EVERYTHI
     return [hit.sequence for hit in await index.search("ann", numbers, narrowed, limit)]
 
 
-async def test_the_nearest_come_first_and_newer_ones_first_among_equals(index: VectorIndex) -> None:
+async def test_hits_are_ordered_by_score_then_newest_first(index: VectorIndex) -> None:
     await index.upsert(
         [
             point("far", vector(-1, 0)),
@@ -98,7 +98,7 @@ async def test_the_nearest_come_first_and_newer_ones_first_among_equals(index: V
     assert all(-1 <= hit.score <= 1 for hit in hits)
 
 
-async def test_a_message_counts_once_at_its_best_part(index: VectorIndex) -> None:
+async def test_a_message_is_scored_by_its_best_part(index: VectorIndex) -> None:
     parts = [point("long", vector(1, part), part=part) for part in range(40)]
     await index.upsert([*parts, point("other", vector(1, 5))])
     hits = await index.search("ann", vector(1, 0), EVERYTHING, 2)
@@ -106,13 +106,13 @@ async def test_a_message_counts_once_at_its_best_part(index: VectorIndex) -> Non
     assert hits[0].score == pytest.approx(1)
 
 
-async def test_a_search_is_not_misled_by_a_message_of_very_many_parts(index: VectorIndex) -> None:
+async def test_a_message_with_many_parts_does_not_displace_others(index: VectorIndex) -> None:
     parts = [point("long", vector(1, part / 1000), part=part) for part in range(150)]
     await index.upsert([*parts, point("other", vector(0, 1)), point("third", vector(-1, 0))])
     assert await found(index, vector(1, 0), limit=2) == [sequence_of("long"), sequence_of("other")]
 
 
-async def test_equal_scores_are_never_cut_apart(index: VectorIndex) -> None:
+async def test_ties_are_never_cut(index: VectorIndex) -> None:
     twins = [point(f"t{number:03}", vector(1, 1), ts_us=number) for number in range(120)]
     await index.upsert([*twins, point("best", vector(1, 0)), point("worst", vector(0, 1))])
     newest_first = [sequence_of(twin.message_id) for twin in reversed(twins)]
@@ -131,7 +131,7 @@ async def test_other_users_are_never_found(index: VectorIndex) -> None:
     assert len(await index.search("ann", vector(1), EVERYTHING, 10)) == 1
 
 
-async def test_stored_vectors_come_back_of_length_one_for_each_messages_first_part(index: VectorIndex) -> None:
+async def test_stored_vectors_are_normalized(index: VectorIndex) -> None:
     stored = [point("m1", vector(3, 4)), point("m1", vector(0, 1), part=1), point("m2", vector(-2))]
     await index.upsert([*stored, point("m3", vector(1), user_id="bob"), point("m4", vector(1), part=1)])
     found = await index.vectors("ann", ["m2", "m1", "m3", "m4", "unknown", "m1"])
@@ -163,7 +163,7 @@ async def test_a_point_with_the_same_user_message_and_part_is_overwritten(index:
     assert await found(index, vector(1), Filter(role=Role.USER)) == []
 
 
-async def test_a_part_and_those_after_it_are_removed(index: VectorIndex) -> None:
+async def test_a_part_and_all_later_parts_are_removed(index: VectorIndex) -> None:
     await index.upsert([point("m", vector(1, part), part=part, sequence=part) for part in range(100)])
     await index.remove("ann", "m", from_part=3)
     assert sorted(await found(index, vector(1), limit=100)) == [0, 1, 2]
@@ -172,7 +172,7 @@ async def test_a_part_and_those_after_it_are_removed(index: VectorIndex) -> None
     await index.remove("ann", "m")
 
 
-async def test_no_message_with_more_parts_is_passed_over(index: VectorIndex) -> None:
+async def test_all_messages_with_surplus_parts_are_reported(index: VectorIndex) -> None:
     await index.upsert([point("m", vector(1, part), part=part) for part in range(3)])
     await index.upsert([point("m", vector(1), user_id="bob")])
     asked = {("ann", "m"): 2, ("bob", "m"): 0, ("ann", "none"): 0}
@@ -189,7 +189,7 @@ async def test_the_vectors_of_a_version_are_read_back_part_by_part(index: Vector
     assert await index.version_vectors("ann", "m", 7) == await index.version_vectors("ann", "none", 7) == []
 
 
-async def test_what_replaces_a_point_has_its_own_metadata(index: VectorIndex) -> None:
+async def test_a_replaced_point_has_the_new_metadata(index: VectorIndex) -> None:
     old, new = (("app", "a"),), (("app", "b"),)
     await index.upsert(
         [point("m", vector(1), marks=entry_hashes(old)), point("other", vector(1), marks=entry_hashes(old))]
@@ -201,7 +201,7 @@ async def test_what_replaces_a_point_has_its_own_metadata(index: VectorIndex) ->
     assert await found(index, vector(1), Filter(metadata=new)) == []
 
 
-async def test_an_empty_index_has_nothing(index: VectorIndex) -> None:
+async def test_an_empty_index_returns_nothing(index: VectorIndex) -> None:
     assert await index.count() == 0
     assert await found(index, vector(1)) == []
     await index.remove("ann", "m")
@@ -214,7 +214,7 @@ async def test_an_empty_index_has_nothing(index: VectorIndex) -> None:
     [b"", vector(1)[:-4], vector(1) + vector(1), vector(0), vector(float("nan")), vector(1, float("inf"))],
     ids=["nothing", "short", "long", "zero", "nan", "infinite"],
 )
-async def test_unusable_vectors_are_refused_before_anything_is_stored(index: VectorIndex, bad: Vector) -> None:
+async def test_unusable_vectors_are_rejected_before_any_is_stored(index: VectorIndex, bad: Vector) -> None:
     calls: Sequence[Awaitable[object]] = (
         index.upsert([point("good", vector(1)), point("bad", bad)]),
         index.search("ann", bad, EVERYTHING, 1),
@@ -226,7 +226,7 @@ async def test_unusable_vectors_are_refused_before_anything_is_stored(index: Vec
     assert await index.count() == 0
 
 
-async def test_extreme_lengths_do_not_bend_the_cosine(index: VectorIndex) -> None:
+async def test_extreme_vector_lengths_do_not_distort_the_cosine(index: VectorIndex) -> None:
     await index.upsert([point("huge", vector(3e38, 3e38)), point("tiny", vector(1e-44, 0))])
     hits = await index.search("ann", vector(1e-40, 0), EVERYTHING, 5)
     assert [hit.sequence for hit in hits] == [sequence_of("tiny"), sequence_of("huge")]
@@ -259,7 +259,7 @@ filters = st.builds(
 
 
 def brute_force(stored: Sequence[VectorPoint], user: str, query: Vector, narrowed: Filter) -> dict[int, float]:
-    """Return each message that matches with the cosine of its best part."""
+    """Return the matching messages with the cosine of their best part."""
     wanted = np.frombuffer(query, "<f4").astype(float)
     best: dict[int, float] = {}
     for at in stored:
@@ -287,7 +287,7 @@ def matches(at: VectorPoint, narrowed: Filter) -> bool:
         st.tuples(st.sampled_from(["ann", "bob"]), numbers, filters, st.integers(1, 8)), min_size=1, max_size=8
     ),
 )
-async def test_a_search_finds_what_brute_force_finds(
+async def test_search_results_equal_brute_force(
     index: VectorIndex, drawn: list[VectorPoint], searches: list[tuple[str, list[float], Filter, int]]
 ) -> None:
     example = uuid.uuid4().hex  # what earlier examples have left in the index belongs to others
@@ -300,13 +300,13 @@ async def test_a_search_finds_what_brute_force_finds(
 
 
 def numbered(drawn: VectorPoint, example: str) -> VectorPoint:
-    """Return a user a name of their own, and all parts of a message one sequence, which is not another user's."""
+    """Make user names unique, and give all parts of a message one unique sequence."""
     sequence = sequence_of(f"{drawn.user_id[0]}{drawn.message_id}")
     return replace(drawn, user_id=drawn.user_id + example, sequence=sequence)
 
 
 def assert_best(hits: list[tuple[int, float]], expected: dict[int, float], limit: int) -> None:
-    """Check that the hits are the best ones with their scores, and that what ties with the last one is there too."""
+    """Check that the hits are the best ones, including all ties with the last one."""
     assert dict(hits) == {sequence: pytest.approx(expected[sequence], abs=1e-6) for sequence, _ in hits}
     assert len(hits) == len(dict(hits))
     assert len(hits) >= min(limit, len(expected))
@@ -315,7 +315,7 @@ def assert_best(hits: list[tuple[int, float]], expected: dict[int, float], limit
     assert [score for _, score in hits] == sorted((score for _, score in hits), reverse=True)
 
 
-async def test_what_is_stored_is_read_user_by_user_and_a_reset_index_is_empty(index: VectorIndex) -> None:
+async def test_points_are_read_by_user_until_a_reset(index: VectorIndex) -> None:
     many = [point(f"m{number}", vector(1, number)) for number in range(1200)]
     await index.upsert([*many, point("m0", vector(2, 1), part=1), point("bob", vector(1, 0), user_id="bob")])
     read = await index.read_points(["ann", "nobody", "bob"], with_vectors=True)
