@@ -35,7 +35,7 @@ def admission(user_max: int = 99, caller_max: int = 99, total_max: int = 99) -> 
         (admission(total_max=2), ("bob", "other key"), None),
     ],
 )
-async def test_reads_beyond_a_limit_are_refused_until_one_ends(
+async def test_reads_above_a_limit_are_rejected_until_one_ends(
     reads: ReadAdmission, refused: tuple[str, str], admitted: tuple[str, str] | None
 ) -> None:
     async with reads.admit("ann", "key"):
@@ -53,7 +53,7 @@ async def test_reads_beyond_a_limit_are_refused_until_one_ends(
     assert (reads.load().refused, reads.load().users) == (1, 0)
 
 
-async def test_reads_of_no_user_count_by_their_caller() -> None:
+async def test_reads_without_user_are_counted_by_caller() -> None:
     reads = admission(user_max=1)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(reads.admit("", "key"))
@@ -63,7 +63,7 @@ async def test_reads_of_no_user_count_by_their_caller() -> None:
         assert reads.load().users == 2
 
 
-def test_a_list_is_expensive_if_no_index_serves_its_filter() -> None:
+def test_listing_is_expensive_with_an_unindexed_filter() -> None:
     def listed(**narrowed: object) -> bool:
         request = q.ListMessagesRequest(user_id="u", filter=message_pb2.Filter(**narrowed))  # type: ignore[arg-type]
         return is_expensive("ListMessages", request)
@@ -75,6 +75,6 @@ def test_a_list_is_expensive_if_no_index_serves_its_filter() -> None:
 
 
 @pytest.mark.parametrize(("file", "service"), [(q.DESCRIPTOR, "QueryService"), (r.DESCRIPTOR, "RecallService")])
-def test_every_method_that_reads_is_classified(file: FileDescriptor, service: str) -> None:
+def test_every_read_method_is_classified(file: FileDescriptor, service: str) -> None:
     for method in file.services_by_name[service].methods:
         is_expensive(method.name, message_pb2.Filter())

@@ -10,7 +10,7 @@ import pytest
 from nomemory.server.runtime.read_threads import ReadThreads
 
 
-async def test_a_function_runs_beside_the_event_loop() -> None:
+async def test_function_runs_outside_the_event_loop() -> None:
     threads, begun, end = ReadThreads(1), threading.Event(), threading.Event()
 
     def block(answer: str) -> str:
@@ -25,7 +25,7 @@ async def test_a_function_runs_beside_the_event_loop() -> None:
     await threads.close()
 
 
-async def test_a_cancelled_caller_stops_waiting_and_close_waits_for_the_function() -> None:
+async def test_cancelled_caller_returns_and_close_waits_for_the_function() -> None:
     threads, begun, end, ended = ReadThreads(1), threading.Event(), threading.Event(), threading.Event()
 
     def block() -> None:

@@ -31,7 +31,7 @@ async def all_queued(limit: RoundRobinLimit, count: int) -> None:
         await asyncio.sleep(0)
 
 
-async def test_keys_take_turns_however_many_tasks_one_of_them_has() -> None:
+async def test_slots_are_granted_round_robin_by_key() -> None:
     limit, order = RoundRobinLimit(1), list[str]()
     workers = [Worker(limit, key, order) for key in ["first", *["loud"] * 20, *["quiet"] * 2, "other"]]
     await all_queued(limit, 23)
@@ -42,7 +42,7 @@ async def test_keys_take_turns_however_many_tasks_one_of_them_has() -> None:
     assert (limit.running, limit.waiting) == (0, 0)
 
 
-async def test_a_cancelled_task_leaves_the_queue_at_once_and_never_works() -> None:
+async def test_cancelled_task_leaves_the_queue() -> None:
     limit, order = RoundRobinLimit(1), list[str]()
     working, cancelled, last = (Worker(limit, key, order) for key in ("working", "cancelled", "last"))
     await all_queued(limit, 2)
@@ -57,7 +57,7 @@ async def test_a_cancelled_task_leaves_the_queue_at_once_and_never_works() -> No
     await asyncio.gather(working.task, last.task)
 
 
-async def test_a_slot_granted_to_a_task_that_is_cancelled_in_that_moment_goes_to_the_next() -> None:
+async def test_slot_of_a_task_cancelled_while_granted_goes_to_the_next() -> None:
     limit, order = RoundRobinLimit(1), list[str]()
     working, cancelled, last = (Worker(limit, key, order) for key in ("working", "cancelled", "last"))
     await all_queued(limit, 2)
@@ -76,7 +76,7 @@ async def test_a_slot_granted_to_a_task_that_is_cancelled_in_that_moment_goes_to
     st.lists(st.tuples(st.integers(0, 20), st.sampled_from("abc"), st.booleans(), st.booleans()), max_size=60),
     st.integers(1, 3),
 )
-def test_no_slot_is_held_twice_or_lost(steps: list[tuple[int, str, bool, bool]], slots: int) -> None:
+def test_slots_are_never_shared_or_lost(steps: list[tuple[int, str, bool, bool]], slots: int) -> None:
     asyncio.run(_held(steps, slots))
 
 

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from identity.guarded import Guarded
 
 
-def test_a_key_is_taken_in_either_place(guarded: Guarded, user: str) -> None:
+def test_key_is_accepted_in_both_metadata_fields(guarded: Guarded, user: str) -> None:
     key = guarded.keyring.key("query")
     listing(guarded.channel, user, bearer(key))
     listing(guarded.channel, user, (("authorization", f"bearer {key}"),))
     listing(guarded.channel, user, (("x-api-key", key),))
 
 
-def test_a_revoked_key_is_good_for_no_further_call(guarded: Guarded, user: str) -> None:
+def test_revoked_key_is_rejected(guarded: Guarded, user: str) -> None:
     key = guarded.keyring.key("query")
     listing(guarded.channel, user, bearer(key))
     guarded.keyring.revoke(key)
@@ -35,7 +35,7 @@ def test_a_revoked_key_is_good_for_no_further_call(guarded: Guarded, user: str) 
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIALS_INVALID")
 
 
-def test_an_expired_key_says_so_to_its_holder_only(guarded: Guarded, user: str) -> None:
+def test_expiry_is_reported_only_for_the_right_secret(guarded: Guarded, user: str) -> None:
     key = guarded.keyring.key("query", expires=datetime.now(UTC) - timedelta(seconds=1))
     assert "expired" in refused(listing, guarded.channel, user, bearer(key)).text
     guess = key[:-1] + ("A" if key[-1] != "A" else "B")
@@ -68,13 +68,13 @@ def bad_credentials(key: str, user: str) -> dict[str, Metadata]:
 
 
 @pytest.mark.parametrize("case", bad_credentials("nm_0_k", "u"))
-def test_anything_but_one_good_credential_is_refused(guarded: Guarded, user: str, case: str) -> None:
+def test_missing_invalid_or_multiple_credentials_are_rejected(guarded: Guarded, user: str, case: str) -> None:
     key = guarded.keyring.key("query")
     refusal = refused(listing, guarded.channel, user, bad_credentials(key, user)[case])
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIALS_INVALID")
 
 
-def test_the_file_holds_no_key_and_only_its_owner_reads_it(tmp_path: Path) -> None:
+def test_key_file_has_no_secrets_and_owner_only_permissions(tmp_path: Path) -> None:
     keyring = Keyring(tmp_path / "keys.json")
     key = keyring.key("query")
     assert key.split("_", 2)[2] not in keyring.path.read_text()

@@ -23,7 +23,7 @@ def audited(log: str) -> list[dict[str, Any]]:
     return [line for line in map(json.loads, log.splitlines()) if line["event"] == "audit"]
 
 
-def test_what_changes_the_log_or_recalls_for_somebody_is_audited(tmp_path: Path, user: str) -> None:
+def test_writes_deletions_and_recalls_on_behalf_of_users_are_audited(tmp_path: Path, user: str) -> None:
     keyring = Keyring(tmp_path / "keys.json")
     loader, chat = keyring.key("ingest", name="loader"), keyring.key("recall", "query", "act-as", name="chat")
     settings = {"api_keys": str(keyring.path), "jwt_secret": SECRET, "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
@@ -51,7 +51,7 @@ def test_what_changes_the_log_or_recalls_for_somebody_is_audited(tmp_path: Path,
     assert "tea" not in log
 
 
-def test_a_batch_of_several_users_counts_each(tmp_path: Path) -> None:
+def test_audit_entry_counts_messages_per_user(tmp_path: Path) -> None:
     batch = [said("ann", "1", "tea"), said("ann", "2", "tea"), said("bob", "1", "tea")]
     with logging_to(tmp_path / "log", embedding_dimension="4") as channel:
         ingest = IngestServiceStub(channel)
@@ -64,13 +64,13 @@ def test_a_batch_of_several_users_counts_each(tmp_path: Path) -> None:
     assert (second["action"], second["users"]) == ("delete-matching", {"ann": 0})
 
 
-def test_the_audit_can_be_switched_off(tmp_path: Path, user: str) -> None:
+def test_audit_log_can_be_disabled(tmp_path: Path, user: str) -> None:
     with logging_to(tmp_path / "log", audit="false", embedding_dimension="4") as channel:
         write(channel, user)
     assert audited((tmp_path / "log").read_text()) == []
 
 
-def test_a_write_that_is_refused_is_not_audited(tmp_path: Path, user: str) -> None:
+def test_rejected_write_is_not_audited(tmp_path: Path, user: str) -> None:
     with logging_to(tmp_path / "log", embedding_dimension="4") as channel:
         write(channel, user)
         changed = i.WriteMessagesRequest(messages=[said(user, "m1", "coffee")])

@@ -41,19 +41,19 @@ NOT_ONE_USER: dict[str, Metadata] = {
 
 
 @pytest.mark.parametrize("case", NOT_ONE_USER)
-def test_a_service_must_name_exactly_one_user(guarded: Guarded, user: str, case: str) -> None:
+def test_service_recall_requires_exactly_one_user(guarded: Guarded, user: str, case: str) -> None:
     key = guarded.keyring.key("recall", "act-as")
     refusal = refused(recall, guarded.channel, user, (*bearer(key), *NOT_ONE_USER[case]))
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.UNAUTHENTICATED, "USER_NOT_BOUND")
 
 
 @pytest.mark.parametrize("case", NOT_ONE_USER)
-def test_a_server_that_checks_no_credentials_wants_one_user_too(vector_server: Server, user: str, case: str) -> None:
+def test_local_recall_requires_exactly_one_user(vector_server: Server, user: str, case: str) -> None:
     with grpc.insecure_channel(vector_server.target) as channel:
         assert refused(recall, channel, user, NOT_ONE_USER[case]).reason == "USER_NOT_BOUND"
 
 
-def test_who_vouches_for_the_user() -> None:
+def test_bound_user_has_its_identity_source() -> None:
     named: Metadata = (("x-user-id", "ann"),)
     assert bind_user(SERVICE, named) == BoundUser("ann", "act-as")
     assert bind_user(LOCAL, named) == BoundUser("ann", "x-user-id")
@@ -61,7 +61,7 @@ def test_who_vouches_for_the_user() -> None:
 
 
 @given(st.text(max_size=140))
-def test_a_name_is_taken_as_it_is_or_not_at_all(name: str) -> None:
+def test_user_id_is_bound_unchanged_or_rejected(name: str) -> None:
     raw = name.encode()
     metadata = (("x-user-id-bin", raw),)
     if is_valid_user_id(name):
@@ -74,7 +74,7 @@ def test_a_name_is_taken_as_it_is_or_not_at_all(name: str) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["x-user-id", "x-other"]), st.text(max_size=5)), max_size=4))
-def test_a_users_token_binds_its_own_user_whatever_is_said(metadata: list[tuple[str, str]]) -> None:
+def test_user_token_binds_its_own_user(metadata: list[tuple[str, str]]) -> None:
     others = [value for name, value in metadata if name == "x-user-id" and value != "ann"]
     if not others:
         assert bind_user(USER, metadata).user_id == "ann"
@@ -84,7 +84,7 @@ def test_a_users_token_binds_its_own_user_whatever_is_said(metadata: list[tuple[
         assert error.value.reason == Reason.ERROR_REASON_OTHER_USER
 
 
-def test_a_call_that_was_not_bound_has_no_user() -> None:
+def test_unbound_call_has_no_user() -> None:
     with pytest.raises(Fault) as error:
         CallContext("id", time.monotonic()).bound_user()
     assert error.value.reason == Reason.ERROR_REASON_USER_NOT_BOUND

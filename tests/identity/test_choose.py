@@ -56,7 +56,7 @@ HALF: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize("case", HALF)
-async def test_half_a_configuration_keeps_the_server_from_starting(settle: Settle, case: str) -> None:
+async def test_incomplete_credential_settings_prevent_the_start(settle: Settle, case: str) -> None:
     changed, sentence = HALF[case]
     settings = settle(**changed)
     with pytest.raises(IdentitySettingsError, match=sentence):
@@ -71,39 +71,39 @@ EMPTY_BESIDE = ("recall_upstream_api_key", "recall_upstream_tls_ca", "qdrant_api
 
 @pytest.mark.parametrize("name", [*EMPTY, *EMPTY_BESIDE])
 @pytest.mark.parametrize("value", ["", "  "])
-def test_a_credential_that_is_set_but_empty_is_refused(settle: Settle, name: str, value: str) -> None:
+def test_empty_credential_setting_is_rejected(settle: Settle, name: str, value: str) -> None:
     with pytest.raises(ValidationError, match="is set but empty") as error:
         settle(**{name: value})
     assert [fault["loc"][-1] for fault in error.value.errors()] == [f"NOMEMORY_{name.upper()}"]
 
 
-def test_an_empty_file_of_keys_is_no_file_of_keys(settle: Settle, tmp_path: Path) -> None:
+def test_empty_key_file_is_rejected(settle: Settle, tmp_path: Path) -> None:
     (tmp_path / "keys.json").touch()
     with pytest.raises(IdentitySettingsError, match="nomemory keys create"):
         make_authenticator(settle(api_keys=str(tmp_path / "keys.json")))
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_settings_are_refused_with_what_to_set(settle: Settle, case: str) -> None:
+def test_invalid_settings_are_rejected_with_advice(settle: Settle, case: str) -> None:
     changed, sentence = BAD[case]
     with pytest.raises(IdentitySettingsError, match=sentence) as error:
         make_authenticator(settle(**changed))
     assert SECRET not in str(error.value)
 
 
-async def test_without_credentials_everybody_is_local_and_may_do_everything(settle: Settle) -> None:
+async def test_local_caller_has_all_scopes(settle: Settle) -> None:
     caller = await make_authenticator(settle()).authenticate((("x-user-id", "ann"),), dict)
     assert (caller.name, caller.scopes, caller.user_id) == ("local", frozenset(Scope), None)
 
 
 @pytest.mark.parametrize("name", ["authorization", "x-api-key"])
-async def test_credentials_that_nothing_checks_are_refused(settle: Settle, name: str) -> None:
+async def test_credentials_are_rejected_if_none_are_configured(settle: Settle, name: str) -> None:
     with pytest.raises(Fault, match="no credentials configured") as error:
         await make_authenticator(settle()).authenticate(((name, ""),), dict)
     assert error.value.reason == Reason.ERROR_REASON_CREDENTIALS_INVALID
 
 
-async def test_a_kind_of_credential_that_is_not_configured_is_refused(settle: Settle, tmp_path: Path) -> None:
+async def test_credential_of_an_unconfigured_kind_is_rejected(settle: Settle, tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text('{"keys": []}')
     only_keys = make_authenticator(settle(api_keys=str(tmp_path / "keys.json")))
     only_tokens = make_authenticator(settle(**TOKENS))
@@ -113,5 +113,5 @@ async def test_a_kind_of_credential_that_is_not_configured_is_refused(settle: Se
         assert error.value.reason == Reason.ERROR_REASON_CREDENTIALS_INVALID
 
 
-def test_settings_do_not_show_their_secrets(settle: Settle) -> None:
+def test_settings_repr_hides_secrets(settle: Settle) -> None:
     assert SECRET not in repr(settle(**TOKENS))

@@ -36,18 +36,18 @@ NOTHING = Protection(credentials=False, tls=False, plaintext_accepted=False)
 
 
 @pytest.mark.parametrize("host", LOOPBACK)
-def test_this_machine_needs_no_credentials(host: str) -> None:
+def test_loopback_address_needs_no_credentials(host: str) -> None:
     check_exposure(ListenAddress(host, 7700), NOTHING)
 
 
-def test_a_socket_of_the_file_system_is_its_owners() -> None:
+def test_unix_socket_address_needs_no_credentials() -> None:
     address = parse_listen_address("unix:/run/nomemory/socket")
     assert str(address) == "unix:/run/nomemory/socket"
     check_exposure(address, NOTHING)
 
 
 @pytest.mark.parametrize("host", OPEN)
-def test_an_open_address_needs_protection(host: str) -> None:
+def test_public_address_requires_credentials_and_tls(host: str) -> None:
     for protection in (NOTHING, Protection(credentials=False, tls=True, plaintext_accepted=True)):
         with pytest.raises(ListenAddressError, match="without authentication") as error:
             check_exposure(ListenAddress(host, 7700), protection)
@@ -56,7 +56,7 @@ def test_an_open_address_needs_protection(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", OPEN)
-def test_credentials_do_not_travel_in_the_clear_unless_that_is_said(host: str) -> None:
+def test_plaintext_credentials_require_an_explicit_setting(host: str) -> None:
     address = ListenAddress(host, 7700)
     with pytest.raises(ListenAddressError, match="without TLS") as error:
         check_exposure(address, Protection(credentials=True, tls=False, plaintext_accepted=False))
@@ -69,12 +69,12 @@ def test_credentials_do_not_travel_in_the_clear_unless_that_is_said(host: str) -
 @pytest.mark.parametrize(
     "text", ["", ":", "unix:", "7700", "host:", ":7700", "host:x", "host:65536", "host:-1", "[]:1"]
 )
-def test_an_address_has_a_host_and_a_port(text: str) -> None:
+def test_address_requires_host_and_port(text: str) -> None:
     with pytest.raises(ListenAddressError, match="HOST:PORT"):
         parse_listen_address(text)
 
 
-def test_a_server_that_must_not_start_touches_nothing(settle: Settle) -> None:
+def test_rejected_start_creates_no_files(settle: Settle) -> None:
     settings = settle(listen="0.0.0.0:0")
     with pytest.raises(ListenAddressError):
         asyncio.run(_enter(settings))
@@ -86,7 +86,7 @@ async def _enter(settings: Settings) -> None:
         pass
 
 
-def test_the_command_line_says_it_in_lines(tmp_path: Path) -> None:
+def test_cli_reports_exposure_errors_as_text(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from nomemory.cli.main import main; main()", "serve", "--data", str(tmp_path)]
     done = subprocess.run(
         [*command, "--listen", "0.0.0.0:7700"], capture_output=True, text=True, check=False, timeout=30
@@ -96,7 +96,9 @@ def test_the_command_line_says_it_in_lines(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_with_credentials_and_tls_it_serves_everybody(settle: Settle, start: Start, tmp_path: Path, user: str) -> None:
+def test_server_with_credentials_and_tls_listens_publicly(
+    settle: Settle, start: Start, tmp_path: Path, user: str
+) -> None:
     keyring, ca = Keyring(tmp_path / "keys.json"), authority()
     key = keyring.key("query")
     certificate, private = issued(ca, "server", *LOCALHOST).written_to(tmp_path, "server")
@@ -119,9 +121,7 @@ def described(channel: grpc.Channel) -> bool:
     return bool(replies[0].list_services_response.service)
 
 
-def test_the_contract_is_described_to_anybody_unless_that_is_switched_off(
-    guarded: Guarded, settle: Settle, start: Start
-) -> None:
+def test_reflection_is_public_unless_disabled(guarded: Guarded, settle: Settle, start: Start) -> None:
     assert described(guarded.channel)
     keyring = Keyring(guarded.keyring.path)
     with (

@@ -82,7 +82,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_token_of_a_known_key_is_good(file: Path) -> None:
+async def test_token_signed_with_a_listed_key_is_accepted(file: Path) -> None:
     keys = KeySetFile(file, ALGORITHMS)
     assert (await good(keys, token_of("rsa-1"))).user_id == "ann"
     assert (await good(keys, token_of("ec-1", "ES256"))).user_id == "ann"
@@ -104,13 +104,13 @@ def _with_hmac(name: str, secret: bytes) -> str:
     return f"{header}.{payload}.{jwt.utils.base64url_encode(signature).decode()}"
 
 
-async def test_a_public_key_is_no_shared_secret(file: Path) -> None:
+async def test_public_key_is_rejected_as_shared_secret(file: Path) -> None:
     keys = KeySetFile(file, ALGORITHMS)
     for forgery in signed_with_the_public_key("rsa-1"):
         assert await refusal(keys, forgery) == "the token is not valid"
 
 
-async def test_other_keys_and_other_algorithms_are_refused(file: Path) -> None:
+async def test_unlisted_keys_and_algorithms_are_rejected(file: Path) -> None:
     keys = KeySetFile(file, ALGORITHMS)
     assert "unknown key" in await refusal(keys, token_of("rsa-2"))
     assert "unknown key" in await refusal(keys, token_of("rsa-1", headers={}))
@@ -125,13 +125,13 @@ async def test_other_keys_and_other_algorithms_are_refused(file: Path) -> None:
         assert await refusal(keys, f"{header}.{payload}.{signature}")
 
 
-async def test_a_token_cannot_bring_or_name_its_own_keys(file: Path) -> None:
+async def test_keys_in_the_token_header_are_ignored(file: Path) -> None:
     keys = KeySetFile(file, ALGORITHMS)
     for header in ({"jwk": public_jwk("rsa-2")}, {"jku": "http://127.0.0.1:1/keys"}, {"x5u": "http://127.0.0.1:1/"}):
         assert await refusal(keys, token_of("rsa-2", headers={"kid": "rsa-1", **header})) == "the token is not valid"
 
 
-async def test_a_key_that_is_taken_out_of_the_file_is_good_no_more(file: Path) -> None:
+async def test_key_removed_from_the_file_is_rejected(file: Path) -> None:
     keys = KeySetFile(file, ALGORITHMS)
     await good(keys, token_of("rsa-1"))
     file.write_bytes(key_set(public_jwk("rsa-2")))  # noqa: ASYNC240 - a small file of the test's own
@@ -141,7 +141,7 @@ async def test_a_key_that_is_taken_out_of_the_file_is_good_no_more(file: Path) -
     assert "at the moment" in await refusal(keys, token_of("rsa-2"))
 
 
-def test_only_keys_for_signing_with_the_pinned_algorithms_are_taken() -> None:
+def test_key_set_ignores_keys_for_other_uses_and_algorithms() -> None:
     members = [
         public_jwk("rsa-1"),
         public_jwk("rsa-2", use="enc"),
@@ -168,7 +168,7 @@ def test_only_keys_for_signing_with_the_pinned_algorithms_are_taken() -> None:
         key_set(public_jwk("rsa-1"), public_jwk("rsa-2", kid="rsa-1")),
     ],
 )
-def test_a_key_set_without_clear_keys_is_none(document: bytes, tmp_path: Path) -> None:
+def test_key_set_without_usable_keys_is_rejected(document: bytes, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r".+"):
         parse_key_set(document, ALGORITHMS)
     (tmp_path / "jwks.json").write_bytes(document)
@@ -195,14 +195,14 @@ class Issuer:
         return KeySetUrl(self.fetch, ALGORITHMS, lambda: self.now)
 
 
-async def test_the_set_is_fetched_once_for_many() -> None:
+async def test_concurrent_calls_share_one_fetch() -> None:
     issuer = Issuer(key_set(public_jwk("rsa-1")))
     keys = issuer.keys()
     await asyncio.gather(*(good(keys, token_of("rsa-1")) for _ in range(20)))
     assert issuer.fetched == 1
 
 
-async def test_a_new_key_is_looked_for_at_once_but_not_over_and_over() -> None:
+async def test_unknown_key_id_causes_a_rate_limited_fetch() -> None:
     issuer = Issuer(key_set(public_jwk("rsa-1")))
     keys = issuer.keys()
     await good(keys, token_of("rsa-1"))
@@ -214,7 +214,7 @@ async def test_a_new_key_is_looked_for_at_once_but_not_over_and_over() -> None:
     assert issuer.fetched == 2
 
 
-async def test_a_key_that_the_issuer_took_back_is_good_no_more_after_the_refresh() -> None:
+async def test_revoked_key_is_rejected_after_the_refresh() -> None:
     issuer = Issuer(key_set(public_jwk("rsa-1"), public_jwk("rsa-2")))
     keys = issuer.keys()
     await good(keys, token_of("rsa-1"))
@@ -226,7 +226,7 @@ async def test_a_key_that_the_issuer_took_back_is_good_no_more_after_the_refresh
     assert "unknown key" in await refusal(keys, token_of("rsa-1"))
 
 
-async def test_an_issuer_that_is_down_is_forgiven_for_a_while() -> None:
+async def test_cached_keys_are_used_while_the_issuer_is_down() -> None:
     issuer = Issuer(key_set(public_jwk("rsa-1")))
     keys = issuer.keys()
     await good(keys, token_of("rsa-1"))
@@ -249,7 +249,7 @@ async def test_no_key_is_accepted_before_the_first_fetch() -> None:
         await keys.key("rsa-1")
 
 
-async def test_a_caller_who_gives_up_does_not_stop_the_fetch() -> None:
+async def test_cancelled_call_does_not_cancel_the_fetch() -> None:
     issuer, asked = Issuer(key_set(public_jwk("rsa-1"))), threading.Event()
 
     def slow() -> bytes:
@@ -295,7 +295,7 @@ def replying(body: bytes, status: int = 200, **headers: str) -> Callable[[BaseHT
     return answer
 
 
-async def test_a_key_set_behind_a_url_is_really_fetched(tmp_path: Path) -> None:
+async def test_key_set_is_fetched_over_http(tmp_path: Path) -> None:
     with web(replying(key_set(public_jwk("rsa-1")))) as url:
         settings = small(tmp_path, jwt_jwks=f"{url}/keys", jwt_issuer=ISSUER, jwt_audience=AUDIENCE)
         authenticator = make_authenticator(settings)
@@ -303,14 +303,14 @@ async def test_a_key_set_behind_a_url_is_really_fetched(tmp_path: Path) -> None:
         assert (await authenticator.authenticate(metadata, dict)).user_id == "ann"
 
 
-def test_a_redirect_is_not_followed() -> None:
+def test_redirect_is_not_followed() -> None:
     with web(replying(b"elsewhere")) as elsewhere, web(replying(b"", 302, Location=elsewhere)) as url:
         assert fetch(elsewhere, 5) == b"elsewhere"
         with pytest.raises(OSError, match="302"):
             fetch(url, 5)
 
 
-def test_a_document_over_the_size_limit_is_refused() -> None:
+def test_document_above_the_size_limit_is_rejected() -> None:
     with web(replying(b"x" * 1_000_001)) as url, pytest.raises(OSError, match="larger than"):
         fetch(url, 5)
 
@@ -329,5 +329,5 @@ def test_a_document_over_the_size_limit_is_refused() -> None:
         ("file:///etc/passwd", False),
     ],
 )
-def test_keys_come_from_where_nobody_can_change_them_on_the_way(url: str, *, expected: bool) -> None:
+def test_key_set_url_must_be_secure(url: str, *, expected: bool) -> None:
     assert is_secure_url(url) is expected

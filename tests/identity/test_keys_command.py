@@ -32,7 +32,7 @@ def keys(tmp_path: Path) -> Keys:
     return lambda *arguments: CliRunner().invoke(nomemory, ["keys", *arguments], env=environment)
 
 
-def test_a_key_that_is_made_is_good_for_its_scopes(keys: Keys, tmp_path: Path) -> None:
+def test_created_key_has_its_scopes(keys: Keys, tmp_path: Path) -> None:
     made = keys("create", "--name", "chat", "--scope", "query", "--scope", "act-as")
     assert made.exit_code == 0
     caller = ApiKeyAuthenticator(tmp_path / "keys.json").authenticate(made.stdout.strip())
@@ -40,7 +40,7 @@ def test_a_key_that_is_made_is_good_for_its_scopes(keys: Keys, tmp_path: Path) -
     assert "not shown again" in made.stderr
 
 
-def test_keys_are_listed_and_revoked_by_their_ids(keys: Keys, tmp_path: Path) -> None:
+def test_keys_are_listed_and_revoked_by_id(keys: Keys, tmp_path: Path) -> None:
     first = keys("create", "--name", "chat", "--scope", "query", "--expires", "90d").stdout.strip()
     second = keys("create", "--name", "loader", "--scope", "ingest").stdout.strip()
     listed = keys("list").stdout
@@ -52,7 +52,7 @@ def test_keys_are_listed_and_revoked_by_their_ids(keys: Keys, tmp_path: Path) ->
     assert ApiKeyAuthenticator(tmp_path / "keys.json").authenticate(second).name == "loader"
 
 
-def test_what_cannot_be_done_is_said_and_changes_nothing(keys: Keys, tmp_path: Path) -> None:
+def test_failed_keys_command_changes_nothing(keys: Keys, tmp_path: Path) -> None:
     keys("create", "--name", "chat", "--scope", "query")
     before = (tmp_path / "keys.json").read_bytes()
     assert keys("revoke", "000000000000").exit_code == 1
@@ -68,7 +68,7 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(keys: Keys, tmp_path: P
     assert (tmp_path / "keys.json").read_text() == "{"
 
 
-def test_a_command_sends_its_key(guarded: Guarded, user: str) -> None:
+def test_cli_sends_the_api_key(guarded: Guarded, user: str) -> None:
     key = guarded.keyring.key("query")
 
     def listed(*arguments: str, **environment: str | None) -> Result:
@@ -83,7 +83,7 @@ def test_a_command_sends_its_key(guarded: Guarded, user: str) -> None:
     assert key not in listed("--api-key", key[:-1]).output
 
 
-async def test_the_clients_send_keys_and_tokens(guarded: Guarded, user: str) -> None:
+async def test_clients_send_keys_and_tokens(guarded: Guarded, user: str) -> None:
     key = guarded.keyring.key("query", "recall", "act-as")
     for identity in (Identity(api_key=key), Identity(token=token(user))):
         with Client(guarded.target, **identity) as client:
@@ -100,12 +100,12 @@ async def test_the_clients_send_keys_and_tokens(guarded: Guarded, user: str) -> 
 
 
 @pytest.mark.parametrize("name", ["lin", "林", " lin ", "l i n", "ли́н"])
-def test_a_service_recalls_for_users_of_any_name(guarded: Guarded, name: str) -> None:
+def test_service_recalls_for_non_ascii_user_ids(guarded: Guarded, name: str) -> None:
     with Client(guarded.target, api_key=guarded.keyring.key("recall", "act-as")) as client:
         assert client.recall("tea?", user_id=name).HasField("limits")
 
 
-def test_a_key_can_be_confined_to_a_namespace(keys: Keys, tmp_path: Path) -> None:
+def test_key_can_have_a_namespace(keys: Keys, tmp_path: Path) -> None:
     made = keys("create", "--name", "shop", "--scope", "query", "--namespace", "shop.eu")
     keys("create", "--name", "operator", "--scope", "admin")
     caller = ApiKeyAuthenticator(tmp_path / "keys.json").authenticate(made.stdout.strip())

@@ -10,7 +10,7 @@ from identity.keyring import Keyring
 from identity.logged import calls_in, logging_to
 
 
-def test_the_log_names_callers_and_keeps_their_secrets(tmp_path: Path, user: str) -> None:
+def test_log_contains_callers_but_no_secrets(tmp_path: Path, user: str) -> None:
     keyring = Keyring(tmp_path / "keys.json")
     key, users_token = keyring.key("recall", "act-as", name="chat"), token(user)
     settings = {"api_keys": str(keyring.path), "jwt_secret": SECRET, "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
@@ -36,7 +36,7 @@ def test_the_log_names_callers_and_keeps_their_secrets(tmp_path: Path, user: str
         assert secret[:-3] not in log
 
 
-def test_a_local_server_says_that_nothing_vouched_for_the_user(tmp_path: Path, user: str) -> None:
+def test_local_server_logs_unverified_user_identity(tmp_path: Path, user: str) -> None:
     with logging_to(tmp_path / "log", audit="false") as channel:
         recall(channel, user, (("x-user-id", user),))
         listing(channel, user)

@@ -30,14 +30,14 @@ ODD_NAMES = ["", " ", "a/b", "/", "a b", "a\n", "ä", "名", "a" * 65, "..\\b", 
 
 
 @given(name=names, user_id=users)
-def test_an_id_comes_back_as_it_was_sent(name: str, user_id: str) -> None:
+def test_namespace_round_trip_keeps_the_user_id(name: str, user_id: str) -> None:
     namespace = Namespace(name)
     assert namespace.external_id(namespace.stored_id(user_id)) == user_id
     assert without_namespace(namespace.stored_id(user_id)) == user_id
 
 
 @given(one=names, other=names, user_id=users, spelled=users)
-def test_no_id_of_one_namespace_is_one_of_another(one: str, other: str, user_id: str, spelled: str) -> None:
+def test_user_ids_of_different_namespaces_are_disjoint(one: str, other: str, user_id: str, spelled: str) -> None:
     if one == other:
         return
     stored = Namespace(one).stored_id(user_id)
@@ -47,16 +47,14 @@ def test_no_id_of_one_namespace_is_one_of_another(one: str, other: str, user_id:
 
 
 @given(name=names, others=st.lists(names, max_size=5), user_id=users)
-def test_what_a_count_takes_in_is_the_namespace_and_nothing_beside_it(
-    name: str, others: list[str], user_id: str
-) -> None:
+def test_counts_cover_only_the_namespace(name: str, others: list[str], user_id: str) -> None:
     _, (first, end) = users_condition(None, Namespace(name).prefix)
     for each in {name, *others}:
         stored = Namespace(each).stored_id(user_id).encode(errors="surrogatepass")
         assert (first.encode() <= stored < end.encode()) == (each == name)
 
 
-def test_a_blank_id_names_nobody_and_stays_blank() -> None:
+def test_blank_user_id_gets_no_prefix() -> None:
     assert [Namespace("a").stored_id(blank) for blank in ("", " ", "\n", "\u3000")] == ["", " ", "\n", "\u3000"]
     assert Namespace("a").external_id("") == ""
     with pytest.raises(ForeignUserError):
@@ -64,13 +62,13 @@ def test_a_blank_id_names_nobody_and_stays_blank() -> None:
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_a_name_of_another_form_is_no_namespace(name: str) -> None:
+def test_invalid_namespace_name_is_rejected(name: str) -> None:
     assert not is_namespace(name)
     with pytest.raises(ValueError, match="namespace"):
         Namespace(name)
 
 
-def test_users_are_named_by_one_field_only() -> None:
+def test_user_id_is_the_only_user_field() -> None:
     """The prefix is added and stripped where a field is called `user_id` and holds one string."""
     for message_type in messages_of_contract():
         for field in fields_below(message_type):
@@ -80,7 +78,7 @@ def test_users_are_named_by_one_field_only() -> None:
 
 
 @pytest.mark.parametrize("name", ["acme", None])
-def test_a_key_of_a_file_has_its_namespace(tmp_path: Path, name: str | None) -> None:
+def test_key_record_has_its_namespace(tmp_path: Path, name: str | None) -> None:
     keyring = Keyring(tmp_path / "keys.json")
     key = keyring.key("query", namespace=name)
     assert ("namespace" in keyring.path.read_text()) == (name is not None)
@@ -88,7 +86,7 @@ def test_a_key_of_a_file_has_its_namespace(tmp_path: Path, name: str | None) -> 
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_a_file_of_keys_with_an_odd_namespace_opens_nothing(tmp_path: Path, name: str) -> None:
+def test_key_file_with_an_invalid_namespace_is_rejected(tmp_path: Path, name: str) -> None:
     keyring = Keyring(tmp_path / "keys.json")
     keyring.key("query", namespace="acme")
     spoiled = keyring.path.read_text().replace('"acme"', json.dumps(name)).encode()
@@ -98,7 +96,7 @@ def test_a_file_of_keys_with_an_odd_namespace_opens_nothing(tmp_path: Path, name
         keyring.key("query", namespace=name)
 
 
-def test_a_certificates_entry_has_its_namespace(tmp_path: Path) -> None:
+def test_certificate_entry_has_its_namespace(tmp_path: Path) -> None:
     entry = {"name": "chat", "certificate": "cn:chat", "scopes": ["query"]}
     file = tmp_path / "callers.json"
     for namespace, expected in ({}, None), ({"namespace": "acme"}, Namespace("acme")):
@@ -109,7 +107,7 @@ def test_a_certificates_entry_has_its_namespace(tmp_path: Path) -> None:
         CertificateAuthenticator(file)
 
 
-def test_a_setting_that_names_no_namespace_stops_the_server(settle: Callable[..., Settings]) -> None:
+def test_invalid_namespace_setting_prevents_the_start(settle: Callable[..., Settings]) -> None:
     tokens = {"jwt_secret": "s" * 32, "jwt_issuer": "i", "jwt_audience": "a"}
     make_authenticator(settle(**tokens, jwt_namespace="acme"))
     for odd in ODD_NAMES[1:]:
@@ -117,7 +115,7 @@ def test_a_setting_that_names_no_namespace_stops_the_server(settle: Callable[...
             make_authenticator(settle(**tokens, jwt_namespace=odd))
 
 
-def test_the_length_of_a_write_token_tells_nothing() -> None:
+def test_write_tokens_have_a_constant_length() -> None:
     tokens = WriteTokens(TokenCipher(bytes(32), "log"))
     issued = {sequence: tokens.issue(sequence) for sequence in (0, 9, 10, 2**62)}
     assert len({len(token) for token in issued.values()}) == 1

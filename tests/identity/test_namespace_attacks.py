@@ -149,7 +149,7 @@ def users_of_the_victim(shared: Shared) -> list[object]:
 
 @pytest.mark.parametrize("attacker", ATTACKERS)
 @pytest.mark.parametrize("name", METHODS)
-def test_no_spelling_of_an_id_reaches_another_namespace(shared: Shared, name: str, attacker: str) -> None:
+def test_no_user_id_reaches_another_namespace(shared: Shared, name: str, attacker: str) -> None:
     method, application = METHODS[name], shared.applications[attacker]
     before = users_of_the_victim(shared)
     for spelling in SPELLINGS:
@@ -165,9 +165,7 @@ def test_no_spelling_of_an_id_reaches_another_namespace(shared: Shared, name: st
 
 @pytest.mark.parametrize("attacker", ATTACKERS)
 @pytest.mark.parametrize("name", METHODS)
-def test_no_users_named_in_metadata_beside_the_own_reach_another_namespace(
-    shared: Shared, name: str, attacker: str
-) -> None:
+def test_user_ids_in_metadata_do_not_reach_another_namespace(shared: Shared, name: str, attacker: str) -> None:
     method, application = METHODS[name], shared.applications[attacker]
     request = filled(method.request_type, values(VICTIM, shared.loot))
     for named in ([VICTIM, "b/lin"], ["b/lin"], ["../b/lin", "b/lin"], [""], []):
@@ -175,7 +173,7 @@ def test_no_users_named_in_metadata_beside_the_own_reach_another_namespace(
 
 
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.names_users()])
-def test_the_limit_on_ids_is_for_the_callers_own_part(shared: Shared, name: str) -> None:
+def test_user_id_limit_excludes_the_namespace_prefix(shared: Shared, name: str) -> None:
     method, application = METHODS[name], shared.applications["a.b"]
     longest = filled(method.request_type, values("y" * 128, shared.loot))
     assert "128 characters" not in outcome(method, application, longest)
@@ -185,7 +183,7 @@ def test_the_limit_on_ids_is_for_the_callers_own_part(shared: Shared, name: str)
 
 
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.names_users()])
-def test_who_has_no_namespace_names_the_longest_id_of_one(shared: Shared, name: str) -> None:
+def test_caller_without_namespace_can_use_the_longest_stored_id(shared: Shared, name: str) -> None:
     method = METHODS[name]
     if method.descriptor.containing_service.name == "IngestService" and name != "GetIndexStatus":
         return  # it would write into the namespaces of the other tests
@@ -193,13 +191,13 @@ def test_who_has_no_namespace_names_the_longest_id_of_one(shared: Shared, name: 
     assert "128 characters" not in outcome(method, shared.applications[None], longest)
 
 
-def test_a_cursor_of_the_same_id_elsewhere_belongs_to_another_user(shared: Shared) -> None:
+def test_cursor_of_the_same_user_id_in_another_namespace_is_rejected(shared: Shared) -> None:
     with pytest.raises(grpc.RpcError) as error:
         shared.applications["a"].list(VICTIM, cursor=shared.loot.cursors[0])
     assert refusal(error.value).reason == "CURSOR_OTHER_USER"
 
 
-def test_two_applications_have_each_a_user_of_the_same_id(shared: Shared) -> None:
+def test_same_user_id_in_two_namespaces_is_two_users(shared: Shared) -> None:
     for attacker in ATTACKERS:
         own = said(VICTIM, "own", f"tea of {attacker}", ts=99)
         shared.applications[attacker].write(own)
@@ -208,7 +206,7 @@ def test_two_applications_have_each_a_user_of_the_same_id(shared: Shared) -> Non
     assert {message.user_id for message in shared.victim.list(VICTIM).items} == {VICTIM}
 
 
-def test_the_operator_sees_ids_as_they_are_stored(shared: Shared) -> None:
+def test_caller_without_namespace_sees_stored_ids(shared: Shared) -> None:
     operator = shared.applications[None]
     assert ids(operator.list("b/lin").items) == ids(shared.victim.list(VICTIM).items)
     assert {message.user_id for message in operator.list("b/lin").items} == {"b/lin"}
@@ -217,7 +215,7 @@ def test_the_operator_sees_ids_as_they_are_stored(shared: Shared) -> None:
     assert operator.status("b/lin").log.messages == 5
 
 
-def test_the_state_of_a_namespace_is_not_moved_by_others(shared: Shared) -> None:
+def test_namespace_status_ignores_other_namespaces(shared: Shared) -> None:
     attacker = shared.applications["B"]
     attacker.write(said("counted", "m", "tea", embedding=EAST))
     before = attacker.status(), attacker.status("counted"), attacker.status("nobody")
@@ -232,7 +230,7 @@ def test_the_state_of_a_namespace_is_not_moved_by_others(shared: Shared) -> None
     assert before[2].log.messages == 0
 
 
-def test_tokens_and_cursors_do_not_tell_by_their_length_how_much_others_write(shared: Shared) -> None:
+def test_token_and_cursor_lengths_do_not_reveal_other_writes(shared: Shared) -> None:
     attacker = shared.applications["b-"]
     lengths = set()
     for n in range(12):
@@ -243,7 +241,7 @@ def test_tokens_and_cursors_do_not_tell_by_their_length_how_much_others_write(sh
     assert len(lengths) == 1
 
 
-def test_a_listing_of_users_is_of_the_namespace_and_in_the_callers_words(shared: Shared) -> None:
+def test_user_listing_is_restricted_to_the_namespace(shared: Shared) -> None:
     method, application = METHODS["ListUsers"], shared.applications["a"]
     application.write(said("listed", "m", "tea"), said("listed/too", "m", "tea"))
     outcome(method, application, method.request_type())

@@ -56,7 +56,7 @@ def remember(server: Guarded, user: str) -> None:
     QueryServiceStub(server.channel).LexicalSearch(search, metadata=metadata, timeout=10)
 
 
-def test_a_token_reads_its_user_in_the_issuers_namespace(confined: Guarded, user: str) -> None:
+def test_token_reads_its_user_in_the_configured_namespace(confined: Guarded, user: str) -> None:
     remember(confined, user)
     own = bearer(token(user))
     assert [message.user_id for message in listing(confined.channel, user, own).items] == [user]
@@ -67,14 +67,14 @@ def test_a_token_reads_its_user_in_the_issuers_namespace(confined: Guarded, user
 
 
 @pytest.mark.parametrize("named", ["acme/{}", "other/{}", "../acme/{}", "/{}"])
-def test_a_token_is_refused_for_its_user_by_another_name(confined: Guarded, user: str, named: str) -> None:
+def test_token_is_rejected_for_its_stored_user_id(confined: Guarded, user: str, named: str) -> None:
     for name in READS:
         refusal = refused(READS[name].send, confined.channel, named.format(user), bearer(token(user)))
         assert refusal.reason == "OTHER_USER"
         assert "acme" not in refusal.text
 
 
-def test_a_token_does_not_read_the_same_id_elsewhere(confined: Guarded, user: str) -> None:
+def test_token_does_not_read_the_same_user_id_in_another_namespace(confined: Guarded, user: str) -> None:
     write(confined.channel, user, key(confined, "ingest", namespace="other"))
     write(confined.channel, user, key(confined, "ingest"))
     assert not listing(confined.channel, user, bearer(token(user))).items
@@ -84,13 +84,13 @@ def test_a_token_does_not_read_the_same_id_elsewhere(confined: Guarded, user: st
     assert [message.user_id for message in listing(confined.channel, sub, bearer(token(sub))).items] == [sub]
 
 
-def test_a_tokens_id_has_its_limit_without_the_prefix(confined: Guarded) -> None:
+def test_length_limit_of_token_user_id_excludes_the_prefix(confined: Guarded) -> None:
     listing(confined.channel, "y" * 128, bearer(token("y" * 128)))
     for too_long in ("y" * 129, "a/" + "y" * 128):
         assert refused(listing, confined.channel, too_long, bearer(token(too_long))).reason == "CREDENTIALS_INVALID"
 
 
-def test_a_recall_is_of_the_bound_user_in_the_namespace(confined: Guarded, user: str) -> None:
+def test_recall_reads_the_bound_user_of_the_namespace(confined: Guarded, user: str) -> None:
     remember(confined, user)
     scopes = ("recall", "act-as")
     own, other = (key(confined, *scopes, namespace=name) for name in ("acme", "other"))
@@ -105,17 +105,17 @@ def test_a_recall_is_of_the_bound_user_in_the_namespace(confined: Guarded, user:
 
 
 @pytest.mark.parametrize("named", ["", " ", "y" * 129, "a/" + "y" * 127, "lin\n"])
-def test_a_recall_for_no_usable_id_is_refused(confined: Guarded, named: str) -> None:
+def test_recall_for_an_invalid_user_id_is_rejected(confined: Guarded, named: str) -> None:
     metadata = (*key(confined, "recall", "act-as", namespace="acme"), ("x-user-id-bin", named.encode()))
     assert refused(recall, confined.channel, "", metadata).reason == "USER_NOT_BOUND"
 
 
-def test_a_recall_for_the_longest_id_is_not(confined: Guarded) -> None:
+def test_recall_for_the_longest_user_id_is_accepted(confined: Guarded) -> None:
     for namespace, named in ("acme", "y" * 128), (None, "acme/" + "y" * 128):
         recall(confined.channel, "", (*key(confined, "recall", "act-as", namespace=namespace), ("x-user-id", named)))
 
 
-def test_fields_that_a_mask_leaves_out_stay_out(confined: Guarded, user: str) -> None:
+def test_field_mask_excludes_fields_with_a_namespace(confined: Guarded, user: str) -> None:
     write(confined.channel, user, key(confined, "ingest", namespace="acme"))
     request = q.ListMessagesRequest(user_id=user)
     request.return_fields.paths.append("content")
@@ -124,7 +124,7 @@ def test_fields_that_a_mask_leaves_out_stay_out(confined: Guarded, user: str) ->
     assert (message.user_id, message.message_id, message.content) == ("", "m1", "tea")
 
 
-def test_the_log_beside_its_audit_does_not_name_the_namespace(tmp_path: Path, user: str) -> None:
+def test_only_audit_entries_contain_the_namespace(tmp_path: Path, user: str) -> None:
     keyring = Keyring(tmp_path / "keys.json")
     metadata = bearer(keyring.key("query", "ingest", "recall", "act-as", name="chat", namespace="zephyrquill"))
     with logging_to(tmp_path / "log", log_level="debug", audit="false", api_keys=str(keyring.path)) as channel:
@@ -183,7 +183,7 @@ FOREIGN = ["other/lin", "lin", "acme", "acm/lin", "acme.b/lin", "Acme/lin", "/ac
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
-async def test_a_reply_that_names_a_user_of_elsewhere_never_leaves(foreign: str) -> None:
+async def test_response_with_a_foreign_user_id_is_not_sent(foreign: str) -> None:
     listed = q.ListMessagesResponse(items=[said("acme/lin", "m1", "tea"), said(foreign, "m2", "canary")])
     async with leaking("nomemory.v1.QueryService", listed) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as error:
@@ -192,7 +192,7 @@ async def test_a_reply_that_names_a_user_of_elsewhere_never_leaves(foreign: str)
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
-async def test_neither_does_a_part_of_a_stream(foreign: str) -> None:
+async def test_stream_message_with_a_foreign_user_id_is_not_sent(foreign: str) -> None:
     result = r.RecallResponse(evidence=[r.EvidenceMessage(message=said(foreign, "m2", "canary"))])
     async with leaking("nomemory.v1.RecallService", result) as channel:
         stream = RecallServiceStub(channel).StreamRecall(r.StreamRecallRequest())
@@ -205,7 +205,7 @@ async def test_neither_does_a_part_of_a_stream(foreign: str) -> None:
     assert refusal(error.value).reason == "INTERNAL"
 
 
-async def test_a_reply_of_the_own_users_leaves_without_the_prefix() -> None:
+async def test_response_user_ids_have_no_prefix() -> None:
     listed = q.ListMessagesResponse(
         items=[said("acme/lin", "m1", "tea"), said("acme/acme/x", "m2", "")], next_cursor="c"
     )

@@ -44,7 +44,7 @@ def reason_of(call: Callable[[], object]) -> str:
     return refusal(error.value).reason
 
 
-def test_cursors_and_write_tokens_outlive_the_rotation_of_their_key(settle: Settle, start: Start, user: str) -> None:
+def test_cursors_and_write_tokens_survive_key_rotation(settle: Settle, start: Start, user: str) -> None:
     settings = settle()
     data = ("--data", str(settings.server.data))
     batch = i.WriteMessagesRequest(messages=[said(user, f"m{number}", "tea") for number in range(3)])
@@ -64,7 +64,7 @@ def test_cursors_and_write_tokens_outlive_the_rotation_of_their_key(settle: Sett
         assert ids(page(server, user, after.next_cursor).items) == ["m1"]
 
 
-def test_an_api_key_is_rotated_with_an_overlap(settle: Settle, start: Start, tmp_path: Path, user: str) -> None:
+def test_api_key_rotation_allows_an_overlap(settle: Settle, start: Start, tmp_path: Path, user: str) -> None:
     keyring = Keyring(tmp_path / "keys.json")
     old = keyring.key("query", name="chat", namespace="shop")
     file = ("--file", str(keyring.path))
@@ -80,7 +80,7 @@ def test_an_api_key_is_rotated_with_an_overlap(settle: Settle, start: Start, tmp
     assert (record["name"], record["scopes"], record["namespace"]) == ("chat", ["query"], "shop")
 
 
-def test_the_old_key_of_a_rotation_ends_by_itself(settle: Settle, start: Start, tmp_path: Path, user: str) -> None:
+def test_rotated_key_expires(settle: Settle, start: Start, tmp_path: Path, user: str) -> None:
     keyring = Keyring(tmp_path / "keys.json")
     old = keyring.key("query")
     with start(settle(api_keys=keyring.path)) as server, grpc.insecure_channel(server.target) as channel:
@@ -90,9 +90,7 @@ def test_the_old_key_of_a_rotation_ends_by_itself(settle: Settle, start: Start, 
         assert "has expired" in again.output
 
 
-def test_a_key_set_holds_two_keys_while_the_issuer_rotates(
-    settle: Settle, start: Start, tmp_path: Path, user: str
-) -> None:
+def test_key_set_accepts_both_keys_during_rotation(settle: Settle, start: Start, tmp_path: Path, user: str) -> None:
     old, new = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     file = tmp_path / "jwks.json"
 

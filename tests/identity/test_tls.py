@@ -83,7 +83,7 @@ def unreachable(channel: grpc.Channel, user: str) -> bool:
     return error.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-def test_a_server_with_tls_speaks_nothing_else(settle: Settle, start: Start, tls: Tls, user: str) -> None:
+def test_tls_server_rejects_plaintext(settle: Settle, start: Start, tls: Tls, user: str) -> None:
     with start(settle(**tls.settings())) as server:
         with tls.channel(server.target) as channel:
             assert listing(channel, user).items == []
@@ -93,7 +93,7 @@ def test_a_server_with_tls_speaks_nothing_else(settle: Settle, start: Start, tls
             assert unreachable(distrusting, user)
 
 
-def test_the_servers_certificate_is_renewed_in_place(settle: Settle, start: Start, tls: Tls) -> None:
+def test_server_certificate_is_reloaded(settle: Settle, start: Start, tls: Tls) -> None:
     with start(settle(**tls.settings())) as server:
         first = peer_name(server.target)
         tls.serve_as("renewed")
@@ -110,7 +110,7 @@ def peer_name(target: str) -> str:
     return str(certificate.subject.rfc4514_string().removeprefix("CN="))
 
 
-def test_a_client_certificate_is_a_credential(settle: Settle, start: Start, tls: Tls, user: str) -> None:
+def test_client_certificate_authenticates_the_caller(settle: Settle, start: Start, tls: Tls, user: str) -> None:
     chat = issued(tls.ca, "x", x509.DNSName("chat.internal"))
     loader = issued(tls.ca, "x", x509.UniformResourceIdentifier("spiffe://example/loader"))
     ops = issued(tls.ca, "ops")
@@ -124,9 +124,7 @@ def test_a_client_certificate_is_a_credential(settle: Settle, start: Start, tls:
             assert status(channel, "").log.messages == 1
 
 
-def test_certificates_of_nobody_and_of_other_authorities_are_refused(
-    settle: Settle, start: Start, tls: Tls, user: str
-) -> None:
+def test_unlisted_and_untrusted_certificates_are_rejected(settle: Settle, start: Start, tls: Tls, user: str) -> None:
     strangers = {
         "another name": issued(tls.ca, "x", x509.DNSName("other.internal")),
         "the name as a common name": issued(tls.ca, "chat.internal"),
@@ -146,7 +144,9 @@ def test_certificates_of_nobody_and_of_other_authorities_are_refused(
             assert unreachable(channel, user)
 
 
-def test_a_name_is_read_whole_and_has_no_control_characters(settle: Settle, start: Start, tls: Tls, user: str) -> None:
+def test_certificate_names_with_control_characters_are_rejected(
+    settle: Settle, start: Start, tls: Tls, user: str
+) -> None:
     tricks = {
         "a NUL in a name": issued(tls.ca, "x", x509.DNSName("chat.internal\0.evil")),
         "a NUL in a URI": issued(tls.ca, "x", x509.UniformResourceIdentifier("spiffe://example/loader\0/evil")),
@@ -160,7 +160,7 @@ def test_a_name_is_read_whole_and_has_no_control_characters(settle: Settle, star
                 assert refused(listing, channel, user).reason == "CREDENTIALS_INVALID"
 
 
-def test_a_certificate_and_a_key_at_once_are_refused(settle: Settle, start: Start, tls: Tls, user: str) -> None:
+def test_certificate_together_with_a_key_is_rejected(settle: Settle, start: Start, tls: Tls, user: str) -> None:
     keyring = Keyring(tls.directory / "keys.json")
     key = keyring.key("query")
     chat = issued(tls.ca, "x", x509.DNSName("chat.internal"))
@@ -169,7 +169,9 @@ def test_a_certificate_and_a_key_at_once_are_refused(settle: Settle, start: Star
         listing(channel, user)
 
 
-def test_certificates_that_identify_nobody_only_let_in(settle: Settle, start: Start, tls: Tls, user: str) -> None:
+def test_certificates_without_identities_only_permit_the_connection(
+    settle: Settle, start: Start, tls: Tls, user: str
+) -> None:
     keyring = Keyring(tls.directory / "keys.json")
     key = keyring.key("query")
     settings = settle(**tls.mutual() | {"tls_identities": None}, api_keys=keyring.path)
@@ -178,7 +180,9 @@ def test_certificates_that_identify_nobody_only_let_in(settle: Settle, start: St
         listing(channel, user, bearer(key))
 
 
-def test_a_caller_is_taken_out_while_the_server_runs(settle: Settle, start: Start, tls: Tls, user: str) -> None:
+def test_removed_certificate_caller_is_rejected_without_restart(
+    settle: Settle, start: Start, tls: Tls, user: str
+) -> None:
     chat = issued(tls.ca, "x", x509.DNSName("chat.internal"))
     with start(settle(**tls.mutual())) as server, tls.channel(server.target, chat) as channel:
         listing(channel, user)
@@ -188,9 +192,7 @@ def test_a_caller_is_taken_out_while_the_server_runs(settle: Settle, start: Star
         assert "at the moment" in refused(listing, channel, user).text
 
 
-def test_the_client_and_the_command_line_bring_certificates_and_keys(
-    settle: Settle, start: Start, tls: Tls, user: str
-) -> None:
+def test_client_and_cli_send_certificates_and_keys(settle: Settle, start: Start, tls: Tls, user: str) -> None:
     ca = tls.directory / "authority.pem"
     ca.write_bytes(tls.ca.pem())
     loader = issued(tls.ca, "x", x509.UniformResourceIdentifier("spiffe://example/loader"))
@@ -210,7 +212,7 @@ def test_the_client_and_the_command_line_bring_certificates_and_keys(
         Client(server.target, tls_cert=certificate)
 
 
-def test_health_is_open_to_all_who_can_connect(settle: Settle, start: Start, tls: Tls) -> None:
+def test_health_check_needs_no_caller_identity(settle: Settle, start: Start, tls: Tls) -> None:
     keyring = Keyring(tls.directory / "keys.json")
     keyring.key("query")
     with (
@@ -222,7 +224,7 @@ def test_health_is_open_to_all_who_can_connect(settle: Settle, start: Start, tls
 
 
 @pytest.mark.parametrize("mutual", [False, True])
-def test_the_health_check_finds_a_server_with_tls(settle: Settle, start: Start, tls: Tls, *, mutual: bool) -> None:
+def test_health_command_checks_a_tls_server(settle: Settle, start: Start, tls: Tls, *, mutual: bool) -> None:
     settings = settle(**(tls.mutual() if mutual else tls.settings()))
     with start(settings) as server:
         assert is_serving(server.target, tls_files(settings))
@@ -247,7 +249,7 @@ def broken(tls: Tls) -> Sequence[tuple[dict[str, object], str]]:
 
 
 @pytest.mark.parametrize("case", range(7))
-def test_files_that_cannot_serve_are_named_at_the_start(settle: Settle, tls: Tls, case: int) -> None:
+def test_unusable_tls_files_prevent_the_start(settle: Settle, tls: Tls, case: int) -> None:
     changed, sentence = broken(tls)[case]
     with pytest.raises(IdentitySettingsError, match=sentence):
         credentials_of(settle(**changed))

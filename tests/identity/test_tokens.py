@@ -92,20 +92,20 @@ def unfit(user: str) -> dict[str, tuple[dict[str, Any], str]]:
 
 
 @pytest.mark.parametrize("case", forged("u"))
-def test_a_forged_token_is_refused(guarded: Guarded, user: str, case: str) -> None:
+def test_forged_token_is_rejected(guarded: Guarded, user: str, case: str) -> None:
     refusal = refused(listing, guarded.channel, user, bearer(forged(user)[case]))
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIALS_INVALID")
 
 
 @pytest.mark.parametrize("case", unfit("u"))
-def test_a_token_that_is_not_for_here_and_now_is_refused(guarded: Guarded, user: str, case: str) -> None:
+def test_token_with_invalid_claims_is_rejected(guarded: Guarded, user: str, case: str) -> None:
     changed, sentence = unfit(user)[case]
     refusal = refused(listing, guarded.channel, user, bearer(token(user, **changed)))
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIALS_INVALID")
     assert sentence in refusal.text
 
 
-def test_what_is_wrong_with_the_claims_is_told_to_those_who_hold_a_signature_only(guarded: Guarded, user: str) -> None:
+def test_claim_errors_are_reported_only_for_valid_signatures(guarded: Guarded, user: str) -> None:
     forgery = jwt.encode(claims(user, exp=datetime.now(UTC) - timedelta(days=1)), "x" * 40, "HS256")
     assert refused(listing, guarded.channel, user, bearer(forgery)).text == "the token is not valid"
 
@@ -120,7 +120,7 @@ def test_what_is_wrong_with_the_claims_is_told_to_those_who_hold_a_signature_onl
         {"exp": 4_000_000_000},
     ],
 )
-def test_a_valid_token_is_accepted(guarded: Guarded, user: str, changed: dict[str, Any]) -> None:
+def test_valid_token_is_accepted(guarded: Guarded, user: str, changed: dict[str, Any]) -> None:
     # Counted from when the test runs, which may be minutes after it was collected.
     moments = {
         name: datetime.now(UTC) + value if isinstance(value, timedelta) else value for name, value in changed.items()
@@ -128,12 +128,12 @@ def test_a_valid_token_is_accepted(guarded: Guarded, user: str, changed: dict[st
     listing(guarded.channel, user, bearer(token(user, **moments)))
 
 
-def test_the_unhurt_maker_of_forgeries_makes_good_tokens_too(guarded: Guarded, user: str) -> None:
+def test_forgery_helper_without_a_fault_creates_valid_tokens(guarded: Guarded, user: str) -> None:
     listing(guarded.channel, user, bearer(signed({"alg": "HS256"}, plain(user))))
 
 
 @given(st.text(max_size=200) | st.from_regex(r"[\w-]{0,80}\.[\w-]{0,80}\.[\w-]{0,60}"))
-async def test_no_text_is_taken_for_a_token(text: str) -> None:
+async def test_arbitrary_text_is_rejected_as_token(text: str) -> None:
     with pytest.raises(Fault) as error:
         await TokenAuthenticator(SharedSecret(SECRET.encode()), RULES).authenticate(text)
     assert error.value.reason == Reason.ERROR_REASON_CREDENTIALS_INVALID
@@ -149,7 +149,7 @@ async def test_no_text_is_taken_for_a_token(text: str) -> None:
         ),
     )
 )
-async def test_claims_of_any_type_give_no_more_than_reads_of_one_user(odd: dict[str, Any]) -> None:
+async def test_arbitrary_claims_grant_at_most_reads_of_one_user(odd: dict[str, Any]) -> None:
     asked = plain("ann") | odd
     with contextlib.suppress(Fault):  # any other error would be a fault of the server
         caller = await TokenAuthenticator(SharedSecret(SECRET.encode()), RULES).authenticate(
@@ -159,7 +159,7 @@ async def test_claims_of_any_type_give_no_more_than_reads_of_one_user(odd: dict[
         assert caller.scopes <= {Scope.QUERY, Scope.RECALL}
 
 
-async def test_only_the_pinned_algorithms_are_taken_even_of_the_right_secret() -> None:
+async def test_unlisted_algorithm_is_rejected_even_with_the_right_secret() -> None:
     secret = SECRET * 2
     tokens = TokenAuthenticator(SharedSecret(secret.encode()), RULES)
     assert (await tokens.authenticate(jwt.encode(claims("ann"), secret, "HS256"))).user_id == "ann"
@@ -167,7 +167,7 @@ async def test_only_the_pinned_algorithms_are_taken_even_of_the_right_secret() -
         await tokens.authenticate(jwt.encode(claims("ann"), secret, "HS512"))
 
 
-async def test_the_user_may_stand_in_another_claim() -> None:
+async def test_user_claim_is_configurable() -> None:
     rules = TokenRules(frozenset({"HS256"}), ISSUER, AUDIENCE, "email", frozenset({Scope.QUERY}), 0.0)
     tokens = TokenAuthenticator(SharedSecret(SECRET.encode()), rules)
     assert (await tokens.authenticate(token("1234", email="ann@example"))).user_id == "ann@example"
@@ -175,7 +175,7 @@ async def test_the_user_may_stand_in_another_claim() -> None:
         await tokens.authenticate(token("1234"))
 
 
-async def test_default_scopes_are_for_tokens_that_say_nothing_of_scopes() -> None:
+async def test_default_scopes_apply_to_tokens_without_scopes() -> None:
     rules = TokenRules(frozenset({"HS256"}), ISSUER, AUDIENCE, "sub", frozenset({Scope.QUERY, Scope.INGEST}), 0.0)
     tokens = TokenAuthenticator(SharedSecret(SECRET.encode()), rules)
     assert (await tokens.authenticate(token("ann", scope=None))).scopes == {Scope.QUERY}

@@ -41,16 +41,14 @@ def other(guarded: Guarded, user: str) -> str:
 
 
 @pytest.mark.parametrize("name", READS)
-def test_a_token_reads_its_own_user(guarded: Guarded, user: str, name: str) -> None:
+def test_token_reads_its_own_user(guarded: Guarded, user: str, name: str) -> None:
     write(guarded.channel, user, bearer(guarded.keyring.key("ingest")))
     READS[name].send(guarded.channel, user, bearer(token(user)))
 
 
 @pytest.mark.parametrize("name", READS)
 @pytest.mark.parametrize("spelling", ["{other}", "", " ", "{user} ", "{user}\n", "{USER}", "{user}\0"])
-def test_a_token_is_refused_for_any_other_user(
-    guarded: Guarded, user: str, other: str, name: str, spelling: str
-) -> None:
+def test_token_is_rejected_for_another_user(guarded: Guarded, user: str, other: str, name: str, spelling: str) -> None:
     asked = spelling.format(user=user, USER=user.upper(), other=other)
     refusal = refused(READS[name].send, guarded.channel, asked, bearer(token(user)))
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.PERMISSION_DENIED, "OTHER_USER")
@@ -59,7 +57,7 @@ def test_a_token_is_refused_for_any_other_user(
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_token_does_not_take_another_name_in_metadata(guarded: Guarded, user: str, other: str, name: str) -> None:
+def test_token_with_another_user_in_metadata_is_rejected(guarded: Guarded, user: str, other: str, name: str) -> None:
     named: list[Metadata] = [
         (("x-user-id", other),),
         (("x-user-id", user), ("x-user-id", other)),
@@ -73,31 +71,31 @@ def test_a_token_does_not_take_another_name_in_metadata(guarded: Guarded, user: 
         assert {refusal.reason} == expected
 
 
-def test_naming_oneself_in_metadata_does_no_harm(guarded: Guarded, user: str) -> None:
+def test_token_with_its_own_user_in_metadata_is_accepted(guarded: Guarded, user: str) -> None:
     recall(guarded.channel, user, (*bearer(token(user)), ("x-user-id", user)))
     listing(guarded.channel, user, (*bearer(token(user)), ("x-user-id-bin", user.encode())))
 
 
-def test_the_user_is_looked_at_before_anything_else_in_a_request(guarded: Guarded, user: str, other: str) -> None:
+def test_user_id_is_checked_before_other_fields(guarded: Guarded, user: str, other: str) -> None:
     request = q.ListMessagesRequest(user_id=other, page_size=-1, cursor="no cursor")
     with pytest.raises(grpc.RpcError) as error:
         QueryServiceStub(guarded.channel).ListMessages(request, metadata=bearer(token(user)), timeout=10)
     assert refusal(error.value).reason == "OTHER_USER"
 
 
-def test_the_state_of_the_whole_server_is_not_for_users(guarded: Guarded, user: str) -> None:
+def test_user_token_cannot_read_server_status(guarded: Guarded, user: str) -> None:
     assert refused(status, guarded.channel, "", bearer(token(user))).reason == "OTHER_USER"
     assert status(guarded.channel, user, bearer(token(user))).log.users == 0
 
 
 @pytest.mark.parametrize("scope", ["", "openid email", "ingest admin act-as", "QUERY", "query,recall"])
-def test_a_token_without_the_scope_reads_nothing(guarded: Guarded, user: str, scope: str) -> None:
+def test_token_without_the_scope_is_rejected(guarded: Guarded, user: str, scope: str) -> None:
     for name in READS | RECALLS:
         refusal = refused(EVERY[name].send, guarded.channel, user, bearer(token(user, scope=scope)))
         assert (refusal.code, refusal.reason) == (grpc.StatusCode.PERMISSION_DENIED, "SCOPE_MISSING")
 
 
-def test_scopes_may_also_come_as_scp(guarded: Guarded, user: str) -> None:
+def test_scopes_are_accepted_in_the_scp_claim(guarded: Guarded, user: str) -> None:
     listing(guarded.channel, user, bearer(token(user, scope=None, scp=["query"])))
     listing(guarded.channel, user, bearer(token(user, scope=None, scp="query openid")))
     assert refused(listing, guarded.channel, user, bearer(token(user, scope=None))).reason == "SCOPE_MISSING"
@@ -105,9 +103,7 @@ def test_scopes_may_also_come_as_scp(guarded: Guarded, user: str) -> None:
         assert refused(listing, guarded.channel, user, bearer(token(user, scope=odd))).reason == "CREDENTIALS_INVALID"
 
 
-def test_a_token_reads_nothing_of_anybody_else_through_the_reads_of_the_lifecycle(
-    guarded: Guarded, user: str, other: str
-) -> None:
+def test_token_cannot_read_other_users_with_lifecycle_methods(guarded: Guarded, user: str, other: str) -> None:
     own, query = bearer(token(user)), QueryServiceStub(guarded.channel)
     assert query.CountMessages(q.CountMessagesRequest(user_id=user), metadata=own).count == 0
     assert list(query.ExportMessages(q.ExportMessagesRequest(user_id=user), metadata=own)) == [
@@ -118,7 +114,7 @@ def test_a_token_reads_nothing_of_anybody_else_through_the_reads_of_the_lifecycl
     assert query.CountMessages(q.CountMessagesRequest(user_id=other), metadata=service).count == 1
 
 
-def test_who_else_is_there_is_not_for_users(guarded: Guarded, user: str) -> None:
+def test_user_token_cannot_list_users(guarded: Guarded, user: str) -> None:
     refusal = refused(ADMINISTERS["ListUsers"].send, guarded.channel, user, bearer(token(user, scope="query admin")))
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.PERMISSION_DENIED, "SCOPE_MISSING")
 
@@ -129,7 +125,7 @@ def confine_own(request: i.WriteMessagesRequest) -> None:
     confine(request, caller, None, RequiredScopes(frozenset({Scope.QUERY})))
 
 
-def test_every_user_in_a_request_is_found_however_deep() -> None:
+def test_nested_user_ids_are_found() -> None:
     request = i.WriteMessagesRequest(messages=[said("me", "a", "x"), said("", "b", "x"), said("them", "c", "x")])
     assert list(user_ids_in(request)) == ["me", "", "them"]
     with pytest.raises(Fault):
@@ -137,12 +133,12 @@ def test_every_user_in_a_request_is_found_however_deep() -> None:
     confine_own(i.WriteMessagesRequest(messages=[said("me", "a", "x")]))
 
 
-def test_a_request_that_names_nobody_is_not_for_a_users_token() -> None:
+def test_request_without_user_id_is_rejected_for_user_tokens() -> None:
     with pytest.raises(Fault):
         confine_own(i.WriteMessagesRequest())
 
 
-def test_a_users_token_cannot_even_be_made_with_more_than_reads() -> None:
+def test_user_caller_with_write_scopes_is_invalid() -> None:
     for scope in set(Scope) - {Scope.QUERY, Scope.RECALL}:
         with pytest.raises(ValueError, match="only have read scopes"):
             Caller("user-token", frozenset({scope}), "me")
@@ -193,7 +189,7 @@ async def importing() -> AsyncIterator[tuple[Imports, Any]]:
         yield service, IngestServiceStub(channel)
 
 
-async def test_every_request_of_a_stream_is_looked_at() -> None:
+async def test_every_request_of_a_stream_is_authorized() -> None:
     async with importing() as (service, stub):
         batches = [
             i.ImportMessagesRequest(messages=[said("me", "a", "x")]),
@@ -205,7 +201,7 @@ async def test_every_request_of_a_stream_is_looked_at() -> None:
     assert service.seen == ["me"]
 
 
-async def test_a_method_that_says_nothing_of_its_needs_cannot_be_served() -> None:
+async def test_method_without_required_scopes_cannot_be_registered() -> None:
     class Careless(Imports):
         def methods(self) -> Mapping[str, ServedMethod]:
             return {name: method for name, method in super().methods().items() if name != "DeleteMessages"}
@@ -216,7 +212,7 @@ async def test_a_method_that_says_nothing_of_its_needs_cannot_be_served() -> Non
             pass
 
 
-def test_tokens_of_different_users_do_not_mix(guarded: Guarded, user: str, other: str) -> None:
+def test_concurrent_tokens_read_their_own_users(guarded: Guarded, user: str, other: str) -> None:
     write(guarded.channel, user, bearer(guarded.keyring.key("ingest")))
 
     def read(who: str) -> list[str]:

@@ -27,7 +27,7 @@ CANARY = b"secret"
         (grpc.StatusCode.UNAVAILABLE, b"a requested message is damaged", True, "damage"),
     ],
 )
-def test_leaks_errors_and_hangs_are_problems(
+def test_leaks_errors_and_timeouts_are_reported(
     code: grpc.StatusCode,
     visible: bytes,
     is_from_server: bool,  # noqa: FBT001 - a column
@@ -40,25 +40,25 @@ def test_leaks_errors_and_hangs_are_problems(
 @pytest.mark.parametrize(
     "code", [grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE]
 )
-def test_refusals_of_the_server_are_no_problem(code: grpc.StatusCode) -> None:
+def test_expected_rejections_are_not_reported(code: grpc.StatusCode) -> None:
     assert not list(findings_of("a call", Outcome(code, b"no", 1.0, is_from_server=True), [CANARY]))
 
 
 @pytest.mark.parametrize(
     ("status", "kinds"), [(200, []), (400, []), (503, []), (500, ["INTERNAL"]), (502, ["INTERNAL"])]
 )
-def test_server_errors_over_http_are_problems(status: int, kinds: list[str]) -> None:
+def test_http_server_errors_are_reported(status: int, kinds: list[str]) -> None:
     found = findings_of_answer("a call", httpx.Response(status), [CANARY])
     assert [finding.kind for finding in found] == kinds
 
 
-def test_a_leak_in_a_header_is_a_problem() -> None:
+def test_leak_in_a_header_is_reported() -> None:
     answer = httpx.Response(400, headers={"x-reason": CANARY.decode()})
     assert [finding.kind for finding in findings_of_answer("a call", answer, [CANARY])] == ["leak"]
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_same_seed_draws_same_requests(name: str) -> None:
+def test_same_seed_generates_the_same_requests(name: str) -> None:
     descriptor = METHODS[name].descriptor.input_type
 
     def drawn() -> list[bytes]:

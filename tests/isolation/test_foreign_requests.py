@@ -113,13 +113,13 @@ def findings(world: World, method: Method, calls: Iterator[Call]) -> list[Findin
 
 
 @each_method
-def test_ids_of_others_show_nothing(world: World, name: str) -> None:
+def test_message_ids_of_other_users_return_nothing(world: World, name: str) -> None:
     before = world.messages_of_victims()
     assert findings(world, METHODS[name], calls_by_name(world, METHODS[name])) == []
     assert world.messages_of_victims() == before
 
 
 @with_tokens
-def test_stolen_and_damaged_tokens_show_nothing(world: World, name: str) -> None:
+def test_stolen_and_damaged_cursors_return_nothing(world: World, name: str) -> None:
     assert world.cursors
     assert findings(world, METHODS[name], calls_with_tokens(world, METHODS[name])) == []

@@ -115,7 +115,7 @@ def findings(fuzzer: Fuzzer) -> list[Finding]:
         return [finding for found in threads.map(run, range(THREADS)) for finding in found]
 
 
-def test_requests_over_grpc(world: World) -> None:
+def test_random_grpc_requests_leak_nothing(world: World) -> None:
     with world.channel() as channel:
         transport = GrpcTransport(channel)
 
@@ -128,7 +128,7 @@ def test_requests_over_grpc(world: World) -> None:
         assert findings(fuzz) == []
 
 
-def test_requests_over_http(world: World) -> None:
+def test_random_http_requests_leak_nothing(world: World) -> None:
     with HttpTransport(f"http://{world.server.http}") as transport:
 
         def fuzz(chance: random.Random) -> Iterator[Finding]:
@@ -140,7 +140,7 @@ def test_requests_over_http(world: World) -> None:
         assert findings(fuzz) == []
 
 
-def test_malformed_requests_over_http(world: World) -> None:
+def test_malformed_http_requests_leak_nothing(world: World) -> None:
     with HttpTransport(f"http://{world.server.http}") as transport:
 
         def fuzz(chance: random.Random) -> Iterator[Finding]:
@@ -170,7 +170,7 @@ def answer_problems(world: World, transport: HttpTransport, request: HttpRequest
     yield from findings_of_answer(call, answer, world.canaries)
 
 
-def test_fuzzing_leaves_the_server_and_the_victims_as_they_were(world: World) -> None:
+def test_fuzzing_changes_neither_server_nor_other_users(world: World) -> None:
     processes, messages = world.server.processes(), world.messages_of_victims()
     assert processes == world.processes_at_start
     assert messages == world.messages_at_start

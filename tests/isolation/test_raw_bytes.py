@@ -63,7 +63,11 @@ SMUGGLING = {
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server on both ports."""
     settings = Settings.from_environment(
-        data=tmp_path_factory.mktemp("raw"), listen="127.0.0.1:0", http="127.0.0.1:0", embedder="none", drain_timeout_s=0.0
+        data=tmp_path_factory.mktemp("raw"),
+        listen="127.0.0.1:0",
+        http="127.0.0.1:0",
+        embedder="none",
+        drain_timeout_s=0.0,
     )
     with started(settings) as running:
         yield running
@@ -89,12 +93,12 @@ def check_health(server: Server) -> None:
 
 
 @pytest.mark.parametrize("name", GARBAGE)
-def test_garbage_hurts_nobody(server: Server, name: str) -> None:
+def test_random_bytes_do_not_affect_the_server(server: Server, name: str) -> None:
     for target in (server.target, server.http):
         assert b"Traceback" not in answer(target, GARBAGE[name])
     check_health(server)
 
 
 @pytest.mark.parametrize("name", SMUGGLING)
-def test_no_body_is_taken_for_a_request(server: Server, name: str) -> None:
+def test_random_bodies_are_rejected(server: Server, name: str) -> None:
     assert b"x-request-id: " + SMUGGLED_ID not in answer(server.http, SMUGGLING[name])

@@ -48,8 +48,8 @@ def _unary(method: _Method[Request], reply_type: type[Reply]) -> Callable[..., A
                 raise
             raise _as_rpc_error(fault, context.request_id) from fault
         except TimeoutError as error:
-            fault = Fault(Reason.ERROR_REASON_DEADLINE_EXCEEDED, "the call took longer than its deadline")
-            raise _as_rpc_error(fault, context.request_id) from error
+            timeout_fault = Fault(Reason.ERROR_REASON_DEADLINE_EXCEEDED, "the call took longer than its deadline")
+            raise _as_rpc_error(timeout_fault, context.request_id) from error
 
     return call
 
