@@ -79,8 +79,8 @@ async def test_an_erasure_removes_all_bytes_of_removed_rows_only(tmp_path: Path,
             await writer.write(list(some.values()), on_conflict=OnConflict.REFUSE)
             stored |= some
             going = [stored.pop(n) for n in chance.sample(sorted(stored), 50)]
-            await asyncio.gather(*(writer.delete(message.user_id, [message.message_id]) for message in going))
-            gone += [int(message.message_id[2:8]) for message in going]
+            await asyncio.gather(*(writer.delete(deleted.user_id, [deleted.message_id]) for deleted in going))
+            gone += [int(deleted.message_id[2:8]) for deleted in going]
         assert left(tmp_path, gone) == gone
         await erase_everything(erasure)
         assert left(tmp_path, gone) == []
@@ -89,8 +89,8 @@ async def test_an_erasure_removes_all_bytes_of_removed_rows_only(tmp_path: Path,
         assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert file.execute("PRAGMA freelist_count").fetchone() == (0,)
     reader = SqliteLogReader(path)
-    for message in stored.values():
-        assert list(await reader.by_ids(message.user_id, [message.message_id])) == [message.message_id]
+    for kept in stored.values():
+        assert list(await reader.by_ids(kept.user_id, [kept.message_id])) == [kept.message_id]
     await reader.close()
 
 

@@ -90,7 +90,7 @@ async def test_writes_beyond_the_queue_size_are_rejected(tmp_path: Path, message
 @pytest.mark.parametrize("content", [b"no database at all" * 500, b"SQLite format 3\0" + bytes(5_000)])
 def test_a_file_that_is_not_a_log_is_rejected_with_advice(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "log.db").write_bytes(content)
-    with pytest.raises(LogUnusableError, match=r"log\.db cannot be used: .* backup"):
+    with pytest.raises(LogUnusableError, match=r"log\.db cannot be opened: .* backup"):
         SqliteLogWriter(tmp_path / "log.db", queue_max=1, queue_max_bytes=1, announce=lambda: None)
     assert (tmp_path / "log.db").read_bytes() == content
 

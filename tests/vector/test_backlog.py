@@ -143,10 +143,10 @@ class BacklogMachine(RuleBasedStateMachine):
         changes = [change(self.sequence + n, *message) for n, message in enumerate(messages, 1)]
         self.sequence += len(changes)
         self.backlog.feed(changes, FeedPosition.at(self.sequence))
-        for change in changes:
-            row = self.rows.setdefault((change.user_id, change.message_id), Row(change.sequence, change.sequence))
-            row.oldest = change.sequence if row.state == "dead_letters" else row.oldest
-            row.latest, row.state = change.sequence, "pending"
+        for entry in changes:
+            row = self.rows.setdefault((entry.user_id, entry.message_id), Row(entry.sequence, entry.sequence))
+            row.oldest = entry.sequence if row.state == "dead_letters" else row.oldest
+            row.latest, row.state = entry.sequence, "pending"
 
     @rule(hot=st.lists(st.sampled_from([*USERS, "nobody"]), unique=True), limit=st.integers(1, 7))
     def take(self, hot: list[str], limit: int) -> None:
