@@ -112,7 +112,7 @@ def test_every_other_line_is_a_command() -> None:
         command.make_parser(click.Context(command)).parse_args(words[1:])
 
 
-def test_its_links_lead_somewhere() -> None:
+def test_page_links_are_valid() -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", PAGE):
         assert (ROOT / "docs" / target).exists(), target
 

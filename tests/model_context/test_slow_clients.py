@@ -27,7 +27,7 @@ def is_answered(url: str) -> bool:
         return False
 
 
-def test_a_silent_connection_is_closed(hasty: str) -> None:
+def test_idle_connection_is_closed(hasty: str) -> None:
     with closing(connected(hasty)) as peer:
         assert all_read(peer) == b""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from nomemory.importing.message_builder import MessageDraft
-from nomemory.importing.fields import Fields, instant
+from nomemory.importing.fields import Fields, parse_time
 from nomemory.importing.record import ImportDefaults, ParseResult, Record, Skipped
 
 
@@ -42,6 +42,6 @@ class Slack:
 
 def _moment(ts: str) -> datetime | None:
     try:
-        return instant(float(ts))
+        return parse_time(float(ts))
     except ValueError:
         return None

@@ -25,12 +25,14 @@ start again when `log.json` in their data directories is deleted."""
 
 @click.command("backup")
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="The server's data directory.")
-@click.option("--out", type=click.Path(path_type=Path), help="The directory to make. Default: one named by the time.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Directory to create. Default: a name with the current time."
+)
 def backup(*, data: Path | None, out: Path | None) -> None:
-    """Copy the message log and the server's key, while the server runs or not.
+    """Back up the message log and the server key. The server may be running.
 
-    The copy is of one moment, and is verified: every message's checksum, and the pages of the file. It has every
-    message that was acknowledged before the command began. Whoever has it can read the messages.
+    The backup is a consistent snapshot that contains every message acknowledged before the command started. Message
+    checksums and database pages are verified. The backup is not encrypted.
     """
     settings = load_settings(data=data)
     if settings.server.database_url is not None:
@@ -46,12 +48,14 @@ def backup(*, data: Path | None, out: Path | None) -> None:
 @click.command("restore")
 @click.argument("backup", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="The server's data directory.")
-@click.option("--replace", is_flag=True, help="Delete the message log that is there, with whatever only it has.")
+@click.option(
+    "--replace", is_flag=True, help="Replace an existing message log. Messages that are not in the backup are lost."
+)
 def restore(*, backup: Path, data: Path | None, replace: bool) -> None:
-    """Put a backup in the place of the message log. The server must not be running.
+    """Restore the message log from a backup. The server must not be running.
 
-    The backup is verified first. The log begins a new epoch: write tokens and cursors of before are refused, and the
-    indexes are rebuilt when the server starts.
+    The backup is verified first. Existing write tokens and cursors become invalid, and the server rebuilds the indexes
+    when it starts.
     """
     settings = load_settings(data=data)
     if settings.server.database_url is not None:
@@ -61,4 +65,6 @@ def restore(*, backup: Path, data: Path | None, replace: bool) -> None:
         log = backups.restore(backup, directory, replaces=replace)
     except _REFUSALS as error:
         raise click.ClickException(str(error)) from None
-    click.echo(f"{directory.root}: restored up to change {log.sequence:,}. Its indexes are built when a server starts.")
+    click.echo(
+        f"{directory.root}: restored up to change {log.sequence:,}. The server rebuilds the indexes when it starts."
+    )

@@ -48,10 +48,10 @@ def error_lines(error: NoMemoryError, target: str) -> Iterator[str]:
         return
     name = error.reason.removeprefix(_REASON_PREFIX).lower().replace("_", " ")
     if error.violations:
-        yield f"CallError: {name}"
+        yield f"Error: {name}"
         yield from (f"  {one_line(v.field)}: {one_line(v.description)}" for v in error.violations)
     else:
-        yield f"CallError: {printable(error.message)} ({name})"
+        yield f"Error: {printable(error.message)} ({name})"
     if name == "credentials missing":
         yield "  Set them with --api-key or NOMEMORY_API_KEY."
     if error.retry_after is not None:

@@ -29,10 +29,10 @@ from nomemory.v1 import ingest_service_pb2
 
 
 def parse_format(name: str) -> str:
-    """Check for click that there is a format of this name.
+    """Check that a format exists.
 
     Raises:
-        click.BadParameter: there is none.
+        click.BadParameter: no format has this name.
     """
     try:
         load_format(name)
@@ -42,43 +42,53 @@ def parse_format(name: str) -> str:
 
 
 def parse_time_zone(text: str) -> tzinfo:
-    """Read an IANA name such as `Asia/Shanghai`.
+    """Parse an IANA time zone name, such as `Asia/Shanghai`.
 
     Raises:
-        click.BadParameter: there is no such zone.
+        click.BadParameter: no time zone has this name.
     """
     try:
         return ZoneInfo(text)
     except (ValueError, OSError, KeyError):
-        raise click.BadParameter(f"{text!r} is no time zone; try one like Europe/Berlin.") from None
+        raise click.BadParameter(f"{text!r} is not a time zone: use an IANA name, such as Europe/Berlin.") from None
 
 
 @click.command("import")
 @click.argument(
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, allow_dash=True)
 )
-@click.option("--user", default="", metavar="USER", help="Whose messages these are, whatever the file says.")
+@click.option("--user", default="", metavar="USER", help="User id for all messages; overrides user ids in the files.")
 @click.option(
     "--format",
     "name",
     type=parse_format,
     metavar="NAME",
-    help=f"What the files are: {', '.join(FORMATS)}. Default: found out from each file.",
+    help=f"File format: {', '.join(FORMATS)}. Default: detected for each file.",
 )
 @click.option(
-    "--start", type=parse_time, metavar="TIME", help=f"When the first message without a time was said: {TIME_FORMATS}."
+    "--start", type=parse_time, metavar="TIME", help=f"Time of the first message without a time: {TIME_FORMATS}."
 )
 @click.option(
-    "--step", type=parse_duration, metavar="SPAN", default="1s", show_default=True, help="Time between such messages."
+    "--step",
+    type=parse_duration,
+    metavar="SPAN",
+    default="1s",
+    show_default=True,
+    help="Interval between messages without a time.",
 )
 @click.option(
-    "--time-zone", type=parse_time_zone, metavar="NAME", help="Where times without a zone were said: Asia/Shanghai."
+    "--time-zone", type=parse_time_zone, metavar="NAME", help="Time zone of times without one, such as Asia/Shanghai."
 )
-@click.option("--replace", is_flag=True, help="Let a message take the place of another one with the same id.")
-@click.option("--dry-run", is_flag=True, help="Read and check the files, store nothing.")
-@click.option("--wait", is_flag=True, help="Wait until the indexes have caught up.")
+@click.option("--replace", is_flag=True, help="Replace stored messages that have the same id.")
+@click.option("--dry-run", is_flag=True, help="Read and validate the files without storing anything.")
+@click.option("--wait", is_flag=True, help="Wait until all messages are indexed.")
 @click.option(
-    "--timeout", type=parse_duration, metavar="SPAN", default="10m", show_default=True, help="How long to wait at most."
+    "--timeout",
+    type=parse_duration,
+    metavar="SPAN",
+    default="10m",
+    show_default=True,
+    help="Maximum time to wait with --wait.",
 )
 @client_option
 @output_option
@@ -97,64 +107,73 @@ def import_(  # noqa: PLR0913 - a parameter for each option
     client: Client,
     output: Output,
 ) -> None:
-    """Store the messages of files; - is standard input.
+    """Import messages from files, or from standard input with `-`.
 
-    Takes JSON Lines with the contract's field names, OpenAI chat messages, exports of ChatGPT, Claude, WhatsApp, mem0,
-    Zep and Letta, and transcripts of Claude Code, Codex and Cursor; docs/importing.md describes each. Importing a file
-    again stores nothing twice, so that is how to go on after an interruption. What cannot be stored goes to
-    FILE.rejects.jsonl, with the reasons; the exit code is then 1.
+    Supported formats: JSON Lines with the field names of the API, OpenAI chat messages, exports of ChatGPT, Claude,
+    WhatsApp, mem0, Zep and Letta, and transcripts of Claude Code, Codex and Cursor (docs/importing.md). Imports are
+    idempotent: to resume after an interruption, run the command again. Rejected messages are written to
+    FILE.rejects.jsonl with the reasons, and the exit code is 1.
     """
     if {rejects_path(file).resolve() for file in files} & {Path(file).resolve() for file in files}:
-        raise click.UsageError("The rejects of a file would take the place of a file that is imported: rename it.")
-    send = _pretend if dry_run else functools.partial(client.import_messages, replace=replace)
+        raise click.UsageError("The rejects file of one input would overwrite another input; rename that input.")
+    send = _discard if dry_run else functools.partial(client.import_messages, replace=replace)
     rejected = 0
     for file in files:
         source = Source(file)
-        found, items = _parsed(source, name, ImportDefaults(user, start, step, time_zone, Path(file).stem))
+        file_format, items = _parse(source, name, ImportDefaults(user, start, step, time_zone, Path(file).stem))
         with Rejects(rejects_path(file)) as rejects:
             upload = Upload(send, functools.partial(rejects.write, file))
             _run(upload, items, source)
-        refused = rejects.path if rejects.path.exists() else None
-        ignored = dict(upload.ignored)
-        told = (upload.counts, dry_run, ignored, refused, upload.write_token, upload.rejection_groups)
-        output.show(Summary(file, found.name, found.title, *told))
+        output.show(
+            Summary(
+                source=file,
+                format=file_format.name,
+                title=file_format.title,
+                counts=upload.counts,
+                dry_run=dry_run,
+                ignored=dict(upload.ignored),
+                rejects=rejects.path if rejects.path.exists() else None,
+                write_token=upload.write_token,
+                rejection_groups=upload.rejection_groups,
+            )
+        )
         rejected += upload.counts.rejected
-    late = wait and not dry_run and not _caught_up(client, timeout)
-    if late:
-        output.notice("The indexes have not caught up yet; nomemory status shows how far they are.")
-    if rejected or late:
+    is_behind = wait and not dry_run and not _caught_up(client, timeout)
+    if is_behind:
+        output.notice("Indexing did not finish before the timeout. See `nomemory status`.")
+    if rejected or is_behind:
         raise click.exceptions.Exit(1)
 
 
-def _parsed(source: Source, name: str | None, given: ImportDefaults) -> tuple[Format, Iterator[ParseResult]]:
+def _parse(source: Source, name: str | None, defaults: ImportDefaults) -> tuple[Format, Iterator[ParseResult]]:
     items = read_records(source, name)
     if name is None:
-        found, items = detect(items, given)
+        file_format, items = detect(items, defaults)
     else:
-        found = load_format(name)(given)
-    parsed = itertools.chain.from_iterable(
-        [item] if isinstance(item, Rejected) else found.parse(item) for item in items
+        file_format = load_format(name)(defaults)
+    results = itertools.chain.from_iterable(
+        [item] if isinstance(item, Rejected) else file_format.parse(item) for item in items
     )
-    return found, map(FileOrder().in_order, parsed)
+    return file_format, map(FileOrder().in_order, results)
 
 
 def _run(upload: Upload, items: Iterator[ParseResult], source: Source) -> None:
-    """Send the messages of a file, and show how far it is."""
+    """Upload the messages of a file, and show the progress."""
     label = "standard input" if source.name == STDIN else Path(source.name).name
     try:
-        with progress(stderr_console(), label, "messages") as tell:
-            for tally in upload.run(items):
-                tell(tally.sent, source.consumed, len(source.content))
+        with progress(stderr_console(), label, "messages") as update:
+            for counts in upload.run(items):
+                update(counts.sent, source.consumed, len(source.content))
     except NoMemoryError:
         stopped = f"Stopped in {source.name} after {upload.counts.sent:,} messages."
-        click.echo(f"{stopped} Run the import again to go on: nothing is stored twice.", err=True)
+        click.echo(f"{stopped} Run the import again to resume; no message is stored twice.", err=True)
         raise
 
 
-def _pretend(_: object) -> ingest_service_pb2.ImportMessagesResponse:
+def _discard(_: object) -> ingest_service_pb2.ImportMessagesResponse:
     return ingest_service_pb2.ImportMessagesResponse()
 
 
 def _caught_up(client: Client, timeout: timedelta) -> bool:
-    with indexing_progress(stderr_console()) as tell:
-        return wait_until_indexed(client.status, timeout.total_seconds(), tell)
+    with indexing_progress(stderr_console()) as update:
+        return wait_until_indexed(client.status, timeout.total_seconds(), update)

@@ -1,4 +1,4 @@
-"""Output for programs: one JSON object per line, with the contract's field names and times as RFC 3339."""
+"""JSON Lines output, with the field names of the API and times in RFC 3339."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _OPTIONAL: Final = ("name", "conversation_id", "retracted_by")
 
 
 def message_record(message: message_pb2.ChatMessage) -> Json:
-    """Return a message as `nomemory import` takes it. Empty optional fields are left out.
+    """Return a message in the format of `nomemory import`, without empty optional fields.
 
-    So is an empty user: the messages of a recall do not name theirs.
+    `user_id` is also omitted if it is empty, as in the messages of a recall.
     """
     record: Json = {"user_id": message.user_id} if message.user_id else {}
     record |= {
@@ -49,16 +49,16 @@ def message_record(message: message_pb2.ChatMessage) -> Json:
 
 
 def neighbor_records(reply: query.GetNeighborsResponse) -> Iterator[Json]:
-    """Return messages; that of the anchor says so."""
-    for place, message in enumerate(reply.items):
-        yield message_record(message) | ({"anchor": True} if place == reply.anchor_index else {})
+    """Yield the messages. The anchor message has the field `anchor`."""
+    for index, message in enumerate(reply.items):
+        yield message_record(message) | ({"anchor": True} if index == reply.anchor_index else {})
 
 
 def lexical_record(hit: LexicalHit) -> Json:
-    """Return a hit: the message, its score and, if asked for, its highlight."""
+    """Return a hit: the message, its score, and the highlight if there is one."""
     record = {**message_record(hit.message), "score": round(hit.score, 6)}
     if hit.highlight is not None:
-        record["highlight"] = whole_record(hit.highlight)
+        record["highlight"] = full_record(hit.highlight)
     return record
 
 
@@ -68,38 +68,38 @@ def semantic_record(item: query.SemanticItem) -> Json:
 
 
 def hybrid_records(reply: query.HybridSearchResponse) -> Iterator[Json]:
-    """Return the hits; on each stands what holds of the answer as a whole, and how that was found out."""
-    answered = {
+    """Yield the hits. Each also has the fields of the response as a whole."""
+    response_fields = {
         "sufficiency": round(reply.sufficiency, 6),
         "speaker_matched": reply.speaker_matched,
         "semantic_unavailable": reply.semantic_unavailable,
         "embedding_model": reply.embedding_model,
     }
     for item in reply.items:
-        yield hybrid_record(item) | answered
+        yield hybrid_record(item) | response_fields
 
 
 def hybrid_record(item: query.HybridItem) -> Json:
-    """Return a hit: the message, its score and, if asked for, what that is made of."""
+    """Return a hit: the message, its score, and the score components if requested."""
     record = {**message_record(item.message), "score": round(item.score, 6)}
     if item.HasField("explanation"):
-        made_of = item.explanation
+        explanation = item.explanation
         record["explanation"] = {
-            "semantic_score": round(made_of.semantic_score, 6),
-            "lexical_score": round(made_of.lexical_score, 6),
-            "coverage": round(made_of.coverage, 6),
-            "components": {part.name: round(part.value, 6) for part in made_of.components},
+            "semantic_score": round(explanation.semantic_score, 6),
+            "lexical_score": round(explanation.lexical_score, 6),
+            "coverage": round(explanation.coverage, 6),
+            "components": {component.name: round(component.value, 6) for component in explanation.components},
         }
     return record
 
 
 def server_info_record(reply: server_service_pb2.GetServerInfoResponse) -> Json:
     """Return the whole description; `read_load` is null where the server does not say how busy it is."""
-    return whole_record(reply) | ({} if reply.HasField("read_load") else {"read_load": None})
+    return full_record(reply) | ({} if reply.HasField("read_load") else {"read_load": None})
 
 
 def summary_record(summary: Summary) -> Json:
-    """Return what became of a file."""
+    """Return the import summary of a file."""
     record: Json = {"file": summary.source, "format": summary.format, "dry_run": summary.dry_run}
     record |= asdict(summary.counts)
     record |= {"ignored_fields": dict(sorted(summary.ignored.items())), "write_token": summary.write_token}
@@ -107,38 +107,37 @@ def summary_record(summary: Summary) -> Json:
 
 
 def check_record(check: Check) -> Json:
-    """Return what a check found."""
+    """Return the result of a check."""
     return {"check": check.name, "state": check.state, "finding": check.finding, "advice": check.advice}
 
 
 def recall_record(reply: recall_service_pb2.RecallResponse) -> Json:
-    """Return the answer of a recall in the contract's form, but for messages and roles. Empty fields are left out.
+    """Return a recall response with the field names of the API, without empty fields.
 
-    `evidence` stands best first; `oldest_first` has its ids in the order of time.
+    Messages have the import format, and roles their short names. `evidence` is in ranking order; `oldest_first` has its
+    message ids in time order.
     """
-    record = _contract_form(reply)
+    record = _to_dict(reply)
     if reply.evidence:
-        record["evidence"] = [
-            _contract_form(item) | {"message": message_record(item.message)} for item in reply.evidence
-        ]
+        record["evidence"] = [_to_dict(item) | {"message": message_record(item.message)} for item in reply.evidence]
         record["oldest_first"] = [item.message.message_id for item in oldest_first(reply)]
     if reply.limits.role:
-        record["limits"] = _contract_form(reply.limits) | {"role": role_name(reply.limits.role)}
+        record["limits"] = _to_dict(reply.limits) | {"role": role_name(reply.limits.role)}
     return record
 
 
 def rfc3339(ts: Timestamp) -> str:
-    """Write a time, with microseconds only where it has some."""
+    """Return a time in RFC 3339, with microseconds only if they are not zero."""
     return ts.ToDatetime(tzinfo=UTC).isoformat().replace("+00:00", "Z")
 
 
-def _contract_form(message: Message) -> Json:
-    form: Json = json_format.MessageToDict(message, preserving_proto_field_name=True)
-    return form
+def _to_dict(message: Message) -> Json:
+    fields: Json = json_format.MessageToDict(message, preserving_proto_field_name=True)
+    return fields
 
 
-def whole_record(message: Message) -> Json:
-    """Return every field by its name, empty ones too. A time and a part that are not set are left out."""
+def full_record(message: Message) -> Json:
+    """Return all fields by name, including empty ones. Unset times and messages are omitted."""
     return {
         field.name: _value(getattr(message, field.name))
         for field in message.DESCRIPTOR.fields
@@ -151,9 +150,9 @@ def _value(value: object) -> object:
         case Timestamp():
             return rfc3339(value)
         case Message():
-            return whole_record(value)
+            return full_record(value)
         case Sequence() if not isinstance(value, str):
-            return [_value(one) for one in value]
+            return [_value(item) for item in value]
         case _:
             return value
 
@@ -164,40 +163,40 @@ _RECORDS: Final[Mapping[type, Callable[[Any], Iterable[Json]]]] = {
     query.LexicalSearchResponse: lambda reply: map(lexical_record, lexical_hits(reply)),
     query.SemanticSearchResponse: lambda reply: map(semantic_record, reply.items),
     query.HybridSearchResponse: hybrid_records,
-    query.ListConversationsResponse: lambda reply: map(whole_record, reply.conversations),
-    query.ListUsersResponse: lambda reply: map(whole_record, reply.users),
+    query.ListConversationsResponse: lambda reply: map(full_record, reply.conversations),
+    query.ListUsersResponse: lambda reply: map(full_record, reply.users),
     server_service_pb2.GetServerInfoResponse: lambda reply: [server_info_record(reply)],
     recall_service_pb2.RecallResponse: lambda reply: [recall_record(reply)],
     Diagnosis: lambda diagnosis: map(check_record, diagnosis.checks),
     Summary: lambda summary: [summary_record(summary)],
 }
-"""The lines of what is not one line with all fields."""
+"""Converters for results that are not written as one record with all fields."""
 
 
 class JsonLines:
-    """Writes records to standard output; what is not a record goes to standard error."""
+    """Writes records to standard output and notices to standard error."""
 
-    def show(self, answer: object, *, explain: bool = False) -> None:  # noqa: ARG002 - all of it anyway
-        """Write a line for each thing that an answer has."""
+    def show(self, answer: object, *, explain: bool = False) -> None:  # noqa: ARG002 - records always have all fields
+        """Write one line per record of a result."""
         for record in _records(answer):
             click.echo(json_line(record))
 
     def step(self, step: recall_service_pb2.RecallStep) -> None:
-        """Write nothing: the answer has the steps."""
+        """Write nothing; the final record has the steps."""
 
     def nothing(self) -> None:
         """Write nothing."""
 
     def more(self, cursor: str) -> None:
-        """Name the cursor on standard error."""
+        """Write the cursor to standard error."""
         self.notice(f"next_cursor: {cursor}")
 
     def notice(self, text: str) -> None:
-        """Write a text to standard error."""
+        """Write a notice to standard error."""
         click.echo(text, err=True)
 
 
 def _records(answer: Any) -> Iterable[Json]:  # noqa: ANN401 - by its type
     if type(answer) in _RECORDS:
         return _RECORDS[type(answer)](answer)
-    return [whole_record(answer) if isinstance(answer, Message) else asdict(answer)]
+    return [full_record(answer) if isinstance(answer, Message) else asdict(answer)]

@@ -1,4 +1,4 @@
-"""`nomemory keys`: the API keys that a server takes; `nomemory cursor-key`: the key that seals its cursors."""
+"""`nomemory keys` and `nomemory cursor-key`."""
 
 from __future__ import annotations
 
@@ -30,42 +30,41 @@ _file_option = click.option(
     required=True,
     envvar="NOMEMORY_API_KEYS",
     show_envvar=True,
-    help="The file of keys, which the server reads as NOMEMORY_API_KEYS.",
+    help="API key file; the server reads it as NOMEMORY_API_KEYS.",
 )
 
 
 @click.group("keys")
 def keys() -> None:
-    """Make, rotate and revoke the API keys that a server takes.
+    """Create, rotate and revoke API keys.
 
-    The file holds a hash of each key, so a key is shown once and never again. A running server sees a change at the
-    next call.
+    The file contains only hashes, so a key is shown once. A running server applies changes with the next call.
     """
 
 
 @keys.command("create")
-@click.option("--name", required=True, metavar="NAME", help="Whose key it is: what the server's log will say.")
+@click.option("--name", required=True, metavar="NAME", help="Name of the key in the server's logs.")
 @click.option(
     "--scope",
     "scopes",
     type=click.Choice([scope.value for scope in Scope]),
     multiple=True,
     required=True,
-    help="What it allows; may be given several times.",
+    help="Granted scope; may be repeated.",
 )
-@click.option("--expires", type=parse_duration, metavar="SPAN", help="After how long it expires: 90d. Default: never.")
+@click.option("--expires", type=parse_duration, metavar="SPAN", help="Lifetime, such as 90d. Default: unlimited.")
 @click.option(
     "--namespace",
     metavar="NAME",
-    help="Keep it to the users of this namespace: it names them without knowing of others. Default: all users.",
+    help="Restrict the key to the users of this namespace. Default: all users.",
 )
 @_file_option
 def create(*, name: str, scopes: Sequence[str], expires: timedelta | None, namespace: str | None, path: Path) -> None:
-    """Make a key and print it, once."""
+    """Create a key and print it."""
     if _NAME.fullmatch(name) is None:
-        raise click.UsageError("A name has at most 64 letters, digits, dots, dashes and underscores.")
+        raise click.UsageError("--name: use 1 to 64 letters, digits, dots, dashes and underscores.")
     if namespace is not None and not is_namespace(namespace):
-        raise click.UsageError("A namespace has at most 64 letters (a to z), digits, dots, dashes and underscores.")
+        raise click.UsageError("--namespace: use 1 to 64 letters (a to z), digits, dots, dashes and underscores.")
     now = datetime.now(UTC).replace(microsecond=0)
     key = new_key()
     record = KeyRecord(
@@ -77,19 +76,19 @@ def create(*, name: str, scopes: Sequence[str], expires: timedelta | None, names
         expires=None if expires is None else now + expires,
         namespace=namespace,
     )
-    with _changed(path) as records:
+    with _edit_keys(path) as records:
         records.append(record)
     click.echo(key.text())
-    click.echo("Keep it safe: it is not shown again.", err=True)
+    click.echo("Store the key safely; it is not shown again.", err=True)
 
 
 @keys.command("list")
 @_file_option
 def list_(*, path: Path) -> None:
-    """Show whose keys there are and what they allow, not the keys themselves."""
+    """List the keys with their names and scopes."""
     table = Table("id", "name", "scopes", "namespace", "created", "expires", box=None, pad_edge=False)
     now = datetime.now(UTC)
-    for record in _readable(path):
+    for record in _load_keys(path):
         scopes = " ".join(sorted(record.scopes))
         created = f"{record.created:%Y-%m-%d}"
         table.add_row(record.id, record.name, scopes, record.namespace or "", created, _expiry(record, now))
@@ -100,11 +99,11 @@ def list_(*, path: Path) -> None:
 @click.argument("key_id", metavar="ID")
 @_file_option
 def revoke(*, key_id: str, path: Path) -> None:
-    """Take a key out of the file: no further call is accepted with it."""
-    with _changed(path) as records:
-        found = _found(records, key_id)
-        records.remove(found)
-    click.echo(f"Revoked {key_id} ({found.name}).", err=True)
+    """Revoke a key."""
+    with _edit_keys(path) as records:
+        record = _find_key(records, key_id)
+        records.remove(record)
+    click.echo(f"Revoked {key_id} ({record.name}).", err=True)
 
 
 @keys.command("rotate")
@@ -115,34 +114,37 @@ def revoke(*, key_id: str, path: Path) -> None:
     metavar="SPAN",
     default="24h",
     show_default=True,
-    help="How long the old key stays good.",
+    help="How long the old key remains valid.",
 )
 @_file_option
 def rotate(*, key_id: str, overlap: timedelta, path: Path) -> None:
-    """Make a key in the place of another one, for the same name, scopes and namespace, and print it, once.
+    """Replace a key with a new one, and print it.
 
-    Both are good until the overlap is over. The new one lasts as long as the old one was made for.
+    The new key has the same name, scopes, namespace and lifetime. Both keys are valid during the overlap.
     """
     now = datetime.now(UTC).replace(microsecond=0)
     key = new_key()
-    with _changed(path) as records:
-        old = _found(records, key_id)
+    with _edit_keys(path) as records:
+        old = _find_key(records, key_id)
         if old.is_expired(now):
-            raise click.ClickException("this key has expired; nomemory keys create makes another one.")
-        lasts = None if old.expires is None else now + (old.expires - old.created)
-        ends = now + overlap if old.expires is None else min(old.expires, now + overlap)
-        records[records.index(old)] = old.model_copy(update={"expires": ends})
-        fresh = {"id": key.id, "sha256": key.digest(), "created": now, "expires": lasts}
-        records.append(old.model_copy(update=fresh))
+            raise click.ClickException("this key has expired; create a new one with `nomemory keys create`.")
+        new_expiry = None if old.expires is None else now + (old.expires - old.created)
+        valid_until = now + overlap if old.expires is None else min(old.expires, now + overlap)
+        records[records.index(old)] = old.model_copy(update={"expires": valid_until})
+        new_fields = {"id": key.id, "sha256": key.digest(), "created": now, "expires": new_expiry}
+        records.append(old.model_copy(update=new_fields))
     click.echo(key.text())
-    click.echo(f"Keep it safe: it is not shown again. The old one is good until {ends:%Y-%m-%d %H:%M} UTC.", err=True)
+    click.echo(
+        f"Store the key safely; it is not shown again. The old key is valid until {valid_until:%Y-%m-%d %H:%M} UTC.",
+        err=True,
+    )
 
 
-def _readable(path: Path) -> list[KeyRecord]:
-    """Read the keys, in the order in which they were made; none where there is no file.
+def _load_keys(path: Path) -> list[KeyRecord]:
+    """Return the keys in creation order; an empty list if the file does not exist.
 
     Raises:
-        click.ClickException: the file is no file of keys.
+        click.ClickException: the file is not a valid key file.
     """
     try:
         return list(read_keys(path).keys)
@@ -151,23 +153,23 @@ def _readable(path: Path) -> list[KeyRecord]:
 
 
 @contextmanager
-def _changed(path: Path) -> Iterator[list[KeyRecord]]:
-    """Return the keys to change; they are written when the context is left without an error.
+def _edit_keys(path: Path) -> Iterator[list[KeyRecord]]:
+    """Yield the keys for modification. They are written when the block ends without an error.
 
     Raises:
-        click.ClickException: the file is no file of keys.
+        click.ClickException: the file is not a valid key file.
     """
     with file_lock(path):
-        records = _readable(path)
+        records = _load_keys(path)
         yield records
         write_keys(path, KeyFile(keys=tuple(records)))
 
 
-def _found(records: Sequence[KeyRecord], key_id: str) -> KeyRecord:
-    found = next((record for record in records if record.id == key_id), None)
-    if found is None:
-        raise click.ClickException("there is no key with this id; nomemory keys list shows the ids.")
-    return found
+def _find_key(records: Sequence[KeyRecord], key_id: str) -> KeyRecord:
+    record = next((candidate for candidate in records if candidate.id == key_id), None)
+    if record is None:
+        raise click.ClickException("no key has this id; list the ids with `nomemory keys list`.")
+    return record
 
 
 def _expiry(record: KeyRecord, now: datetime) -> str:
@@ -184,29 +186,28 @@ def _expiry(record: KeyRecord, now: datetime) -> str:
     required=True,
     envvar="NOMEMORY_DATA",
     show_envvar=True,
-    help="Directory of the server's data.",
+    help="The server's data directory.",
 )
 @click.option(
     "--key-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     envvar="NOMEMORY_KEY_FILE",
     show_envvar=True,
-    help="File of the key, if it is not in that directory.",
+    help="Key file, if it is not in the data directory.",
 )
 def cursor_key(*, action: str, data: Path, key_file: Path | None) -> None:
-    """Rotate the key that seals cursors and write tokens.
+    """Rotate the key that signs cursors and write tokens.
 
-    First `rotate`: it makes a new key, which seals from now on, and what the old one sealed stays good. When nobody
-    needs cursors and write tokens from before any more, `retire`: it takes the old key out, and what that sealed is
-    refused. A running server sees a change at the next call.
+    `rotate` creates a new key; cursors and write tokens of the old key remain valid. `retire` removes the old key and
+    invalidates them. A running server applies changes with the next call.
     """
     key = DataDirectory(data, key_file).key
     try:
         if action == "rotate":
             rotate_key(key)
-            click.echo("There is a new key. Take the old one out with: nomemory cursor-key retire", err=True)
+            click.echo("Created a new key. Remove the old one with: nomemory cursor-key retire", err=True)
         else:
             retire_key(key)
-            click.echo("The old key is no longer accepted.", err=True)
+            click.echo("Removed the old key.", err=True)
     except KeyFileError as error:
         raise click.ClickException(str(error)) from None

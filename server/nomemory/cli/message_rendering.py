@@ -1,4 +1,4 @@
-"""What was said, as a terminal shows it: a message; a recall with its steps, its memory view and the evidence."""
+"""Render messages and recall results for a terminal."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from nomemory.v1 import recall_service_pb2 as pb
 
 _SECTIONS: Final = (("Preferences", "preferences"), ("Profile", "profile"), ("Constraints", "constraints"))
 _VERDICTS: Final = {
-    pb.VERDICT_SUPPORTED: ("≈ This probably answers. Each line quotes what was said.", "bold"),
-    pb.VERDICT_CONFLICTING: ("≠ The evidence says both. Neither side is left out.", "bold yellow"),
-    pb.VERDICT_INSUFFICIENT: ("– This is probably not answered. What comes nearest to an answer:", "bold yellow"),
-    pb.VERDICT_PENDING: ("… Messages were stored that are not searchable yet; ask again.", "bold yellow"),
+    pb.VERDICT_SUPPORTED: ("≈ Probably answered. Each line quotes a message.", "bold"),
+    pb.VERDICT_CONFLICTING: ("≠ Contradictory evidence. Both sides are shown.", "bold yellow"),
+    pb.VERDICT_INSUFFICIENT: ("– Probably not answered. The nearest messages:", "bold yellow"),
+    pb.VERDICT_PENDING: ("… Some stored messages are not searchable yet. Try again.", "bold yellow"),
 }
-_POSSIBLY_BOTH: Final = "≠ The evidence may contradict itself. Neither side is left out."
-_NOTHING: Final = "– Nothing was found that answers this."
+_POSSIBLY_CONFLICTING: Final = "≠ Possibly contradictory evidence. Both sides are shown."
+_NOT_FOUND: Final = "– No answer found."
 _ATTRIBUTIONS: Final = {
     pb.ATTRIBUTION_OTHER: "not said by the user",
-    pb.ATTRIBUTION_QUOTED: "passed on by the user: pasted, forwarded or quoted",
+    pb.ATTRIBUTION_QUOTED: "pasted, forwarded or quoted by the user",
 }
-"""Whose words a statement quotes, where they are not the user's own."""
+"""Remarks on statements that do not quote the user's own words."""
 _INDENT: Final = (0, 0, 0, 2)
 _NEAREST: Final = 3
-"""How many messages stand in for an answer where nobody asks for all the evidence."""
+"""Number of messages to show if there is no answer."""
 
 LONG_CHARS: Final = 400
-"""Where a message counts as long: it is then cut, or shown as its snippet."""
+"""Length above which a message is shortened to a snippet or its beginning."""
 
 _ROLE_STYLES: Final = {
     message_pb2.ROLE_USER: "bold cyan",
@@ -51,7 +51,7 @@ _MATCH: Final = "bold black on bright_yellow"
 
 
 def speaker(message: message_pb2.ChatMessage) -> Text:
-    """Return who spoke: the name in a colour of its own, else the role."""
+    """Return the speaker's name in a stable color, or the role if there is no name."""
     if message.name:
         style = _NAME_STYLES[zlib.crc32(message.name.encode()) % len(_NAME_STYLES)]
         return Text(one_line(message.name), style=style)
@@ -59,9 +59,9 @@ def speaker(message: message_pb2.ChatMessage) -> Text:
 
 
 def content(message: message_pb2.ChatMessage, highlight: query_service_pb2.Highlight | None, *, full: bool) -> Text:
-    """Return what was said, with the matches marked. A long message is cut to its snippet or its beginning.
+    """Return the content with matches highlighted, followed by its retractions.
 
-    Behind it stands what it takes back, and what took it back.
+    Unless `full` is set, a long message is shortened to its snippet or its beginning.
     """
     text = Text(printable(message.content), style="strike dim" if message.retracted_by else "")
     for span in highlight.spans if highlight is not None else ():
@@ -74,9 +74,9 @@ def content(message: message_pb2.ChatMessage, highlight: query_service_pb2.Highl
 
 def _retractions(message: message_pb2.ChatMessage) -> Iterator[str]:
     if message.retracts:
-        yield f"takes back {', '.join(map(one_line, message.retracts))}"
+        yield f"retracts {', '.join(map(one_line, message.retracts))}"
     if message.retracted_by:
-        yield f"taken back by {one_line(message.retracted_by)}"
+        yield f"retracted by {one_line(message.retracted_by)}"
 
 
 def _excerpt(text: Text, start: int, end: int) -> Text:
@@ -84,22 +84,22 @@ def _excerpt(text: Text, start: int, end: int) -> Text:
     return Text.assemble((before, "dim"), text[start:end], (after, "dim"))
 
 
-def step(taken: pb.RecallStep) -> Iterator[RenderableType]:
-    """Show a step in a line, with why it was taken and what came of it below."""
-    call = Text.assemble((f"{taken.iteration} ", "dim"), (taken.tool or "decide", "cyan"))
-    if taken.tool:
-        arguments = json_format.MessageToDict(taken.arguments)
-        shown = " ".join(f"{name}={value}" for name, value in _flat(arguments))
-        call.append(f"  → {taken.hits}").append(f"  {one_line(shown)}", style="dim")
+def step(recall_step: pb.RecallStep) -> Iterator[RenderableType]:
+    """Render a recall step, with the reason and the observation below it."""
+    call = Text.assemble((f"{recall_step.iteration} ", "dim"), (recall_step.tool or "decide", "cyan"))
+    if recall_step.tool:
+        arguments = json_format.MessageToDict(recall_step.arguments)
+        shown = " ".join(f"{name}={value}" for name, value in _flatten(arguments))
+        call.append(f"  → {recall_step.hits}").append(f"  {one_line(shown)}", style="dim")
     yield call
-    for remark in filter(None, (taken.thought, taken.observation)):
+    for remark in filter(None, (recall_step.thought, recall_step.observation)):
         yield Padding(Text(printable(remark), style="dim italic"), _INDENT)
 
 
-def recalled(reply: pb.RecallResponse, *, full: bool, explain: bool) -> Iterator[RenderableType]:
-    """Show the verdict and every statement with its quotes. Where there is none, show the nearest messages.
+def recall_result(reply: pb.RecallResponse, *, full: bool, explain: bool) -> Iterator[RenderableType]:
+    """Render the verdict and the statements with their quotes, or the nearest messages if there are none.
 
-    Explained, show all the evidence with its scores, and what was looked at.
+    `explain` adds all evidence with scores, and the search limits.
     """
     yield from _view(reply)
     if explain:
@@ -126,16 +126,16 @@ def _view(reply: pb.RecallResponse) -> Iterator[RenderableType]:
         heading = "These may contradict each other" if _is_guessed(reply) else "These contradict each other"
         yield Text(f"\n{heading}", style="bold yellow")
         for conflict in reply.conflicts:
-            yield _pair(conflict)
+            yield _conflict_table(conflict)
 
 
 def _verdict(reply: pb.RecallResponse) -> Text:
-    words, style = _VERDICTS.get(reply.verdict, ("", ""))
+    text, style = _VERDICTS.get(reply.verdict, ("", ""))
     if reply.verdict == pb.VERDICT_INSUFFICIENT and not (reply.memory_view.ByteSize() or reply.evidence):
-        words = _NOTHING
+        text = _NOT_FOUND
     elif reply.verdict == pb.VERDICT_CONFLICTING and _is_guessed(reply):
-        words = _POSSIBLY_BOTH
-    return Text(words, style=style)
+        text = _POSSIBLY_CONFLICTING
+    return Text(text, style=style)
 
 
 def _is_guessed(reply: pb.RecallResponse) -> bool:
@@ -144,65 +144,65 @@ def _is_guessed(reply: pb.RecallResponse) -> bool:
 
 def _message(item: pb.EvidenceMessage, *, full: bool, facts: str) -> Iterator[RenderableType]:
     message = item.message
-    where = f"  {_day(message.ts)} · {one_line(message.message_id)}{facts}"
-    yield Padding(Text.assemble(speaker(message), (where, "dim")), _INDENT)
+    source = f"  {_day(message.ts)} · {one_line(message.message_id)}{facts}"
+    yield Padding(Text.assemble(speaker(message), (source, "dim")), _INDENT)
     yield Padding(content(message, None, full=full), (0, 0, 0, 4))
 
 
 def _limits(reply: pb.RecallResponse) -> Iterator[RenderableType]:
-    looked = reply.limits
-    stopped = pb.StopReason.Name(looked.stop_reason).removeprefix("STOP_REASON_").lower().replace("_", " ")
-    planner = pb.Planner.Name(looked.planner).removeprefix("PLANNER_").lower().replace("_", " ")
+    limits = reply.limits
+    stop_reason = pb.StopReason.Name(limits.stop_reason).removeprefix("STOP_REASON_").lower().replace("_", " ")
+    planner = pb.Planner.Name(limits.planner).removeprefix("PLANNER_").lower().replace("_", " ")
     facts = [
-        f"{looked.messages_considered} messages considered",
-        f"{looked.tool_calls} calls in {looked.iterations} rounds",
+        f"{limits.messages_considered} messages considered",
+        f"{limits.tool_calls} calls in {limits.iterations} rounds",
         f"planner {planner}",
-        f"stopped: {stopped}",
+        f"stopped: {stop_reason}",
     ]
     yield Text("\n" + " · ".join(facts), style="dim")
-    for note in looked.notes:
+    for note in limits.notes:
         yield Padding(Text(printable(note.text), style="dim"), _INDENT)
 
 
 def _statement(statement: pb.Statement) -> Iterator[RenderableType]:
-    """Show a statement; one that is nothing but its quote is said once."""
+    """Render a statement and its quotes. A quote equal to the statement is not repeated."""
     citations = [citation for citation in statement.citations if citation.quote != statement.text]
     line = Text(printable(statement.text))
     for citation in statement.citations:
         if citation not in citations:
-            line.append(_where(citation), style="dim")
+            line.append(_citation_source(citation), style="dim")
     bullet = _columns(1)
     bullet.add_row("  •", line)
     yield bullet
     for citation in citations:
-        quote = Text(f"“{printable(citation.quote)}”", style="italic").append(_where(citation), style="dim")
+        quote = Text(f"“{printable(citation.quote)}”", style="italic").append(_citation_source(citation), style="dim")
         yield Padding(quote, (0, 0, 0, 4))
     if remarks := "; ".join(_remarks(statement)):
         yield Padding(Text(remarks, style="yellow"), (0, 0, 0, 4))
 
 
 def _remarks(statement: pb.Statement) -> Iterator[str]:
-    """Say what a reader must know of a statement: that there is a newer one, and that it is not the user's own."""
+    """Yield remarks: whether the statement is superseded, and whether it quotes somebody else."""
     if statement.superseded_by:
         yield f"superseded by {one_line(statement.superseded_by)}"
     if statement.attribution in _ATTRIBUTIONS:
         yield _ATTRIBUTIONS[statement.attribution]
 
 
-def _where(citation: pb.Citation) -> str:
+def _citation_source(citation: pb.Citation) -> str:
     return f"  {_day(citation.ts)} · {one_line(citation.message_id)}"
 
 
-def _pair(conflict: pb.Conflict) -> Table:
+def _conflict_table(conflict: pb.Conflict) -> Table:
     table = _columns(2)
     for name, side in (("  earlier", conflict.earlier), ("  later", conflict.later)):
-        said = _day(side.citations[0].ts) if side.citations else ""
-        table.add_row(Text(name, style="dim"), Text(said, style="dim"), Text(printable(side.text)))
+        date = _day(side.citations[0].ts) if side.citations else ""
+        table.add_row(Text(name, style="dim"), Text(date, style="dim"), Text(printable(side.text)))
     return table
 
 
 def _columns(fixed: int) -> Table:
-    """Return a table whose last column, after some that are short, wraps texts without blanks, too."""
+    """Return a grid of `fixed` columns without wrapping and a last column that wraps anywhere."""
     table = Table.grid(padding=(0, 1))
     for _ in range(fixed):
         table.add_column(no_wrap=True)
@@ -210,13 +210,13 @@ def _columns(fixed: int) -> Table:
     return table
 
 
-def _flat(arguments: dict[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+def _flatten(arguments: dict[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     for name, value in sorted(arguments.items()):
         if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
+            yield from _flatten(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _day(moment: Timestamp) -> str:
-    return f"{moment.ToDatetime(tzinfo=UTC):%Y-%m-%d}"
+def _day(timestamp: Timestamp) -> str:
+    return f"{timestamp.ToDatetime(tzinfo=UTC):%Y-%m-%d}"

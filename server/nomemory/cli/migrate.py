@@ -63,11 +63,7 @@ async def _migrate(settings: Settings, data_dir: Path, url: str) -> MigrationOut
 
 @contextmanager
 def _errors_explained() -> Iterator[None]:
-    """Turn expected errors into a sentence.
-
-    Raises:
-        click.ClickException: one was raised.
-    """
+    """Convert expected errors to `click.ClickException`."""
     try:
         require_extra("postgres", ("asyncpg",), "nomemory migrate")
     except StartupError as error:
@@ -83,7 +79,7 @@ def _errors_explained() -> Iterator[None]:
     except (MigrationError, StartupError) as error:
         raise click.ClickException(str(error)) from None
     except sqlite3.Error as error:
-        raise click.ClickException(f"the message log's file cannot be used: {error}") from None
+        raise click.ClickException(f"cannot use the database file of the message log: {error}") from None
     except ERRORS as error:
         if isinstance(error, OSError) and error.filename:
             raise  # it names the file
@@ -91,10 +87,10 @@ def _errors_explained() -> Iterator[None]:
 
 
 def _database_error(error: BaseException) -> str:
-    """Describe an error of the database without its text, which may quote a message."""
+    """Describe a database error without its text, which may quote a message."""
     state = getattr(error, "sqlstate", None)
     cause = f"{type(error).__name__} ({state})" if state else str(error) or type(error).__name__
-    return f"the database cannot be used: {cause}. Run this again when it can"
+    return f"cannot use the database: {cause}. Fix the problem and run this command again"
 
 
 def _summary(outcome: MigrationOutcome, data_dir: Path) -> str:

@@ -1,4 +1,4 @@
-"""The options that commands share, and how they follow cursors."""
+"""Options shared by commands, and pagination."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from nomemory.cli.json_lines import JsonLines
 from nomemory.cli.output import Output
 from nomemory.client.messages import FilterOptions, RoleName
 
-Entry = tuple[str, str]
-_SPAN: Final = re.compile(r"[0-9]{1,6}[smhdw]")
+MetadataEntry = tuple[str, str]
+_DURATION: Final = re.compile(r"[0-9]{1,6}[smhdw]")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-TIME_FORMATS: Final = "a date, a date and time (UTC unless it says otherwise), or how long ago, like 7d, 12h, 30m"
+TIME_FORMATS: Final = "a date, a date and time (UTC by default), or a time span before now, such as 7d, 12h or 30m"
 Command = Callable[..., None]
 PAGE_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """How much of a listing to read: `limit` items (0: all), from a cursor on."""
+    """Pagination options: the maximum number of items (0 for all) and the cursor to start from."""
 
     limit: int
     cursor: str
 
-    def follow(self, fetch: Callable[..., Any], items: str = "items") -> Iterator[Any]:
-        """Fetch page after page until the limit or the end.
+    def pages(self, fetch: Callable[..., Any], items: str = "items") -> Iterator[Any]:
+        """Yield pages until the limit or the last page.
 
         Args:
-            fetch: takes `page_size` and `cursor`, and returns a page with a `next_cursor`. The last page is asked for
-                short, so that its cursor continues exactly there.
-            items: what a page calls what is on it.
+            fetch: takes `page_size` and `cursor`, and returns a page with a `next_cursor`. The size of the last page
+                is reduced to the remaining limit, so its cursor continues after the last item shown.
+            items: the name of the field with the items of a page.
         """
         cursor, remaining = self.cursor, self.limit
         while True:
@@ -46,134 +46,134 @@ class Paging:
             if not cursor or (self.limit and remaining <= 0):
                 return
 
-    def whole(self, fetch: Callable[..., Any], items: str) -> Any:  # noqa: ANN401 - whatever kind of page
-        """Do the same, and return all pages as one."""
-        whole, *others = self.follow(fetch, items)
+    def fetch_all(self, fetch: Callable[..., Any], items: str) -> Any:  # noqa: ANN401 - any page type
+        """Fetch all pages up to the limit, and merge them into one."""
+        merged, *others = self.pages(fetch, items)
         for page in others:
-            whole.MergeFrom(page)
-            whole.next_cursor = page.next_cursor
-        return whole
+            merged.MergeFrom(page)
+            merged.next_cursor = page.next_cursor
+        return merged
 
 
-def parse_metadata_entry(text: str) -> Entry:
-    """Read an entry: the first equals sign ends the key, and the value may be empty.
+def parse_metadata_entry(text: str) -> MetadataEntry:
+    """Parse KEY=VALUE. The first equals sign ends the key; the value may be empty.
 
     Raises:
-        click.BadParameter: it is none.
+        click.BadParameter: the text is not KEY=VALUE.
     """
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise click.BadParameter(f"{text!r} is not of the form KEY=VALUE.")
+        raise click.BadParameter(f"{text!r} is not KEY=VALUE.")
     return key, value
 
 
-def metadata_filter(entries: Iterable[Entry]) -> dict[str, str]:
-    """Return entries as a filter takes them.
+def metadata_filter(entries: Iterable[MetadataEntry]) -> dict[str, str]:
+    """Return metadata entries as a dictionary.
 
     Raises:
-        click.UsageError: one key has two values: no message has both.
+        click.UsageError: a key has two different values, which no message can match.
     """
-    chosen: dict[str, str] = {}
+    by_key: dict[str, str] = {}
     for key, value in entries:
-        if chosen.setdefault(key, value) != value:
-            raise click.UsageError(f"--metadata has two values for {key!r}")
-    return chosen
+        if by_key.setdefault(key, value) != value:
+            raise click.UsageError(f"--metadata has two different values for {key!r}")
+    return by_key
 
 
 def parse_time(text: str) -> datetime:
-    """Read a moment. A date is its first instant; a date and a naive time are UTC.
+    """Parse a date, a date and time, or a time span before now. The default time zone is UTC.
 
     Raises:
-        click.BadParameter: it is none of the forms, or out of range.
+        click.BadParameter: the text is not a time, or out of range.
     """
     try:
-        moment = datetime.now(UTC) - _span(text) if _SPAN.fullmatch(text) else datetime.fromisoformat(text)
+        time = datetime.now(UTC) - _duration(text) if _DURATION.fullmatch(text) else datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        raise click.BadParameter(f"{text!r} is not a time: give {TIME_FORMATS}.") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        raise click.BadParameter(f"{text!r} is not a time: use {TIME_FORMATS}.") from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def parse_duration(text: str) -> timedelta:
-    """Read a length of time.
+    """Parse a duration, such as `90d`.
 
     Raises:
-        click.BadParameter: it is not a number with one of the units s, m, h, d, w.
+        click.BadParameter: the text is not a number followed by s, m, h, d or w.
     """
-    if _SPAN.fullmatch(text) is None:
-        raise click.BadParameter(f"{text!r} is not a length of time: give a number and a unit, like 5m.")
-    return _span(text)
+    if _DURATION.fullmatch(text) is None:
+        raise click.BadParameter(f"{text!r} is not a duration: use a number and a unit, such as 5m.")
+    return _duration(text)
 
 
-def _span(text: str) -> timedelta:
+def _duration(text: str) -> timedelta:
     return timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
 
 
 user_option = click.option(
-    "--user", required=True, metavar="USER", envvar="NOMEMORY_USER", show_envvar=True, help="Whose messages."
+    "--user", required=True, metavar="USER", envvar="NOMEMORY_USER", show_envvar=True, help="User id."
 )
 
 
-def time_option(name: str, does: str) -> Callable[[Command], Command]:
+def time_option(name: str, help_text: str) -> Callable[[Command], Command]:
     """Return an option that takes a time."""
-    return click.option(name, type=parse_time, metavar="TIME", help=does)
+    return click.option(name, type=parse_time, metavar="TIME", help=help_text)
 
 
-def role_option(does: str) -> Callable[[Command], Command]:
+def role_option(help_text: str) -> Callable[[Command], Command]:
     """Return an option that takes a role."""
-    return click.option("--role", type=click.Choice(get_args(RoleName)), help=does)
+    return click.option("--role", type=click.Choice(get_args(RoleName)), help=help_text)
 
 
 def output_option(command: Command) -> Command:
-    """Add --json, and give the command its `output`."""
+    """Add --json, and pass `output` to the command."""
 
     @click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line.")
     @functools.wraps(command)
-    def chosen(*, as_json: bool, full: bool = False, **others: object) -> None:
+    def with_output(*, as_json: bool, full: bool = False, **others: object) -> None:
         command(output=_output(as_json=as_json, full=full), **others)
 
-    return chosen
+    return with_output
 
 
 def content_output_option(command: Command) -> Command:
-    """Add --json and --full, and give the command its `output`."""
-    full = click.option("--full", is_flag=True, help="Show long messages whole.")
+    """Add --json and --full, and pass `output` to the command."""
+    full = click.option("--full", is_flag=True, help="Do not shorten long messages.")
     return output_option(full(command))
 
 
 def filter_options(command: Command) -> Command:
     """Add the filter options, and give the command its `narrowing`."""
 
-    @time_option("--since", f"Only what was said at this time or later: {TIME_FORMATS}.")
-    @time_option("--until", "Only what was said before this time; the same forms.")
-    @role_option("Only what this side said.")
-    @click.option("--conversation", metavar="ID", help="Only this conversation.")
+    @time_option("--since", f"Only messages at or after this time: {TIME_FORMATS}.")
+    @time_option("--until", "Only messages before this time; same formats.")
+    @role_option("Only messages with this role.")
+    @click.option("--conversation", metavar="ID", help="Only messages of this conversation.")
     @click.option(
         "--metadata",
         "metadata",
         metavar="KEY=VALUE",
         type=parse_metadata_entry,
         multiple=True,
-        help="Only what has this entry in its metadata. Up to 4 of them: all must hold.",
+        help="Only messages with this metadata entry. Repeat up to 4 times; all must match.",
     )
     @functools.wraps(command)
-    def narrowed(
+    def with_filters(
         *,
         since: datetime | None,
         until: datetime | None,
         role: RoleName | None,
         conversation: str | None,
-        metadata: Sequence[Entry],
+        metadata: Sequence[MetadataEntry],
         **others: object,
     ) -> None:
         entries = metadata_filter(metadata) or None
-        narrowing = FilterOptions(since=since, until=until, role=role, conversation_id=conversation, metadata=entries)
-        command(narrowing=narrowing, **others)
+        filters = FilterOptions(since=since, until=until, role=role, conversation_id=conversation, metadata=entries)
+        command(filters=filters, **others)
 
-    return narrowed
+    return with_filters
 
 
 def paging_options(noun: str) -> Callable[[Command], Command]:
-    """Return what adds the options for listings of something, and gives the command its `paging`."""
+    """Return a decorator that adds the pagination options, and passes `paging` to the command."""
 
     def add(command: Command) -> Command:
         @click.option(
@@ -181,14 +181,14 @@ def paging_options(noun: str) -> Callable[[Command], Command]:
             type=click.IntRange(min=0),
             default=50,
             show_default=True,
-            help=f"How many {noun} to show, over as many pages as that takes. 0: all.",
+            help=f"Maximum number of {noun}; 0 for all.",
         )
-        @click.option("--cursor", default="", help="Go on where an earlier listing ended.")
+        @click.option("--cursor", default="", help="Continue from the cursor of an earlier page.")
         @functools.wraps(command)
-        def paged(*, limit: int, cursor: str, **others: object) -> None:
+        def with_paging(*, limit: int, cursor: str, **others: object) -> None:
             command(paging=Paging(limit, cursor), **others)
 
-        return paged
+        return with_paging
 
     return add
 
@@ -197,6 +197,6 @@ def _output(*, as_json: bool, full: bool) -> Output:
     if as_json:
         return JsonLines()
     from nomemory.cli.console import stderr_console, stdout_console  # noqa: PLC0415 - loads rich
-    from nomemory.cli.text_output import TextOutput  # noqa: PLC0415 - the same
+    from nomemory.cli.text_output import TextOutput  # noqa: PLC0415 - loads rich
 
     return TextOutput(stdout_console(), stderr_console(), full=full)

@@ -35,7 +35,7 @@ def list_(
 ) -> None:
     """List messages by time, newest first by default. Times are in UTC."""
     total, cursor = 0, ""
-    for page in paging.follow(partial(client.list_messages, user, oldest_first=oldest_first, **filters)):
+    for page in paging.pages(partial(client.list_messages, user, oldest_first=oldest_first, **filters)):
         output.show(page)
         total, cursor = total + len(page.items), page.next_cursor
     if not total:
@@ -59,9 +59,9 @@ def search(*, query: str, user: str, filters: FilterOptions, paging: Paging, out
         nomemory search '"不吃辣" AND 火锅' --user ann
     """
     total, cursor, behind, truncated = 0, "", False, False
-    for page in paging.follow(partial(client.lexical_search, user, query, snippet_chars=0, **filters)):
+    for page in paging.pages(partial(client.lexical_search, user, query, snippet_chars=0, **filters)):
         output.show(page)
-        found, cursor, behind = found + len(page.items), page.next_cursor, behind or page.index_lagging
+        total, cursor, behind = total + len(page.items), page.next_cursor, behind or page.index_lagging
         truncated = truncated or page.truncated
     if cursor:
         output.more(cursor)
@@ -150,7 +150,7 @@ def conversations(*, user: str, paging: Paging, output: Output, client: Client) 
 
     Messages without a conversation id are not included.
     """
-    reply = paging.whole(partial(client.list_conversations, user), "conversations")
+    reply = paging.fetch_all(partial(client.list_conversations, user), "conversations")
     output.show(reply)
     if reply.next_cursor:
         output.more(reply.next_cursor)
@@ -162,7 +162,7 @@ def conversations(*, user: str, paging: Paging, output: Output, client: Client) 
 @client_option
 def users(*, paging: Paging, output: Output, client: Client) -> None:
     """List the users who have messages, by id. Requires the scope `admin`."""
-    reply = paging.whole(client.list_users, "users")
+    reply = paging.fetch_all(client.list_users, "users")
     output.show(reply)
     if reply.next_cursor:
         output.more(reply.next_cursor)

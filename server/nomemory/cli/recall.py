@@ -20,28 +20,28 @@ from nomemory.v1 import recall_service_pb2 as pb
 @click.command("recall")
 @click.argument("question")
 @user_option
-@time_option("--since", f"Look first at what was said at this time or later: {TIME_FORMATS}.")
-@time_option("--until", "Look first at what was said before this time; the same forms.")
-@role_option("Look first at what this side said.")
-@time_option("--now", "Ask as if it were this time; the same forms.")
-@click.option("--time-zone", default="", metavar="NAME", help="The asker's time zone, such as Asia/Shanghai.")
-@click.option("--conversation", "conversation_id", metavar="ID", help="Look at this conversation only.")
-@click.option("--skill", default="", metavar="NAME", help="The recall skill to search with.")
-@click.option("--explain", is_flag=True, help="Show why each step was taken, and the evidence.")
+@time_option("--since", f"Prefer messages at or after this time: {TIME_FORMATS}.")
+@time_option("--until", "Prefer messages before this time; same formats.")
+@role_option("Prefer messages with this role.")
+@time_option("--now", "Reference time for relative dates; same formats.")
+@click.option("--time-zone", default="", metavar="NAME", help="Time zone of the user, such as Asia/Shanghai.")
+@click.option("--conversation", "conversation_id", metavar="ID", help="Search only this conversation.")
+@click.option("--skill", default="", metavar="NAME", help="Recall skill to use.")
+@click.option("--explain", is_flag=True, help="Show the search steps and the evidence.")
 @click.option(
     "--as",
-    "shape",
+    "output_format",
     type=click.Choice(["answer", "prompt"]),
     default="answer",
     show_default=True,
-    help="`prompt`: the evidence as a block to paste into a prompt.",
+    help="`prompt` formats the evidence as a block for an LLM prompt.",
 )
 @click.option(
     "--max-tokens",
     type=click.IntRange(min=MIN_TOKENS),
     default=MAX_TOKENS,
     show_default=True,
-    help="Most tokens of that block, by an estimate.",
+    help="Estimated maximum size of the prompt block, in tokens.",
 )
 @content_output_option
 @client_option
@@ -50,32 +50,32 @@ def recall(
     question: str,
     user: str,
     explain: bool,
-    shape: str,
+    output_format: str,
     max_tokens: int,
     output: Output,
     client: Client,
-    **asked: Any,  # noqa: ANN401 - what the client takes by the same names
+    **options: Any,  # noqa: ANN401 - options of `Client.stream_recall`
 ) -> None:
-    """Answer a question about a user from what was said, with a quote for every line."""
-    if shape == "prompt" and isinstance(output, JsonLines):
-        raise click.UsageError("--as prompt and --json cannot go together.")
+    """Answer a question about a user from stored messages, with a citation for every statement."""
+    if output_format == "prompt" and isinstance(output, JsonLines):
+        raise click.UsageError("--as prompt and --json cannot be combined.")
     steps = []
-    messages = PROMPT_MESSAGES if shape == "prompt" else 0
-    for event in client.stream_recall(question, user_id=user, evidence_messages=messages, **asked):
+    evidence_messages = PROMPT_MESSAGES if output_format == "prompt" else 0
+    for event in client.stream_recall(question, user_id=user, evidence_messages=evidence_messages, **options):
         if event.HasField("step"):
             if explain:
                 steps.append(event.step)
                 output.step(event.step)
             continue
         event.result.trace.extend(steps)
-        if shape == "prompt":
-            block = as_prompt(event.result, max_tokens=max_tokens, question=question, time_zone=asked["time_zone"])
+        if output_format == "prompt":
+            block = as_prompt(event.result, max_tokens=max_tokens, question=question, time_zone=options["time_zone"])
             click.echo(escape_json(block))
         else:
             output.show(event.result, explain=explain)
-        _notice_what_is_behind(event.result, output)
+        _notify_index_lag(event.result, output)
 
 
-def _notice_what_is_behind(result: pb.RecallResponse, output: Output) -> None:
+def _notify_index_lag(result: pb.RecallResponse, output: Output) -> None:
     if result.limits.index_lagging and result.verdict != pb.VERDICT_PENDING:
-        output.notice("Some of this user's messages cannot be found yet; nomemory status shows more.")
+        output.notice("Some of this user's messages are not indexed yet. See `nomemory status`.")

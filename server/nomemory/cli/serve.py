@@ -16,27 +16,34 @@ from nomemory.server.runtime.stderr import reserve_stderr_for_logs
 from nomemory.server.runtime.wiring.garbage_collection import loading
 
 _TERMINAL_DEFAULTS: Final[Mapping[str, str | bool]] = {"log_level": "warning", "audit": False}
-"""Defaults where standard error is a terminal: nobody keeps what it shows."""
+"""Default settings if standard error is a terminal."""
 
 
 @click.command("serve")
-@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Directory of the log and the indexes.")
-@click.option("--listen", metavar="HOST:PORT", help="Where to serve; port 0 picks a free one.")
-@click.option("--http", metavar="HOST:PORT", help="Where to serve HTTP and JSON, too; not served by default.")
-@click.option("--inspect", is_flag=True, default=None, help="Serve the inspector over HTTP, too: a page that reads.")
-@click.option("--metrics", metavar="HOST:PORT", help="Where to serve metrics; with --http they are there anyway.")
-@click.option("--log-level", type=click.Choice(LOG_LEVELS), help="Least level to log.")
-@click.option("--recall-only", is_flag=True, help="Keep nothing: serve recalls over the server that --query names.")
-@click.option("--query", "upstream", metavar="HOST:PORT", help="With --recall-only: the server to read from.")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Data directory for the message log and the indexes.",
+)
+@click.option("--listen", metavar="HOST:PORT", help="gRPC address; port 0 selects a free port.")
+@click.option("--http", metavar="HOST:PORT", help="HTTP/JSON address. Default: no HTTP server.")
+@click.option("--inspect", is_flag=True, default=None, help="Serve the read-only web inspector over HTTP.")
+@click.option(
+    "--metrics", metavar="HOST:PORT", help="Metrics address. Metrics are also available at the --http address."
+)
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), help="Minimum log level.")
+@click.option(
+    "--recall-only", is_flag=True, help="Serve only recall, without storage, on top of the server given with --query."
+)
+@click.option("--query", "upstream", metavar="HOST:PORT", help="Server to query with --recall-only.")
 def serve(*, recall_only: bool, upstream: str | None, **options: Path | str | bool | None) -> None:
-    """Run the server until it is told to stop.
+    """Run the server.
 
-    Every setting can also be given as an environment variable, NOMEMORY_ and its name in capitals (docs/settings.md);
-    an option overrides it. Where standard error is a terminal, there are warnings in plain lines, and no audit;
-    elsewhere the log is JSON.
+    All settings can be set with environment variables (docs/settings.md); options override them. Logs are JSON, unless
+    standard error is a terminal: then only warnings are logged, as plain text, and the audit log is off.
     """
     if recall_only != bool(upstream):
-        raise click.UsageError("--recall-only and --query go together.")
+        raise click.UsageError("--recall-only and --query must be used together.")
     if sys.stderr.isatty():
         options |= {name: default for name, default in _TERMINAL_DEFAULTS.items() if _is_unset(name, options)}
     settings = load_settings(recall_upstream=upstream, **options)

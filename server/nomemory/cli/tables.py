@@ -1,4 +1,4 @@
-"""Counts and states as a person reads them."""
+"""Render status, counts and summaries as tables and text."""
 
 from __future__ import annotations
 
@@ -20,108 +20,109 @@ from nomemory.v1 import ingest_service_pb2, query_service_pb2, server_service_pb
 
 _LIMITS: Final = {
     "max_request_bytes": ("Request", "byte"),
-    "max_content_bytes": ("Content of a message", "byte"),
-    "max_batch_messages": ("Batch that is written", "message"),
+    "max_content_bytes": ("Message content", "byte"),
+    "max_batch_messages": ("Batch", "message"),
     "max_page_size": ("Page", "message"),
     "max_query_chars": ("Query or question", "character"),
-    "max_top_k": ("Search by meaning", "message"),
-    "max_turns": ("Conversation in a recall", "turn"),
-    "max_inflight_reads_per_user": ("Expensive reads of one user", "read"),
-    "max_inflight_reads_per_caller": ("Expensive reads of one caller", "read"),
+    "max_top_k": ("Semantic search", "message"),
+    "max_turns": ("Turns in a recall", "turn"),
+    "max_inflight_reads_per_user": ("Concurrent reads per user", "read"),
+    "max_inflight_reads_per_caller": ("Concurrent reads per caller", "read"),
 }
-"""What people call the limits of a server, and what each counts."""
+"""Label and unit of each server limit."""
 _REASONS_SHOWN: Final = 5
-_MOMENT: Final = "%Y-%m-%d %H:%M:%S"
+_TIME_FORMAT: Final = "%Y-%m-%d %H:%M:%S"
 _STATES: Final = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
 
 
 def status(reply: ingest_service_pb2.GetIndexStatusResponse) -> Iterable[Table]:
-    """Lay out the state of the log and the indexes."""
+    """Render the state of the message log and the indexes."""
     log, embedder = reply.log, reply.embedder
     table = Table.grid(padding=(0, 2))
     table.add_row(
-        _label("Log"),
+        _label("Message log"),
         f"{pluralize(log.messages, 'message')} of {pluralize(log.users, 'user')}",
-        f"sequence {log.sequence:,}" if log.sequence or not log.messages else "",  # none is told in a namespace
+        f"sequence {log.sequence:,}" if log.sequence or not log.messages else "",  # not reported in a namespace
     )
     if log.error or log.damaged:
         damage = f"{pluralize(log.damaged, 'message')} damaged" if log.damaged else one_line(log.error)
         table.add_row(_label("Damage"), Text(damage, style="red"), "")
-    table.add_row(_label("Words"), _progress(reply.lexical), Text(one_line(reply.lexical.name), style="dim"))
+    table.add_row(_label("Lexical index"), _progress(reply.lexical), Text(one_line(reply.lexical.name), style="dim"))
     if embedder.kind == ingest_service_pb2.EMBEDDER_KIND_NONE:
-        table.add_row(_label("Meaning"), Text("no embedder, so only vectors of the caller's own", style="yellow"), "")
+        table.add_row(_label("Vector index"), Text("no embedder; only caller-supplied vectors", style="yellow"), "")
     else:
-        table.add_row(_label("Meaning"), _progress(reply.vector), Text(one_line(reply.vector.name), style="dim"))
+        table.add_row(_label("Vector index"), _progress(reply.vector), Text(one_line(reply.vector.name), style="dim"))
         table.add_row(_label("Embedder"), *_embedder(embedder))
     if reply.HasField("next_vector"):
         coming = reply.next_vector
-        table.add_row(_label("To come"), _progress(coming), Text(one_line(coming.name), style="dim"))
+        table.add_row(_label("New index"), _progress(coming), Text(one_line(coming.name), style="dim"))
         table.add_row("", *_embedder(reply.next_embedder))
     for fault in reply.faults:
         kind = _name(ingest_service_pb2.FaultKind.Name(fault.kind), "FAULT_KIND_")
-        said = Text(f"{_component(fault)}: {one_line(fault.detail) or kind}", style="red")
-        since = Text(f"since {fault.start_ts.ToDatetime(tzinfo=UTC):{_MOMENT}} UTC", style="dim")
-        table.add_row(Text("Fault", style="bold red"), said, since)
+        description = Text(f"{_component(fault)}: {one_line(fault.detail) or kind}", style="red")
+        since = Text(f"since {fault.start_ts.ToDatetime(tzinfo=UTC):{_TIME_FORMAT}} UTC", style="dim")
+        table.add_row(Text("Fault", style="bold red"), description, since)
     return [table]
 
 
 def server_info(reply: server_service_pb2.GetServerInfoResponse) -> Iterable[Table]:
-    """Lay out what a server is. What it has nothing to do with is left out."""
+    """Render version, features, embedder, limits and load of a server."""
     table = Table.grid(padding=(0, 2))
     table.add_row(_label("Version"), one_line(reply.version))
     table.add_row(_label("Features"), ", ".join(map(one_line, reply.features)))
     if reply.embedding_dimension:
         table.add_row(_label("Embedder"), embedding_model(reply) or Text("none", style="yellow"))
-    for name, (bounded, noun) in _LIMITS.items():
-        if most := getattr(reply.limits, name):
-            table.add_row(_label(bounded), f"at most {pluralize(most, noun)}")
+    for name, (label, noun) in _LIMITS.items():
+        if limit := getattr(reply.limits, name):
+            table.add_row(_label(label), f"at most {pluralize(limit, noun)}")
     if reply.HasField("read_load"):
         reads = reply.read_load
-        now = f"{reads.running:,} running, {reads.waiting:,} waiting, {reads.rejected:,} rejected since the start"
-        table.add_row(_label("Expensive reads now"), now)
+        now = f"{reads.running:,} running, {reads.waiting:,} waiting, {reads.rejected:,} rejected since startup"
+        table.add_row(_label("Expensive reads"), now)
     return [table]
 
 
 def embedding_model(reply: server_service_pb2.GetServerInfoResponse) -> str:
-    """Name the model that embeds texts; nothing where there is none."""
+    """Return the name and dimension of the embedding model; empty if there is none."""
     model = one_line(reply.embedding_model)
     return f"{model}, {pluralize(reply.embedding_dimension, 'dimension')}" if model else ""
 
 
 def summary(done: Summary) -> Iterator[Text]:
-    """Say what became of a file: its name and form, the counts that are not zero, and what to look at."""
-    tally = done.counts
+    """Render an import summary: file, format, nonzero counts, ignored fields and rejection reasons."""
+    totals = done.counts
     yield Text.assemble(
         (one_line(done.source), "bold"), f"  {done.title}", ("  dry run" if done.dry_run else "", "yellow")
     )
     counts = [
-        (tally.sent if done.dry_run else None, "to store", "green"),
-        (tally.created, "created", "green"),
-        (tally.unchanged, "already there", "dim"),
-        (tally.replaced, "replaced", "cyan"),
-        (tally.skipped, "skipped", "dim"),
-        (tally.rejected, "rejected", "red"),
+        (totals.sent if done.dry_run else None, "to store", "green"),
+        (totals.created, "created", "green"),
+        (totals.unchanged, "unchanged", "dim"),
+        (totals.replaced, "replaced", "cyan"),
+        (totals.skipped, "skipped", "dim"),
+        (totals.rejected, "rejected", "red"),
     ]
     shown = [Text(f"{number:,} {word}", style=style) for number, word, style in counts if number]
     yield Text("  ").append_text(Text(", ").join(shown) if shown else Text("no messages", style="yellow"))
     if done.ignored:
         fields = ", ".join(f"{one_line(name)} ({number:,})" for name, number in sorted(done.ignored.items()))
-        yield Text(f"  Fields without a place in a message: {fields}", style="yellow")
-    most = sorted(done.rejection_groups.items(), key=lambda one: -one[1].count)
-    for reason, wrong in most[:_REASONS_SHOWN]:
-        yield Text(f"  {wrong.count:,} × {one_line(reason)} (first at {_place(wrong.first)})", style="red")
+        yield Text(f"  Ignored fields: {fields}", style="yellow")
+    groups = sorted(done.rejection_groups.items(), key=lambda item: -item[1].count)
+    for reason, group in groups[:_REASONS_SHOWN]:
+        yield Text(f"  {group.count:,} × {one_line(reason)} (first at {_location(group.first)})", style="red")
     if done.rejects:
-        yield Text(f"  The rejects and their reasons: {one_line(str(done.rejects))}", style="red")
+        yield Text(f"  Rejected messages and reasons: {one_line(str(done.rejects))}", style="red")
 
 
-def _place(place: SourceLocation) -> str:
-    return one_line(f"{place.unit} {place.number}{place.within and f', {place.within}'}")
+def _location(location: SourceLocation) -> str:
+    element = f", {location.element}" if location.element else ""
+    return one_line(f"{location.unit} {location.number}{element}")
 
 
-def diagnosis(found: Diagnosis) -> Iterable[Table]:
-    """Lay out what was checked, with what to do below each finding."""
+def diagnosis(result: Diagnosis) -> Iterable[Table]:
+    """Render the checks, each with its advice below the finding."""
     table = Table.grid(padding=(0, 2))
-    for check in found.checks:
+    for check in result.checks:
         sign, style = _STATES[check.state]
         finding = Text(one_line(check.finding))
         if check.advice:
@@ -131,54 +132,57 @@ def diagnosis(found: Diagnosis) -> Iterable[Table]:
 
 
 def conversations(reply: query_service_pb2.ListConversationsResponse) -> Iterable[RenderableType]:
-    """Lay out conversations: when they were, how long they are, and what they are called."""
+    """Render conversations with first and last time, message count and id."""
     if not reply.conversations:
         return [Text("No conversations found.", style="dim")]
     table = Table("first", "last", "messages", "conversation", box=None, pad_edge=False)
     table.columns[2].justify = "right"
-    for one in reply.conversations:
-        table.add_row(_minute(one.first_ts), _minute(one.last_ts), f"{one.message_count:,}", _id(one.conversation_id))
+    for entry in reply.conversations:
+        count = f"{entry.message_count:,}"
+        table.add_row(_minute(entry.first_ts), _minute(entry.last_ts), count, _id(entry.conversation_id))
     return [table]
 
 
 def users(reply: query_service_pb2.ListUsersResponse) -> Iterable[RenderableType]:
-    """Lay out users: how much they have said, and who they are."""
+    """Render users with message count and id."""
     if not reply.users:
         return [Text("No user has messages.", style="dim")]
     table = Table("messages", "user", box=None, pad_edge=False)
     table.columns[0].justify = "right"
-    for one in reply.users:
-        table.add_row(f"{one.message_count:,}", _id(one.user_id))
+    for entry in reply.users:
+        table.add_row(f"{entry.message_count:,}", _id(entry.user_id))
     return [table]
 
 
-def count(found: Count) -> Iterable[Text]:
-    """Say how many there are."""
-    return [Text(f"{pluralize(found.count, 'message')}.")]
+def count(result: Count) -> Iterable[Text]:
+    """Render a message count."""
+    return [Text(f"{pluralize(result.count, 'message')}.")]
 
 
 def exported(done: Exported) -> Iterable[Text]:
-    """Say what is in the file."""
+    """Render an export summary."""
     return [Text(f"{one_line(done.file)}: {pluralize(done.messages, 'message')} of {pluralize(done.users, 'user')}.")]
 
 
 def deleted(reply: ingest_service_pb2.DeleteMessagesResponse) -> Iterator[Text]:
-    """Say how many are gone, and which were not there."""
+    """Render the number of deleted messages, and the ids that were not found."""
     yield Text(f"Deleted {pluralize(reply.deleted, 'message')}.")
     for message_id in reply.missing_message_ids:
-        yield Text(f"  There was no {one_line(message_id)}.", style="yellow")
+        yield Text(f"  Not found: {one_line(message_id)}", style="yellow")
 
 
 def erased(reply: ingest_service_pb2.EraseUserResponse) -> Iterator[RenderableType]:
-    """Say how many are gone, and where bytes of them still are, which no read can reach."""
-    at = reply.erase_ts.ToDatetime(tzinfo=UTC)
-    yield Text(f"Erased at {at:{_MOMENT}}: {pluralize(reply.deleted, 'message')}.")
+    """Render an erasure receipt, with the storage that still contains bytes of the messages."""
+    erased_at = reply.erase_ts.ToDatetime(tzinfo=UTC)
+    yield Text(f"Erased at {erased_at:{_TIME_FORMAT}}: {pluralize(reply.deleted, 'message')}.")
     if reply.residues:
-        yield Text("No read finds anything of this user. Bytes are still in:")
+        yield Text("The data of this user can no longer be read. Bytes remain in:")
     for residue in reply.residues:
-        by = f" By {residue.purge_ts.ToDatetime(tzinfo=UTC):{_MOMENT}}." if residue.HasField("purge_ts") else ""
+        deadline = (
+            f" By {residue.purge_ts.ToDatetime(tzinfo=UTC):{_TIME_FORMAT}}." if residue.HasField("purge_ts") else ""
+        )
         location = _name(ingest_service_pb2.StorageLocation.Name(residue.location), "STORAGE_LOCATION_")
-        yield Padding(Text(f"{location}: {residue.detail}{by}", style="dim"), (0, 0, 0, 2))
+        yield Padding(Text(f"{location}: {residue.detail}{deadline}", style="dim"), (0, 0, 0, 2))
 
 
 def _minute(ts: Timestamp) -> str:
@@ -200,9 +204,9 @@ def _progress(index: ingest_service_pb2.IndexStatus) -> Text:
     elif not index.error:
         parts.append(Text("up to date", style="green"))
     if index.notice:
-        parts.append(Text("rebuilt since the server started", style="yellow"))
+        parts.append(Text("rebuilt since startup", style="yellow"))
     if index.dead_letters:
-        parts.append(Text(f"{index.dead_letters:,} can never be indexed", style="red"))
+        parts.append(Text(f"{index.dead_letters:,} cannot be indexed", style="red"))
     if index.error:
         parts.append(Text(f"retrying after {one_line(index.error)}", style="red"))
     return Text(", ").join(parts)
@@ -219,14 +223,12 @@ def _name(value: str, prefix: str) -> str:
 
 
 def _embedder(embedder: ingest_service_pb2.EmbedderStatus) -> tuple[Text, Text]:
-    facts = (
-        f"{pluralize(embedder.dimension, 'dimension')}, {pluralize(embedder.texts_embedded, 'text')} since the start"
-    )
+    facts = f"{pluralize(embedder.dimension, 'dimension')}, {pluralize(embedder.texts_embedded, 'text')} since startup"
     kind = _name(ingest_service_pb2.EmbedderKind.Name(embedder.kind), "EMBEDDER_KIND_")
     return Text(f"{kind}: {one_line(embedder.model)}"), Text(facts, style="dim")
 
 
-SHOWN: Final[Mapping[type, Callable[[Any], Iterable[RenderableType]]]] = {
+RENDERERS: Final[Mapping[type, Callable[[Any], Iterable[RenderableType]]]] = {
     ingest_service_pb2.GetIndexStatusResponse: status,
     ingest_service_pb2.DeleteMessagesResponse: deleted,
     ingest_service_pb2.EraseUserResponse: erased,
@@ -238,4 +240,4 @@ SHOWN: Final[Mapping[type, Callable[[Any], Iterable[RenderableType]]]] = {
     Exported: exported,
     Summary: summary,
 }
-"""What shows an answer of each type: its lines, or its table."""
+"""Renderer for each result type."""

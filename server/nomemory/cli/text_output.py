@@ -1,4 +1,4 @@
-"""Output for people: one look should be enough."""
+"""Human-readable output."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _ANCHOR: Final = "▸"
 
 
 class TextOutput:
-    """Writes to a terminal, or plain text to a pipe. Times are UTC.
+    """Writes human-readable results. Times are in UTC.
 
     Args:
-        console: where answers go.
-        notices: where everything else goes.
-        full: show long messages whole.
+        console: the console for results.
+        notices: the console for notices and recall steps.
+        full: whether long messages are shown in full.
     """
 
     def __init__(self, console: Console, notices: Console, *, full: bool = False) -> None:
@@ -39,29 +39,29 @@ class TextOutput:
         self._heading = ""
 
     def show(self, answer: object, *, explain: bool = False) -> None:
-        """Show an answer. Explained, a recall shows all the evidence and the limits, too."""
+        """Show a result. `explain` adds all evidence and the limits of a recall."""
         one_line_each = isinstance(answer, Summary | Exported)
-        for shown in self._shown(answer, explain=explain):
+        for shown in self._render(answer, explain=explain):
             self._console.print(shown, soft_wrap=one_line_each)
 
     def step(self, step: recall_service_pb2.RecallStep) -> None:
-        """Show a step beside the answer."""
+        """Show a recall step on the notice console."""
         for line in message_rendering.step(step):
             self._notices.print(line)
 
     def nothing(self) -> None:
-        """Say that nothing was found."""
+        """Report that no messages were found."""
         self._console.print(Text("No messages found.", style="dim"))
 
     def more(self, cursor: str) -> None:
-        """Show the option that goes on from here."""
-        self._notices.print(Text(f"There is more: --cursor {cursor}", style="dim"), soft_wrap=True)
+        """Show the option for the next page."""
+        self._notices.print(Text(f"Next page: --cursor {cursor}", style="dim"), soft_wrap=True)
 
     def notice(self, text: str) -> None:
-        """Say something beside the answer."""
+        """Show a notice."""
         self._notices.print(Text(text, style="yellow"), soft_wrap=True)
 
-    def _shown(self, answer: object, *, explain: bool) -> Iterable[RenderableType]:
+    def _render(self, answer: object, *, explain: bool) -> Iterable[RenderableType]:
         match answer:
             case query_service_pb2.ListMessagesResponse() | query_service_pb2.GetNeighborsResponse():
                 return self._chat(answer)
@@ -73,28 +73,28 @@ class TextOutput:
             case query_service_pb2.HybridSearchResponse():
                 return self._ranking(answer)
             case recall_service_pb2.RecallResponse():
-                return message_rendering.recalled(answer, full=self._full, explain=explain)
+                return message_rendering.recall_result(answer, full=self._full, explain=explain)
             case _:
-                return tables.SHOWN[type(answer)](answer)
+                return tables.RENDERERS[type(answer)](answer)
 
     def _chat(
         self, reply: query_service_pb2.ListMessagesResponse | query_service_pb2.GetNeighborsResponse
     ) -> Iterator[RenderableType]:
-        """Show a heading for each day and conversation, a line for each message; where there is an anchor, mark it."""
+        """Render a heading per day and conversation, and a line per message. The anchor message is marked."""
         marks = {reply.anchor_index: _ANCHOR} if isinstance(reply, query_service_pb2.GetNeighborsResponse) else None
-        for place, message in enumerate(reply.items):
-            said = message.ts.ToDatetime(tzinfo=UTC)
-            parts = [f"{said:%A} {said.day} {said:%B %Y} UTC", one_line(message.conversation_id)]
+        for index, message in enumerate(reply.items):
+            sent_at = message.ts.ToDatetime(tzinfo=UTC)
+            parts = [f"{sent_at:%A} {sent_at.day} {sent_at:%B %Y} UTC", one_line(message.conversation_id)]
             heading = " · ".join(filter(None, parts))
             if heading != self._heading:
                 yield Text(f"\n{heading}" if self._heading else heading, style="bold")
                 self._heading = heading
-            yield self._chat_line(message, None if marks is None else marks.get(place, ""))
+            yield self._chat_line(message, None if marks is None else marks.get(index, ""))
 
     def _chat_line(self, message: message_pb2.ChatMessage, mark: str | None) -> RenderableType:
-        said = message.ts.ToDatetime(tzinfo=UTC)
+        sent_at = message.ts.ToDatetime(tzinfo=UTC)
         text = content(message, None, full=self._full).append(f"  {one_line(message.message_id)}", style="dim")
-        row: list[RenderableType] = [Text(f"{said:%H:%M}", style="dim"), speaker(message), text]
+        row: list[RenderableType] = [Text(f"{sent_at:%H:%M}", style="dim"), speaker(message), text]
         line = Table.grid(padding=(0, 1))
         if mark is not None:
             line.add_column(width=1)
@@ -106,12 +106,12 @@ class TextOutput:
         return line
 
     def _ranking(self, reply: query_service_pb2.HybridSearchResponse) -> Iterator[RenderableType]:
-        """Show the best first, what their scores are made of if that was asked for, and whether they answer."""
+        """Render hits in ranking order, with score components if present, and the sufficiency."""
         for item in reply.items:
-            made_of = " · ".join(f"{one_line(part.name)} {part.value:+.2f}" for part in item.explanation.components)
-            yield self._hit(item.message, item.score, made_of=made_of)
+            components = " · ".join(f"{one_line(part.name)} {part.value:+.2f}" for part in item.explanation.components)
+            yield self._hit(item.message, item.score, components=components)
         if reply.items:
-            yield Text(f"How likely it is that these answer the question: {reply.sufficiency:.0%}", style="dim")
+            yield Text(f"Probability that these messages answer the question: {reply.sufficiency:.0%}", style="dim")
 
     def _hit(
         self,
@@ -119,14 +119,14 @@ class TextOutput:
         score: float,
         *,
         highlight: query_service_pb2.Highlight | None = None,
-        made_of: str = "",
+        score_components: str = "",
     ) -> RenderableType:
-        said = message.ts.ToDatetime(tzinfo=UTC)
-        facts = [f"{said:%Y-%m-%d %H:%M} UTC", one_line(message.conversation_id), one_line(message.message_id)]
+        sent_at = message.ts.ToDatetime(tzinfo=UTC)
+        facts = [f"{sent_at:%Y-%m-%d %H:%M} UTC", one_line(message.conversation_id), one_line(message.message_id)]
         head = Table.grid(expand=True, padding=(0, 1))
         head.add_column(ratio=1)
         head.add_column(justify="right")
-        who = Text.assemble(speaker(message), ("  " + " · ".join(filter(None, facts)), "dim"))
-        head.add_row(who, Text(f"{score:.3f}", style="dim"))
-        why = [Padding(Text(made_of, style="dim"), (0, 0, 0, 2))] if made_of else []
-        return Group(head, *why, Padding(content(message, highlight, full=self._full), (0, 0, 1, 2)))
+        speaker_and_facts = Text.assemble(speaker(message), ("  " + " · ".join(filter(None, facts)), "dim"))
+        head.add_row(speaker_and_facts, Text(f"{score:.3f}", style="dim"))
+        component_lines = [Padding(Text(score_components, style="dim"), (0, 0, 0, 2))] if score_components else []
+        return Group(head, *component_lines, Padding(content(message, highlight, full=self._full), (0, 0, 1, 2)))
