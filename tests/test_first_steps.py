@@ -142,7 +142,7 @@ def test_the_links_of_the_readme_lead_somewhere(readme: str) -> None:
         assert target.startswith("https://") or (ROOT / target).exists(), target
 
 
-def test_it_has_commands_to_try() -> None:
+def test_page_has_commands() -> None:
     assert len(shell_commands(".venv/bin/nomemory")) > 5
     assert shell_commands("grpcurl")
     assert shell_commands(".venv/bin/buf curl")

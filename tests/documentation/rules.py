@@ -101,7 +101,7 @@ RULES = (
     Rule("docs/first-steps.md", "python", "tests/test_first_steps.py::test_its_python_works"),
     Rule("docs/frameworks.md", "python", "tests/frameworks/test_page.py::test_its_example_finds_what_was_said"),
     Rule("docs/http.md", "sh", COMMANDS, ".venv/bin/nomemory serve", SERVES),
-    Rule("docs/http.md", "sh", "tests/web/test_http_page.py::test_its_commands_work_one_after_the_other"),
+    Rule("docs/http.md", "sh", "tests/web/test_http_page.py::test_documented_commands_work_in_order"),
     Rule("docs/http.md", "json", PARSED, why="an answer"),
     Rule(
         "docs/importing.md",

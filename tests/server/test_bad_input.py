@@ -147,7 +147,7 @@ def method_for(server: Server, request: ProtoMessage) -> Any:  # noqa: ANN401 - 
 
 
 @pytest.mark.parametrize("case", [*WRITES, *READS])
-def test_every_violation_is_named(vector_server: Server, case: str) -> None:
+def test_every_violation_is_reported(vector_server: Server, case: str) -> None:
     request, fields = {**WRITES, **READS}[case]
     with pytest.raises(grpc.RpcError) as error:
         method_for(vector_server, request)(request)
@@ -156,7 +156,7 @@ def test_every_violation_is_named(vector_server: Server, case: str) -> None:
     assert refused.fields == fields
 
 
-def test_nothing_of_a_refused_batch_is_stored(vector_server: Server, user: str) -> None:
+def test_rejected_batch_stores_nothing(vector_server: Server, user: str) -> None:
     with pytest.raises(grpc.RpcError):
         vector_server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said(user, "a", "x"), said(user, "b", "")]))
     assert not vector_server.query.ListMessages(q.ListMessagesRequest(user_id=user)).items
@@ -170,19 +170,19 @@ def sent_as_bytes(server: Server, method: str, request: bytes) -> grpc.RpcError:
     return error.value
 
 
-def test_a_lone_surrogate_is_refused(vector_server: Server) -> None:
+def test_lone_surrogate_is_rejected(vector_server: Server) -> None:
     lone_surrogate = b"\x0a\x03\xed\xa0\x80"  # user_id = U+D800 in the bytes that UTF-8 forbids
     refused = refusal(sent_as_bytes(vector_server, "QueryService/ListMessages", lone_surrogate))
     assert (refused.code, refused.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_REQUEST")
     assert "ListMessagesRequest" in refused.text
 
 
-def test_bytes_that_are_no_message_are_refused(vector_server: Server) -> None:
+def test_malformed_message_bytes_are_rejected(vector_server: Server) -> None:
     error = sent_as_bytes(vector_server, "IngestService/WriteMessages", b"\xff\xff\xff")
     assert refusal(error).reason == "MALFORMED_REQUEST"
 
 
-def test_a_query_over_the_limits_has_its_own_reason(vector_server: Server) -> None:
+def test_too_complex_query_has_its_own_reason(vector_server: Server) -> None:
     with pytest.raises(grpc.RpcError) as error:
         vector_server.query.LexicalSearch(q.LexicalSearchRequest(user_id="u", query_text="(a " * 17 + ")" * 17))
     assert refusal(error.value).reason == "QUERY_TOO_COMPLEX"
@@ -195,7 +195,7 @@ def test_without_an_embedder_the_meaning_of_a_text_cannot_be_searched(vector_ser
     assert (refused.code, refused.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "EMBEDDER_DISABLED")
 
 
-def test_an_unknown_anchor_is_not_found(vector_server: Server, user: str) -> None:
+def test_unknown_anchor_is_not_found(vector_server: Server, user: str) -> None:
     with pytest.raises(grpc.RpcError) as error:
         vector_server.query.GetNeighbors(q.GetNeighborsRequest(user_id=user, message_id="nobody"))
     refused = refusal(error.value)

@@ -48,7 +48,7 @@ def test_nobody_else_can_read_what_a_server_writes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["/dev/null/data", "/proc/nomemory"])
-def test_a_directory_that_cannot_be_made_is_refused_in_words(place: str) -> None:
+def test_uncreatable_data_directory_is_reported(place: str) -> None:
     with ExitStack() as stack:
         process = start(stack, Path(place))
         _, errors = process.communicate(timeout=60)
@@ -57,7 +57,7 @@ def test_a_directory_that_cannot_be_made_is_refused_in_words(place: str) -> None
     assert "Traceback" not in errors
 
 
-def test_a_disk_with_little_room_is_refused_in_words(tmp_path: Path) -> None:
+def test_low_disk_space_is_reported(tmp_path: Path) -> None:
     with ExitStack() as stack:
         process = start(stack, tmp_path / "data", NOMEMORY_MIN_FREE_DISK_BYTES=str(10**18))
         _, errors = process.communicate(timeout=60)
@@ -68,7 +68,7 @@ def test_a_disk_with_little_room_is_refused_in_words(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 @pytest.mark.parametrize("free_bytes", [0, 100_000])
-def test_a_full_disk_is_refused_in_words(tmp_path: Path, free_bytes: int) -> None:
+def test_full_disk_is_reported(tmp_path: Path, free_bytes: int) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
@@ -86,7 +86,7 @@ def test_a_full_disk_is_refused_in_words(tmp_path: Path, free_bytes: int) -> Non
     assert "Traceback" not in errors
 
 
-def test_a_key_that_servers_share_is_never_made_up(own_settings: Settings, tmp_path: Path) -> None:
+def test_shared_key_is_never_generated(own_settings: Settings, tmp_path: Path) -> None:
     settings = own_settings.with_changes(key_file=tmp_path / "shared.key")
     with pytest.raises(DataDirectoryUnusableError, match="NOMEMORY_KEY_FILE"):
         DataDirectory.of(settings)

@@ -91,7 +91,7 @@ def searched(server: Process, token: str) -> list[str]:
 
 
 @pytest.mark.timeout(180)
-def test_acknowledged_writes_survive_kill_9(tmp_path: Path) -> None:
+def test_acknowledged_writes_survive_sigkill(tmp_path: Path) -> None:
     acknowledged: list[str] = []
     for turn in range(ROUNDS):
         server = Process(tmp_path / "data")

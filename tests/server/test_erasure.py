@@ -46,7 +46,7 @@ def span(since: int | None = None, until: int | None = None) -> m.Filter:
         (span(9), ["a", "b", "c"]),
     ],
 )
-def test_a_deletion_by_filter_takes_what_a_read_with_it_gives(
+def test_deletion_by_filter_removes_the_matching_messages(
     vector_server: Server, user: str, narrowed: m.Filter, left: list[str]
 ) -> None:
     write(
@@ -77,7 +77,7 @@ def test_a_deletion_by_filter_takes_what_a_read_with_it_gives(
          ["filter", "filter.time_range", "message_ids", "message_ids[1]", "user_id"]),
     ],
 )  # fmt: skip
-def test_a_deletion_needs_either_ids_or_a_filter_that_sets_something(
+def test_deletion_requires_ids_or_a_nonempty_filter(
     vector_server: Server, user: str, fields: dict[str, object], violated: list[str]
 ) -> None:
     write(vector_server, said(user, "a", "x"))
@@ -89,7 +89,7 @@ def test_a_deletion_needs_either_ids_or_a_filter_that_sets_something(
     assert count(vector_server, user) == 1
 
 
-def test_an_erased_user_is_gone_from_every_read_at_once(vector_server: Server, user: str) -> None:
+def test_erased_user_is_absent_from_every_read(vector_server: Server, user: str) -> None:
     other = f"{user}-other"
     written = write(vector_server, *(tea(who, name, 1) for who in (user, other) for name in "abc"))
     found_by_every_read(vector_server, user, "a", written.write_token)
@@ -118,7 +118,7 @@ def test_erasing_a_user_again_or_one_who_has_nothing_is_no_error(vector_server: 
     assert [one.place for one in again.residues] == [one.place for one in first.residues]
 
 
-def test_an_erasure_needs_a_user(vector_server: Server) -> None:
+def test_erasure_requires_a_user(vector_server: Server) -> None:
     with pytest.raises(grpc.RpcError) as error:
         vector_server.ingest.EraseUser(i.EraseUserRequest(user_id=" "))
     assert refusal(error.value).fields == ["user_id"]

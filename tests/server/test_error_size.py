@@ -54,7 +54,7 @@ def test_a_thousand_bad_messages_are_refused_with_as_many_violations_as_fit(vect
     assert refused.fields[:2] == ["messages[0].user_id", "messages[0].message_id"]
 
 
-def test_a_message_in_chinese_does_not_break_the_status() -> None:
+def test_non_ascii_error_message_fits_into_the_status() -> None:
     violations = [Violation(f"字段[{n}]", "太长了" * 20) for n in range(1_000)]
     with scripted_server() as script:
         error = refused_by(script, Fault(Reason.ERROR_REASON_SKILL_INVALID, "这" * 5_000, violations=violations))
@@ -75,7 +75,7 @@ violations = st.lists(st.builds(Violation, st.text(max_size=60), st.text(max_siz
 
 
 @given(message=st.text(max_size=2_000), named=violations)
-def test_a_status_is_never_larger_than_headers_allow(message: str, named: list[Violation]) -> None:
+def test_status_fits_into_response_headers(message: str, named: list[Violation]) -> None:
     ended = grpc_status(
         Fault(Reason.ERROR_REASON_INVALID_FIELD, message, violations=named, retry_after_s=1), LONGEST_ID
     )

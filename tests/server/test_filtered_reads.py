@@ -114,7 +114,7 @@ def stored(server: Server, user: str, conversation: list[Said]) -> str:
 
 @given(conversation=conversations, narrowed=wanted)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_reads_give_what_brute_force_gives(
+def test_reads_equal_brute_force_results(
     vector_server: Server, conversation: list[Said], narrowed: dict[str, Any]
 ) -> None:
     user = f"user-{uuid.uuid4().hex}"

@@ -51,7 +51,7 @@ def small(start: Start, own_settings: Settings) -> Iterator[Server]:
         yield server
 
 
-def test_a_flood_is_told_when_to_come_back_and_others_are_served(small: Server) -> None:
+def test_flooding_caller_gets_retry_info_and_others_are_served(small: Server) -> None:
     asked = q.HybridSearchRequest(user_id="loud", query_text=QUESTION, top_k=200)
     asked.query_embedding.values.extend([1.0, 0.0, 0.0, 0.0])
     flood = [small.query.HybridSearch.future(asked, timeout=60) for _ in range(CALLERS)]
@@ -65,7 +65,7 @@ def test_a_flood_is_told_when_to_come_back_and_others_are_served(small: Server) 
     assert all(one.retry_s for one in told)
 
 
-def test_a_recall_that_is_refused_says_so(small: Server) -> None:
+def test_rejected_recall_reports_the_reason(small: Server) -> None:
     with grpc.insecure_channel(small.target) as channel:
         recall = RecallServiceStub(channel).Recall
         asked = r.RecallRequest(question=QUESTION)
@@ -114,7 +114,11 @@ async def test_what_a_search_of_a_recall_says_of_overload_is_what_its_caller_is_
 @pytest.mark.skipif(not local_is_available(), reason="the local embedder has no package for this platform")
 def test_abandoned_searches_by_meaning_block_neither_others_nor_the_end(start: Start, tmp_path: Path) -> None:
     settings = Settings.from_environment(
-        data=tmp_path / "data", listen="127.0.0.1:0", embedder="local", drain_timeout_s=0.0, max_inflight_reads_per_user=250
+        data=tmp_path / "data",
+        listen="127.0.0.1:0",
+        embedder="local",
+        drain_timeout_s=0.0,
+        max_inflight_reads_per_user=250,
     )
     with start(settings) as server:
         meaning = server.query.SemanticSearch

@@ -153,7 +153,7 @@ async def list_messages(channel: grpc.aio.Channel, user: str, *metadata: tuple[s
     await QueryServiceStub(channel).ListMessages(q.ListMessagesRequest(user_id=user), metadata=metadata)
 
 
-async def test_a_call_meets_the_interceptors_then_the_hooks_then_the_handler() -> None:
+async def test_interceptors_run_before_hooks_and_hooks_before_the_handler() -> None:
     order: list[str] = []
     host = HostInterceptors((Interceptor("1", order), Interceptor("2", order)), (Recorder(order), Recorder(order)))
     async with hosting(host, order) as channel:
@@ -170,7 +170,7 @@ async def test_an_interceptor_sees_bytes_and_a_hook_the_request_and_its_caller()
     assert (context.caller.name, context.transport) == ("chat", "grpc")
 
 
-async def test_a_hook_knows_the_user_to_whom_a_recall_is_bound() -> None:
+async def test_hook_receives_the_bound_user() -> None:
     hook = Recorder()
     async with hosting(HostInterceptors(before_handler=(hook,))) as channel:
         metadata = (("x-name", "chat"), ("x-user-id", "ann"))
@@ -195,7 +195,7 @@ async def test_a_stream_of_replies_passes_both() -> None:
     ],
     ids=["nobody", "malformed", "another user"],
 )  # fmt: skip
-async def test_a_refused_call_never_reaches_a_hook(
+async def test_rejected_call_runs_no_hook(
     metadata: tuple[tuple[str, str], ...], encoded: bytes, code: grpc.StatusCode
 ) -> None:
     interceptor, hook = Interceptor(), Recorder()
@@ -208,7 +208,7 @@ async def test_a_refused_call_never_reaches_a_hook(
     assert not hook.calls
 
 
-async def test_the_request_of_a_caller_who_is_not_authenticated_is_not_read() -> None:
+async def test_unauthenticated_request_is_not_read() -> None:
     interceptor = Interceptor()
     async with hosting(HostInterceptors((interceptor,))) as channel:
         with pytest.raises(grpc.aio.AioRpcError):
@@ -226,7 +226,7 @@ async def test_calls_at_the_same_time_do_not_see_each_other() -> None:
     )
 
 
-async def test_a_hook_may_refuse_a_call() -> None:
+async def test_hook_can_reject_a_call() -> None:
     async def refuse(_request: ProtoMessage, _context: CallContext) -> None:
         raise overloaded("enough for today")
 
@@ -238,7 +238,7 @@ async def test_a_hook_may_refuse_a_call() -> None:
     assert [line["code"] for line in logs if line["event"] == "rpc"] == ["RESOURCE_EXHAUSTED"]
 
 
-async def test_an_error_of_a_hook_shows_nothing_of_itself() -> None:
+async def test_hook_error_reveals_no_details() -> None:
     async def crash(_request: ProtoMessage, _context: CallContext) -> None:
         raise RuntimeError(PRIVATE)
 
@@ -249,7 +249,7 @@ async def test_an_error_of_a_hook_shows_nothing_of_itself() -> None:
     assert PRIVATE not in repr(error.value) + str(error.value.trailing_metadata())
 
 
-async def test_the_servers_deadline_holds_for_hooks() -> None:
+async def test_server_deadline_applies_to_hooks() -> None:
     async def hang(_request: ProtoMessage, _context: CallContext) -> None:
         await asyncio.sleep(60)
 
@@ -290,7 +290,7 @@ async def test_health_passes_interceptors_and_no_hook() -> None:
     assert (len(interceptor.requests), hook.calls) == (1, [])
 
 
-async def test_a_server_with_grpc_interceptors_does_not_serve_http() -> None:
+async def test_server_with_grpc_interceptors_cannot_serve_http() -> None:
     settings = Settings.from_environment(drain_timeout_s=0.0)
     access, host = Access(ByName()), HostInterceptors((Interceptor(),))
     with pytest.raises(StartupError, match="before_handler"):

@@ -39,7 +39,7 @@ def facts(error: grpc.RpcError) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("decode", "kind"), [(decode_import, i.ImportMessagesRequest), (decode_write, i.WriteMessagesRequest)]
 )
-async def test_while_a_large_batch_is_checked_others_have_their_turn(
+async def test_validating_a_large_batch_does_not_block_other_tasks(
     decode: Callable[..., Awaitable[Batch]], kind: type[Any]
 ) -> None:
     turns = 0
@@ -59,7 +59,7 @@ async def test_while_a_large_batch_is_checked_others_have_their_turn(
     assert turns >= 10
 
 
-def test_a_bad_batch_ends_the_import_and_the_batches_before_it_stay(vector_server: Server, user: str) -> None:
+def test_invalid_batch_ends_the_import_and_keeps_earlier_batches(vector_server: Server, user: str) -> None:
     mixed = i.ImportMessagesRequest(messages=[said(user, "c", "x"), said(user, "d", " "), said(user, "a", "x")])
     stream = [batch(user, "a", "b"), mixed, i.ImportMessagesRequest(), batch(user, "e")]
     with pytest.raises(grpc.RpcError) as error:
@@ -80,7 +80,7 @@ def test_bytes_that_are_no_batch_are_placed_too(vector_server: Server, user: str
     assert (facts(error.value)["batch"], facts(error.value)["created"]) == ("1", "1")
 
 
-def test_an_import_lists_the_first_thousand_rejections(vector_server: Server, user: str) -> None:
+def test_import_lists_the_first_1000_rejections(vector_server: Server, user: str) -> None:
     blank = [said(user, f"m{number}", " ") for number in range(1000)]
     batches = [i.ImportMessagesRequest(messages=blank), i.ImportMessagesRequest(messages=[said(user, "last", " ")])]
     summary = vector_server.ingest.ImportMessages(iter(batches))
@@ -108,7 +108,7 @@ def overload(server: Server) -> str:
             return refusal(error).reason
 
 
-def test_an_import_waits_for_room_where_too_much_is_queued(start: Start, own_settings: Settings) -> None:
+def test_import_waits_while_the_queue_is_full(start: Start, own_settings: Settings) -> None:
     with start(own_settings.with_changes(max_queued_writes=1)) as server:
         with busy(own_settings.server.data / "log.db"):
             assert overload(server) == "OVERLOADED"
@@ -117,7 +117,7 @@ def test_an_import_waits_for_room_where_too_much_is_queued(start: Start, own_set
         assert imported.result(timeout=20).created == 2
 
 
-def test_an_import_that_finds_no_room_in_time_says_so(start: Start, own_settings: Settings) -> None:
+def test_import_fails_if_the_queue_stays_full(start: Start, own_settings: Settings) -> None:
     with (
         start(own_settings.with_changes(max_queued_writes=1)) as server,
         busy(own_settings.server.data / "log.db"),

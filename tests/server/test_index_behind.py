@@ -30,7 +30,7 @@ def stuck(own_settings: Settings) -> Settings:
     )
 
 
-def test_a_dead_embedder_holds_up_nothing_but_meaning(
+def test_unavailable_embedder_delays_only_semantic_search(
     start: Callable[[Settings], AbstractContextManager[Server]], stuck: Settings
 ) -> None:
     with start(stuck) as server:

@@ -40,7 +40,7 @@ def until(happened: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_a_users_status_does_not_tell_how_much_others_write(start: Start, own_settings: Settings) -> None:
+def test_user_status_does_not_reveal_other_writes(start: Start, own_settings: Settings) -> None:
     with start(own_settings) as server:
         write(server, said("mine", "m", "hello", embedding=[1, 0, 0, 0]))
         write(server, *(said("theirs", f"m{n}", "hello", embedding=[1, 0, 0, 0]) for n in range(20)))

@@ -87,7 +87,7 @@ async def misbehaving(**changed: float) -> AsyncIterator[Any]:
         yield QueryServiceStub(channel)
 
 
-async def test_an_unexpected_error_shows_nothing_of_itself() -> None:
+async def test_unexpected_error_reveals_nothing() -> None:
     async with misbehaving() as stub:
         with pytest.raises(grpc.aio.AioRpcError) as error:
             await stub.ListMessages(q.ListMessagesRequest(), metadata=(("x-request-id", "trace-1"),))
@@ -107,7 +107,7 @@ async def test_a_stream_that_breaks_midway_shows_nothing_of_why() -> None:
     assert PRIVATE not in repr(error.value) + str(error.value.trailing_metadata())
 
 
-async def test_the_servers_deadline_holds_where_the_client_sets_none() -> None:
+async def test_server_deadline_applies_without_a_client_deadline() -> None:
     async with misbehaving(default_deadline_s=0.05) as stub:
         with pytest.raises(grpc.aio.AioRpcError) as error:
             await stub.LexicalSearch(q.LexicalSearchRequest())
@@ -123,7 +123,7 @@ async def test_what_may_pass_says_when_to_retry() -> None:
     assert (refused.code, refused.retry_s) == (grpc.StatusCode.UNAVAILABLE, 1.5)
 
 
-async def test_a_thousand_violations_do_not_break_the_status() -> None:
+async def test_status_with_1000_violations_fits_into_headers() -> None:
     async with misbehaving() as stub:
         with pytest.raises(grpc.aio.AioRpcError) as error:
             await stub.BatchGetMessages(q.BatchGetMessagesRequest(message_ids=[""] * 5000))
@@ -132,7 +132,7 @@ async def test_a_thousand_violations_do_not_break_the_status() -> None:
     assert "5000" in refused.text or len(refused.fields) > 10
 
 
-def test_a_request_id_comes_back_and_is_made_where_there_is_none(vector_server: Server) -> None:
+def test_request_id_is_returned_or_generated(vector_server: Server) -> None:
     _, call = vector_server.query.ListMessages.with_call(
         q.ListMessagesRequest(user_id="u"), metadata=(("x-request-id", "mine"),)
     )
@@ -149,7 +149,7 @@ def test_health_answers_for_the_server_and_each_service(vector_server: Server) -
             assert reply.status == health_pb2.HealthCheckResponse.SERVING
 
 
-def test_a_request_over_the_size_bound_is_refused(vector_server: Server) -> None:
+def test_request_above_the_size_limit_is_rejected(vector_server: Server) -> None:
     with pytest.raises(grpc.RpcError) as error:
         vector_server.ingest.WriteMessages(
             i.WriteMessagesRequest(messages=[said("u", f"m{n}", "x" * 250_000) for n in range(70)])

@@ -12,7 +12,7 @@ from nomemory.server.runtime.token_cipher import KEY_BYTES
 from nomemory.server.runtime.token_keys import KeyFileError, load_key
 
 
-def test_a_key_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:
+def test_key_file_is_created_once_with_owner_only_permissions(tmp_path: Path) -> None:
     path = tmp_path / "server.key"
     key = load_key(path)
     assert len(key) == KEY_BYTES
@@ -55,7 +55,7 @@ def test_what_a_crash_left_behind_is_no_obstacle(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damaged", [b"", b"short", b"x" * 33])
-def test_a_damaged_key_is_never_replaced(tmp_path: Path, damaged: bytes) -> None:
+def test_damaged_key_file_is_not_replaced(tmp_path: Path, damaged: bytes) -> None:
     path = tmp_path / "server.key"
     path.write_bytes(damaged)
     with pytest.raises(KeyFileError, match=r"server\.key does not contain a key of 32 bytes\. Restore it"):

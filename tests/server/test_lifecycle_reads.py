@@ -38,7 +38,7 @@ pytestmark = pytest.mark.both_logs
 
 @given(conversation=conversations, narrowed=wanted)
 @HERE
-def test_a_count_is_what_brute_force_counts(
+def test_count_equals_brute_force_count(
     vector_server: Server, conversation: list[Said], narrowed: dict[str, Any]
 ) -> None:
     user = f"user-{uuid.uuid4().hex}"
@@ -59,7 +59,7 @@ def test_a_count_is_exact_after_every_write(vector_server: Server, user: str) ->
 
 @given(conversation=conversations, narrowed=wanted, size=st.integers(1, 4))
 @HERE
-def test_oldest_first_is_newest_first_backwards(
+def test_oldest_first_reverses_newest_first(
     vector_server: Server, conversation: list[Said], narrowed: dict[str, Any], size: int
 ) -> None:
     user = f"user-{uuid.uuid4().hex}"
@@ -84,7 +84,7 @@ def test_oldest_first_is_newest_first_backwards(
     assert walked[OLDEST] == walked[NEWEST][::-1]
 
 
-def test_a_cursor_is_bound_to_the_order(vector_server: Server, user: str) -> None:
+def test_cursor_is_bound_to_the_order(vector_server: Server, user: str) -> None:
     write(vector_server, [said(user, f"m{n}", "x", ts=n) for n in range(4)])
 
     def page(order: q.ListOrder.ValueType, cursor: str = "") -> q.ListMessagesResponse:
@@ -159,7 +159,7 @@ REFUSED: list[tuple[str, Message, list[str]]] = [
 
 
 @pytest.mark.parametrize(("method", "request_", "fields"), REFUSED)
-def test_a_bad_request_names_every_violation(
+def test_invalid_request_reports_every_violation(
     vector_server: Server, method: str, request_: Message, fields: list[str]
 ) -> None:
     call = getattr(vector_server.query, method)

@@ -117,7 +117,7 @@ def writes_of(size: int) -> i.WriteMessagesRequest:
     return i.WriteMessagesRequest(messages=[said("u", f"m{n}", "x" * 100_000) for n in range(size // 100_000)])
 
 
-async def test_calls_beyond_the_limit_are_refused_with_a_time_to_retry() -> None:
+async def test_calls_above_the_limit_are_rejected_with_retry_info() -> None:
     async with limited(Limits(calls=2)) as server, grpc.aio.insecure_channel(server.target) as channel:
         stub = QueryServiceStub(channel)
         running = [asyncio.ensure_future(stub.ListMessages(q.ListMessagesRequest())) for _ in range(2)]
@@ -132,7 +132,7 @@ async def test_calls_beyond_the_limit_are_refused_with_a_time_to_retry() -> None
     assert refused.retry_s
 
 
-async def test_large_requests_beyond_the_limit_are_refused_and_small_ones_are_not() -> None:
+async def test_large_requests_above_the_memory_limit_are_rejected_and_small_ones_accepted() -> None:
     async with limited(Limits(request_bytes=1_000_000)) as server, grpc.aio.insecure_channel(server.target) as channel:
         write = IngestServiceStub(channel).WriteMessages
         running = asyncio.ensure_future(write(writes_of(900_000)))
@@ -147,13 +147,13 @@ async def test_large_requests_beyond_the_limit_are_refused_and_small_ones_are_no
     assert (refusal(error.value).reason, bool(refusal(error.value).retry_s)) == ("OVERLOADED", True)
 
 
-async def test_one_large_request_is_read_whatever_the_limit() -> None:
+async def test_single_large_request_is_read_above_the_memory_limit() -> None:
     async with limited(Limits(request_bytes=1000)) as server, grpc.aio.insecure_channel(server.target) as channel:
         server.queries.go_on.set()
         await IngestServiceStub(channel).WriteMessages(writes_of(14_000_000))
 
 
-async def test_a_call_without_a_request_is_refused() -> None:
+async def test_call_without_a_request_is_rejected() -> None:
     async with limited() as server, grpc.aio.insecure_channel(server.target) as channel:
         call: Any = channel.stream_unary(LIST)
         with pytest.raises(grpc.aio.AioRpcError) as error:
@@ -161,7 +161,7 @@ async def test_a_call_without_a_request_is_refused() -> None:
     assert refusal(error.value).reason == "MALFORMED_REQUEST"
 
 
-async def test_a_request_that_does_not_end_is_given_up_at_the_deadline() -> None:
+async def test_incomplete_request_is_rejected_at_the_deadline() -> None:
     async with limited(default_deadline_s=0.5) as server:
         with peers(server.target, 2) as opened:
             calls = [peer.call(LIST, bytes(15_000_000), declared=15_000_001) for peer in opened]
@@ -192,7 +192,7 @@ async def test_an_export_that_nobody_reads_makes_few_batches() -> None:
             assert server.queries.batches < 10
 
 
-async def test_watchers_of_the_servers_health_beyond_the_limit_are_refused() -> None:
+async def test_health_watches_above_the_limit_are_rejected() -> None:
     async with limited(Limits(watches=2)) as server:
         with peers(server.target, 1) as (peer,):
             watches = [peer.call(WATCH, b"") for _ in range(2)]
@@ -203,7 +203,7 @@ async def test_watchers_of_the_servers_health_beyond_the_limit_are_refused() -> 
             assert await happens([peer], lambda: check.status == OK)
 
 
-async def test_requests_of_strangers_that_do_not_end_are_few() -> None:
+async def test_incomplete_unauthenticated_requests_are_limited() -> None:
     async with limited(Limits(public_reads=2)) as server:
         with peers(server.target, 1) as (peer,):
             for _ in range(2):
@@ -228,7 +228,7 @@ async def test_silent_connections_are_closed_after_a_while_and_one_with_a_call_s
             assert not watching.is_closed
 
 
-async def test_connections_beyond_the_limit_are_closed() -> None:
+async def test_connections_above_the_limit_are_closed() -> None:
     async with limited(max_connections=5) as server:
         server.queries.go_on.set()
         with peers(server.target, 1) as (early,):
@@ -264,7 +264,7 @@ def has_ended(peer: RawPeer) -> bool:
         return True
 
 
-async def test_a_client_that_pings_too_often_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_client_that_pings_too_often_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grpc_server, "_MIN_CLIENT_PING_INTERVAL_S", 1)
     async with limited() as server:
         with peers(server.target, 2) as (patient, hasty):

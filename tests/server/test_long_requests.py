@@ -46,7 +46,7 @@ def written(raw: bytes) -> object:
     return asyncio.run(WRITES.parse(raw))
 
 
-def test_a_filter_has_few_entries(server: Server, user: str) -> None:
+def test_filter_with_too_many_metadata_entries_is_rejected(server: Server, user: str) -> None:
     narrowed = m.Filter(metadata={f"k{n}": "v" for n in range(MANY)})
     request = q.ListMessagesRequest(user_id=user, filter=narrowed)
     assert refused(lambda: server.query.ListMessages(request)) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
@@ -56,13 +56,13 @@ def test_a_filter_has_few_entries(server: Server, user: str) -> None:
     assert refusal(error.value).descriptions == ["must have at most 4 entries"], "what is too much is not looked at"
 
 
-def test_a_mask_has_few_paths(server: Server, user: str) -> None:
+def test_field_mask_with_too_many_paths_is_rejected(server: Server, user: str) -> None:
     request = q.ListMessagesRequest(user_id=user)
     request.return_fields.paths.extend(["content"] * 101)
     assert refused(lambda: server.query.ListMessages(request)) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
 
 
-def test_a_batch_of_nothing_is_refused_by_its_count(server: Server, user: str) -> None:
+def test_empty_batch_is_rejected(server: Server, user: str) -> None:
     nothing = i.WriteMessagesRequest(messages=[m.ChatMessage()] * 40_000)
     assert refused(lambda: server.ingest.WriteMessages(nothing)) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
     ids = q.BatchGetMessagesRequest(user_id=user, message_ids=[""] * 40_000)
@@ -78,7 +78,7 @@ def test_a_read_is_short(server: Server, user: str) -> None:
     assert found == (grpc.StatusCode.INVALID_ARGUMENT, "QUERY_TOO_COMPLEX")
 
 
-def test_a_message_that_is_too_long_is_named(server: Server, user: str) -> None:
+def test_too_long_message_is_reported(server: Server, user: str) -> None:
     long = said(user, "m1", "x" * 1_000_000, ts=1)
     with pytest.raises(grpc.RpcError) as error:
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said(user, "m0", "x", ts=1), long]))
@@ -99,14 +99,14 @@ def test_a_message_that_is_too_long_is_named(server: Server, user: str) -> None:
     st.text(max_size=5),
     st.booleans(),
 )
-def test_the_pieces_are_the_request(messages: list[m.ChatMessage], request_id: str, replace: bool) -> None:  # noqa: FBT001 - drawn
+def test_parsed_chunks_equal_the_request(messages: list[m.ChatMessage], request_id: str, replace: bool) -> None:  # noqa: FBT001 - drawn
     request = i.WriteMessagesRequest(messages=[*messages, m.ChatMessage(content="x" * PIECE)] * 2)
     request.request_id, request.replace = request_id, replace
     assert written(request.SerializeToString()) == request
 
 
 @given(st.binary(min_size=1, max_size=200), st.integers(0, 3))
-def test_what_is_no_request_is_refused(damage: bytes, whole: int) -> None:
+def test_malformed_request_is_rejected(damage: bytes, whole: int) -> None:
     request = i.WriteMessagesRequest(messages=[m.ChatMessage(content="x" * PIECE)] * (whole + 1))
     raw = request.SerializeToString() + damage
     expected, found = parsed(i.WriteMessagesRequest.FromString, raw), parsed(written, raw)
@@ -114,13 +114,13 @@ def test_what_is_no_request_is_refused(damage: bytes, whole: int) -> None:
 
 
 @pytest.mark.parametrize("tail", [b"\x0b" * 9, b"\x80" * 100_000, b"\x0a\xff\xff\xff\xff\x0f", b"\x0a"])
-def test_bytes_that_hide_entries_are_refused(tail: bytes) -> None:
+def test_hidden_entries_are_counted_and_rejected(tail: bytes) -> None:
     raw = tail + b"\x0a\x00" * 100_000
     with pytest.raises(Fault):
         written(raw)
 
 
-def test_others_run_while_a_long_request_is_parsed() -> None:
+def test_parsing_a_large_request_does_not_block_other_tasks() -> None:
     raw = i.WriteMessagesRequest(messages=[m.ChatMessage(content="x" * PIECE)] * 50).SerializeToString()
 
     async def turns() -> int:
@@ -133,7 +133,7 @@ def test_others_run_while_a_long_request_is_parsed() -> None:
     assert asyncio.run(turns()) >= 50
 
 
-def test_a_filter_is_looked_into() -> None:
+def test_filter_fields_are_validated() -> None:
     raw = q.ListMessagesRequest(filter=m.Filter(metadata={f"{n:09}": "" for n in range(MANY)})).SerializeToString()
     with pytest.raises(Fault) as refused_by:
         asyncio.run(READS.parse(raw))

@@ -26,7 +26,11 @@ WANTED = {
     "NOMEMORY_EMBEDDER=openai": ("openai", "openai", {"NOMEMORY_EMBEDDER": "openai"}),
     "NOMEMORY_RECALL_MODEL": ("openai", "openai", {"NOMEMORY_RECALL_MODEL": "qwen3:8b"}),
     "NOMEMORY_QDRANT_URL": ("qdrant", "qdrant_client", {"NOMEMORY_QDRANT_URL": "http://127.0.0.1:9"}),
-    "NOMEMORY_DATABASE_URL with a database": ("postgres", "asyncpg", {"NOMEMORY_DATABASE_URL": "postgresql://127.0.0.1:9/none"}),
+    "NOMEMORY_DATABASE_URL with a database": (
+        "postgres",
+        "asyncpg",
+        {"NOMEMORY_DATABASE_URL": "postgresql://127.0.0.1:9/none"},
+    ),
     "NOMEMORY_OTLP_ENDPOINT": ("otel", "opentelemetry.sdk", {"NOMEMORY_OTLP_ENDPOINT": "http://127.0.0.1:9"}),
     "NOMEMORY_EMBEDDING_MODEL_DIR": ("tokenizers", "tokenizers", {"NOMEMORY_EMBEDDING_MODEL_DIR": "model"}),
 }

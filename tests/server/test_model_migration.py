@@ -306,7 +306,10 @@ def test_a_model_that_embeds_hardly_anything_does_not_take_over(data: Path, endp
 
 def test_an_erasure_that_waits_for_the_coming_index_is_said(data: Path, endpoint: Models) -> None:
     endpoint.hold(NEW, after=4)
-    soon = {"NOMEMORY_ERASE_WITHIN_S": "6", "NOMEMORY_ERASE_MAX_RETRY_DELAY_S": "0.1"}  # the index of words keeps up with that
+    soon = {
+        "NOMEMORY_ERASE_WITHIN_S": "6",
+        "NOMEMORY_ERASE_MAX_RETRY_DELAY_S": "0.1",
+    }  # the index of words keeps up with that
     with here(data, endpoint, NEW, **soon) as channel:
         ingest = IngestServiceStub(channel)
         ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=["text-11"]))

@@ -131,7 +131,7 @@ def test_writes_between_pages_do_not_disturb_a_listing_by_metadata(
     assert not gone.intersection(walked)
 
 
-def test_a_cursor_belongs_to_the_metadata_of_its_filter(vector_server: Server, user: str) -> None:
+def test_cursor_is_bound_to_the_metadata_filter(vector_server: Server, user: str) -> None:
     metadata = {"a": "1", "b": "2"}
     write(vector_server, [said(user, f"m{n}", "tea", n, metadata=metadata) for n in range(4)])
     request = q.ListMessagesRequest(user_id=user, page_size=1, filter=m.Filter(metadata=metadata))
@@ -144,7 +144,7 @@ def test_a_cursor_belongs_to_the_metadata_of_its_filter(vector_server: Server, u
         assert refusal(refused.value).reason == "CURSOR_OTHER_QUERY"
 
 
-def test_a_cursor_works_after_a_restart(
+def test_cursor_is_valid_after_a_restart(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
     with start(own_settings) as server:
@@ -177,7 +177,7 @@ def refused(server: Server, request: q.ListMessagesRequest | q.LexicalSearchRequ
     return answer.reason
 
 
-def test_cursors_are_bound_to_what_they_continue(vector_server: Server, user: str) -> None:
+def test_cursors_are_bound_to_their_query(vector_server: Server, user: str) -> None:
     cursor = cursor_of(vector_server, user)
     other_filter = m.Filter(role=m.ROLE_USER)
     other = "CURSOR_OTHER_QUERY"
@@ -186,13 +186,13 @@ def test_cursors_are_bound_to_what_they_continue(vector_server: Server, user: st
     assert refused(vector_server, q.LexicalSearchRequest(user_id=user, cursor=cursor)) == other
 
 
-def test_cut_and_foreign_texts_are_no_cursors(vector_server: Server, user: str) -> None:
+def test_truncated_and_malformed_cursors_are_rejected(vector_server: Server, user: str) -> None:
     cursor = cursor_of(vector_server, user)
     for text in (cursor[:-1], cursor[:20], cursor[2:], cursor + "AAAA", "c_", "c_é", "next", "c_" + "A" * 100_000):
         assert refused(vector_server, q.ListMessagesRequest(user_id=user, cursor=text)) == "CURSOR_MALFORMED"
 
 
-def test_a_changed_cursor_is_forged(vector_server: Server, user: str) -> None:
+def test_modified_cursor_is_rejected(vector_server: Server, user: str) -> None:
     raw = bytearray(base64.urlsafe_b64decode(cursor_of(vector_server, user).removeprefix("c_") + "=="))
     for place in range(3, len(raw), 7):
         changed = bytes(byte ^ (index == place) for index, byte in enumerate(raw))
@@ -200,7 +200,7 @@ def test_a_changed_cursor_is_forged(vector_server: Server, user: str) -> None:
         assert refused(vector_server, q.ListMessagesRequest(user_id=user, cursor=text)) == "CURSOR_FORGED"
 
 
-def test_a_cursor_of_another_server_is_forged(
+def test_cursor_of_another_server_is_rejected(
     vector_server: Server,
     user: str,
     start: Callable[[Settings], AbstractContextManager[Server]],
@@ -211,14 +211,14 @@ def test_a_cursor_of_another_server_is_forged(
     assert refused(vector_server, q.ListMessagesRequest(user_id=user, cursor=cursor)) == "CURSOR_FORGED"
 
 
-def test_a_cursor_expires(start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings) -> None:
+def test_cursor_expires(start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings) -> None:
     with start(own_settings) as server:
         cursor = cursor_of(server, "u")
     with start(own_settings.with_changes(cursor_lifetime_s=1e-9)) as server:
         assert refused(server, q.ListMessagesRequest(user_id="u", cursor=cursor)) == "CURSOR_EXPIRED"
 
 
-def test_a_page_ends_early_rather_than_grow_too_large(
+def test_page_is_cut_at_the_reply_size_limit(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
     with start(own_settings.with_changes(max_response_bytes=2000)) as server:

@@ -44,7 +44,7 @@ def test_a_panic_is_not_derived_from_exception() -> None:
     assert not isinstance(raised.value, Exception)
 
 
-async def test_a_panic_ends_a_call_with_a_status() -> None:
+async def test_panic_ends_the_call_with_a_status() -> None:
     settings = Settings.from_environment(drain_timeout_s=0.0)
     access = Access(LocalAuthenticator())
     async with (

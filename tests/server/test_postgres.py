@@ -149,7 +149,10 @@ def test_while_the_database_is_away_calls_are_unavailable_and_afterwards_they_ar
 ) -> None:
     if programs() is None:
         pytest.skip(NOT_INSTALLED)
-    with private_postgres() as database, start(own_settings.with_changes(database_url=fresh_schema(database))) as server:
+    with (
+        private_postgres() as database,
+        start(own_settings.with_changes(database_url=fresh_schema(database))) as server,
+    ):
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said("u", "m", "word")]))
         database.stop()
         with pytest.raises(grpc.RpcError) as reading:

@@ -30,7 +30,7 @@ def found(server: Server, user: str, text: str) -> list[str]:
     return [item.message_id for item in reply.items]
 
 
-def test_what_is_acknowledged_is_found_at_once(server: Server, user: str) -> None:
+def test_acknowledged_write_is_found_immediately(server: Server, user: str) -> None:
     for number in range(20):
         text = f"第{number}次吃火锅 take {number}"
         written = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said(user, f"m{number}", text)]))
@@ -75,7 +75,7 @@ def test_the_index_is_never_behind(server: Server, user: str) -> None:
     assert (status.lexical.checkpoint, status.lexical.pending) == (status.log.sequence, 0)
 
 
-def test_a_damaged_message_is_not_answered(server: Server, postgres: PrivatePostgres, user: str) -> None:
+def test_damaged_message_is_not_returned(server: Server, postgres: PrivatePostgres, user: str) -> None:
     server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said(user, "m", "火锅")]))
     log = server.settings.server.database_url
     assert log is not None

@@ -118,7 +118,7 @@ def test_it_refuses_to_listen_where_others_could_reach_it(tmp_path: Path, listen
     assert "Traceback" not in done.stderr
 
 
-def test_a_data_directory_belongs_to_one_server(tmp_path: Path) -> None:
+def test_data_directory_is_locked_by_one_server(tmp_path: Path) -> None:
     with process(tmp_path):
         second = subprocess.run(
             command(), env=environment(tmp_path), capture_output=True, text=True, timeout=30, check=False
@@ -128,7 +128,7 @@ def test_a_data_directory_belongs_to_one_server(tmp_path: Path) -> None:
         assert "Traceback" not in second.stderr
 
 
-def test_a_taken_port_is_said_plainly(tmp_path: Path) -> None:
+def test_port_in_use_is_reported_at_startup(tmp_path: Path) -> None:
     with process(tmp_path / "a") as (_, target):
         second = subprocess.run(
             command("--listen", target), env=environment(tmp_path / "b"), capture_output=True, text=True, timeout=30,

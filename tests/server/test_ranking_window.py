@@ -28,7 +28,9 @@ def search(server: Server, user: str, text: str) -> q.LexicalSearchResponse:
     return server.query.LexicalSearch(q.LexicalSearchRequest(user_id=user, query_text=text))
 
 
-def test_a_search_beyond_the_window_is_truncated(server: Server, crowded: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_beyond_the_ranking_window_is_truncated(
+    server: Server, crowded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert not search(server, crowded, "ferry tickets").truncated
     for module in (window, tantivy_reader):
         monkeypatch.setattr(module, "WINDOW", 4)

@@ -64,7 +64,7 @@ def test_an_unchanged_write_has_a_token_that_covers_the_first_one(vector_server:
 
 
 @pytest.mark.parametrize("token", ["w_", "nonsense", "w_" + "A" * 60])
-def test_a_text_that_is_no_write_token_is_refused(vector_server: Server, user: str, token: str) -> None:
+def test_invalid_write_token_is_rejected(vector_server: Server, user: str, token: str) -> None:
     calls: list[tuple[Any, Any]] = [
         (vector_server.query.ListMessages, q.ListMessagesRequest(user_id=user, at_least=token)),
         (vector_server.query.LexicalSearch, q.LexicalSearchRequest(user_id=user, at_least=token)),

@@ -191,7 +191,7 @@ def test_instructions_in_messages_are_not_followed(attacked: Process) -> None:
     assert not [canary for canary in CANARIES if canary in shown(reply)]
 
 
-def test_a_skill_cannot_raise_the_hosts_budget(attacked: Process) -> None:
+def test_skill_cannot_raise_the_server_budget(attacked: Process) -> None:
     reply = ask(attacked, "favourite food", skill="hostile")
     assert reply.limits.iterations <= 3
     assert len(reply.evidence) <= 6
@@ -207,16 +207,10 @@ def test_a_skill_cannot_raise_the_hosts_budget(attacked: Process) -> None:
         (("x-user-id", "u" * 129),),
     ],
 )
-def test_a_recall_without_exactly_one_user_fails_closed(
-    attacked: Process, metadata: tuple[tuple[str, str], ...]
-) -> None:
+def test_recall_without_exactly_one_user_is_rejected(attacked: Process, metadata: tuple[tuple[str, str], ...]) -> None:
     for call in (
         lambda: attacked.recall.Recall(r.RecallRequest(question="favourite food"), metadata=metadata),
-        lambda: list(
-            attacked.recall.StreamRecall(
-                r.StreamRecallRequest(question="favourite food"), metadata=metadata
-            )
-        ),
+        lambda: list(attacked.recall.StreamRecall(r.StreamRecallRequest(question="favourite food"), metadata=metadata)),
     ):
         with pytest.raises(grpc.RpcError) as error:
             call()
@@ -230,7 +224,7 @@ def test_the_other_user_can_recall_what_is_theirs(attacked: Process) -> None:
     assert all(any(one in item.message.content for one in CANARIES[:2]) for item in reply.evidence)
 
 
-def test_bad_requests_name_every_violation(attacked: Process) -> None:
+def test_invalid_requests_report_every_violation(attacked: Process) -> None:
     request = r.RecallRequest(
         question=" ",
         context=r.RecallContext(time_zone="Mars/Olympus", preferred_role=9),  # type: ignore[arg-type]
@@ -238,17 +232,22 @@ def test_bad_requests_name_every_violation(attacked: Process) -> None:
     )
     with pytest.raises(grpc.RpcError) as error:
         attacked.recall.Recall(request, metadata=(("x-user-id", ALICE),))
-    assert refusal(error.value).fields == ["question", "context.time_zone", "context.preferred_role", "budget.iterations"]
+    assert refusal(error.value).fields == [
+        "question",
+        "context.time_zone",
+        "context.preferred_role",
+        "budget.iterations",
+    ]
 
 
-def test_an_unknown_skill_is_said_plainly(attacked: Process) -> None:
+def test_unknown_skill_is_reported(attacked: Process) -> None:
     for skill in ("no-such-skill", "../hostile", "a/b"):
         with pytest.raises(grpc.RpcError) as error:
             ask(attacked, "favourite food", skill=skill)
         assert refusal(error.value).reason == "SKILL_NOT_FOUND"
 
 
-def test_a_stream_shows_steps_then_the_result(attacked: Process) -> None:
+def test_stream_yields_steps_and_then_the_result(attacked: Process) -> None:
     request = r.StreamRecallRequest(question="What is my favourite food?")
     events = list(attacked.recall.StreamRecall(request, metadata=(("x-user-id", ALICE),)))
     assert [event.WhichOneof("event") for event in events] == ["step"] * (len(events) - 1) + ["result"]
@@ -267,7 +266,7 @@ def test_a_stream_shows_steps_then_the_result(attacked: Process) -> None:
         ({}, {"deadline": Duration(nanos=-1)}, ["budget.deadline"]),
     ],
 )
-def test_extreme_times_are_refused_by_name(
+def test_out_of_range_times_are_rejected(
     attacked: Process, context: dict[str, Any], budget: dict[str, Any], fields: list[str]
 ) -> None:
     request = r.RecallRequest(

@@ -85,7 +85,7 @@ def test_the_client_and_a_stream_confine_it_too(conversations: RecallServiceStub
         assert {item.message.conversation_id for item in answer.evidence} == {"c1"}
 
 
-def test_a_conversation_that_cannot_be_one_is_refused(conversations: RecallServiceStub) -> None:
+def test_invalid_conversation_id_is_rejected(conversations: RecallServiceStub) -> None:
     for bad in ("c" * 129, "a\nb", " "):
         request = r.RecallRequest(question="dinner", context=r.RecallContext(conversation_id=bad))
         with pytest.raises(grpc.RpcError) as error:

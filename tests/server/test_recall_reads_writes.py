@@ -88,7 +88,7 @@ def test_a_process_that_reads_from_another_waits_there(
 
 
 @pytest.mark.parametrize("token", ["w_", "nonsense", "w_" + "A" * 60])
-def test_a_text_that_is_no_write_token_is_refused(vector_server: Server, user: str, token: str) -> None:
+def test_invalid_write_token_is_rejected(vector_server: Server, user: str, token: str) -> None:
     with recalling(vector_server) as stub:
         streamed = r.StreamRecallRequest(recall=asked(1, token))
         for call in (
@@ -126,7 +126,7 @@ def test_while_an_index_is_behind_nothing_is_denied(behind: tuple[Server, Recall
         assert not others.limits.index_lagging
 
 
-def test_waiting_ends_with_the_deadline(behind: tuple[Server, RecallServiceStub, str]) -> None:
+def test_waiting_ends_at_the_deadline(behind: tuple[Server, RecallServiceStub, str]) -> None:
     _, stub, token = behind
     with pytest.raises(grpc.RpcError) as error:
         stub.Recall(asked(1, token), metadata=as_user("u"), timeout=2)

@@ -36,7 +36,9 @@ SAID = {
 def remembering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that has read the sample, on words alone."""
     data = tmp_path_factory.mktemp("remembering")
-    with started(Settings.from_environment(data=data, listen="127.0.0.1:0", embedder="none", drain_timeout_s=0.0)) as server:
+    with started(
+        Settings.from_environment(data=data, listen="127.0.0.1:0", embedder="none", drain_timeout_s=0.0)
+    ) as server:
         with Client(server.target) as client:
             messages: Any = ({**one, "ts": datetime.fromisoformat(one["ts"])} for one in SAID.values())
             written = client.import_messages(messages)
@@ -119,7 +121,7 @@ def test_it_does_not_open_a_guarded_store_to_anybody_on_the_machine(
 
 
 @pytest.mark.parametrize(("wanted", "given"), [(0, 6), (9, 9), (1_000_000, 50)])
-def test_a_request_may_ask_for_more_evidence(server: Server, wanted: int, given: int) -> None:
+def test_request_can_raise_the_evidence_limit(server: Server, wanted: int, given: int) -> None:
     days = [f"On day {number} I walked around the lake." for number in range(60)]
     with Client(server.target) as client:
         messages = [said("eve", f"m{number}", day, 1_700_000_000 + number) for number, day in enumerate(days)]
@@ -129,7 +131,7 @@ def test_a_request_may_ask_for_more_evidence(server: Server, wanted: int, given:
     assert all(one.message.content in days for one in reply.evidence)
 
 
-def test_a_request_may_tighten_the_budget(remembering: Server) -> None:
+def test_request_can_lower_the_budget(remembering: Server) -> None:
     with grpc.insecure_channel(remembering.target) as channel:
         reply = RecallServiceStub(channel).Recall(
             r.RecallRequest(

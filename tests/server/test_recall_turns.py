@@ -134,7 +134,7 @@ def fields_of(stub: RecallServiceStub, request: r.RecallRequest) -> list[str]:
     return refused.fields
 
 
-def test_bad_turns_name_every_violation(talked: RecallServiceStub) -> None:
+def test_invalid_turns_report_every_violation(talked: RecallServiceStub) -> None:
     turns = [
         turn("canary", m.ROLE_UNSPECIFIED),
         turn("  "),
@@ -160,7 +160,7 @@ def test_bad_turns_name_every_violation(talked: RecallServiceStub) -> None:
     assert "question_embedding" in fields_of(talked, vector_of_nothing)
 
 
-def test_as_much_as_is_allowed_is_answered(talked: RecallServiceStub) -> None:
+def test_request_at_the_limits_is_accepted(talked: RecallServiceStub) -> None:
     assert recalled(talked, *[turn("word " * 160)] * 20).verdict
     assert recalled(talked, *[turn("字" * 4_000)] * 4).verdict
     assert recalled(talked, turn("Only the assistant speaks.", m.ROLE_ASSISTANT)).evidence

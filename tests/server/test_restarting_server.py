@@ -99,7 +99,7 @@ async def begun_again(attempts: Attempts) -> None:
 
 
 @pytest.mark.parametrize("obstacle", [port_is_taken, certificate_is_gone, server_that_fails_to_start])
-async def test_a_server_that_grpc_ends_listens_again_as_soon_as_it_can(
+async def test_server_listens_again_after_grpc_stopped_accepting(
     obstacle: Callable[[ListenAddress], Listened],
 ) -> None:
     attempts = Attempts(obstacle)
@@ -115,7 +115,7 @@ async def test_a_server_that_grpc_ends_listens_again_as_soon_as_it_can(
         await asyncio.wait_for(server.stop(0.0), WAIT_S)
 
 
-async def test_a_call_in_flight_goes_on() -> None:
+async def test_call_in_flight_continues() -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def answer(_request: bytes, _context: object) -> bytes:

@@ -134,7 +134,7 @@ def test_the_same_message_with_other_retractions_is_a_conflict(vector_server: Se
     assert refusal(refused.value).reason == "MESSAGE_CONFLICT"
 
 
-def test_every_violation_is_named(vector_server: Server, user: str) -> None:
+def test_every_violation_is_reported(vector_server: Server, user: str) -> None:
     wrong = [
         tea(user, "a", "x", "a"),
         tea(user, "b", "x", "x"),
@@ -158,13 +158,20 @@ def test_every_violation_is_named(vector_server: Server, user: str) -> None:
 def test_an_import_refuses_such_a_message_and_stores_the_others(vector_server: Server, user: str) -> None:
     batch = i.ImportMessagesRequest(messages=[tea(user, "b", "b"), tea(user, "c", "a", ts=2), tea(user, "a")])
     reply = vector_server.ingest.ImportMessages(iter([batch]))
-    assert [list(one.violations) for one in reply.rejections] == [["retracts: must not contain the id of the message itself"]]
+    assert [list(one.violations) for one in reply.rejections] == [
+        ["retracts: must not contain the id of the message itself"]
+    ]
     assert listed(vector_server, user) == {"c": "", "a": "c"}
 
 
 def test_http_says_it_too(tmp_path: Path, start: Start) -> None:
     settings = Settings.from_environment(
-        data=tmp_path, listen="127.0.0.1:0", http="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
+        data=tmp_path,
+        listen="127.0.0.1:0",
+        http="127.0.0.1:0",
+        embedder="none",
+        embedding_dimension=4,
+        drain_timeout_s=0.0,
     )
     with start(settings) as server:
         write(server, tea("u", "a"), tea("u", "b", "a", ts=2))

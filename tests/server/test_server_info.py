@@ -58,7 +58,7 @@ async def test_the_asynchronous_client_is_told_the_same(vector_server: Server) -
         assert await client.server_info() == told(vector_server)
 
 
-def test_the_limits_are_the_settings(start: Start, own_settings: Settings) -> None:
+def test_limits_follow_the_settings(start: Start, own_settings: Settings) -> None:
     changed = {
         "max_request_bytes": 10_000,
         "max_content_bytes": 100,
@@ -84,7 +84,7 @@ def test_the_limits_are_the_settings(start: Start, own_settings: Settings) -> No
     )
 
 
-def test_what_the_limits_allow_is_taken_and_one_more_is_not(start: Start, own_settings: Settings) -> None:
+def test_size_at_the_limit_is_accepted_and_above_is_rejected(start: Start, own_settings: Settings) -> None:
     small = own_settings.with_changes(max_content_bytes=100, max_batch_messages=3, max_page_size=60, max_query_chars=50)
     with start(small) as server, Client(server.target) as client:
         limits = client.server_info().limits

@@ -47,7 +47,7 @@ async def test_a_token_that_has_just_expired_is_valid_within_the_leeway() -> Non
         await make_authenticator(settings(0.0)).authenticate(metadata, dict)
 
 
-def test_a_write_is_refused_if_the_queue_holds_too_many_bytes(start: Start, own_settings: Settings) -> None:
+def test_write_is_rejected_if_the_queue_is_full(start: Start, own_settings: Settings) -> None:
     write = i.WriteMessagesRequest(messages=[said("u", "", "x" * 1000)])
     with (
         start(own_settings.with_changes(max_queued_write_bytes=2000)) as server,
@@ -91,7 +91,7 @@ def test_a_step_of_the_ranking_can_be_left_out(start: Start, own_settings: Setti
         pass
 
 
-def test_so_many_expensive_reads_work_at_a_time(
+def test_concurrent_expensive_reads_are_limited(
     start: Start, own_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits: list[int] = []
@@ -118,7 +118,10 @@ def test_a_recall_has_the_budget_and_the_threshold_of_the_settings(
 
     monkeypatch.setattr(recall_wiring, "RecallRunner", Recorded)
     settings = own_settings.with_changes(
-        recall_max_tool_calls=5, recall_evidence_messages=3, recall_quote_threshold=0.3, recall_sufficiency_threshold=0.9
+        recall_max_tool_calls=5,
+        recall_evidence_messages=3,
+        recall_quote_threshold=0.3,
+        recall_sufficiency_threshold=0.9,
     )
     budget = recall_wiring.host_budget(settings)
     assert (budget.tool_calls, budget.evidence_messages) == (5, 3)

@@ -54,7 +54,7 @@ def said_by(level: str, end: str) -> str:
 
 
 @pytest.mark.parametrize("end", ["abort", "error"])
-def test_a_dying_process_tells_where_and_quotes_nothing(end: str) -> None:
+def test_crash_report_has_the_location_and_no_content(end: str) -> None:
     said = said_by("info", end)
     lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     events = {line["event"] for line in lines}

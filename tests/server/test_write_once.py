@@ -32,7 +32,7 @@ def everything(server: Server, user: str) -> list[m.ChatMessage]:
     return list(server.query.ListMessages(q.ListMessagesRequest(user_id=user, page_size=500)).items)
 
 
-def test_a_message_comes_back_whole(vector_server: Server, user: str) -> None:
+def test_message_round_trip_keeps_all_fields(vector_server: Server, user: str) -> None:
     message = said(user, "a", "你好 <b>\n😀", ts=1.5, name="Lin", conversation_id="c", metadata={"k": "v"})
     message.ts.nanos += 999
     write(vector_server, message)
@@ -40,7 +40,7 @@ def test_a_message_comes_back_whole(vector_server: Server, user: str) -> None:
     assert everything(vector_server, user) == [message]
 
 
-def test_a_batch_that_is_retried_is_stored_once(vector_server: Server, user: str) -> None:
+def test_retried_batch_is_stored_once(vector_server: Server, user: str) -> None:
     messages = [said(user, "", "one"), said(user, "", "one"), said(user, "", "two")]
     first = write(vector_server, *messages, request_id="r-1")
     again = write(vector_server, *messages, request_id="r-1")
@@ -60,7 +60,7 @@ def test_generated_ids_are_ulids_and_differ_between_requests(vector_server: Serv
     assert all(re.fullmatch(r"m_[0-7][0-9A-HJKMNP-TV-Z]{25}", one) for one in made)
 
 
-def test_a_request_id_reused_for_something_else_is_refused(vector_server: Server, user: str) -> None:
+def test_request_id_reused_for_another_request_is_rejected(vector_server: Server, user: str) -> None:
     write(vector_server, said(user, "", "one"), request_id="r-1")
     with pytest.raises(grpc.RpcError) as error:
         write(vector_server, said(user, "", "two"), request_id="r-1")
@@ -123,7 +123,7 @@ def test_one_batch_may_hold_many_users(vector_server: Server, user: str) -> None
     assert [one.content for one in everything(vector_server, f"{user}-b")] == ["two"]
 
 
-def test_an_import_stores_the_good_and_reports_the_bad(vector_server: Server, user: str) -> None:
+def test_import_stores_valid_and_reports_invalid_messages(vector_server: Server, user: str) -> None:
     write(vector_server, said(user, "there", "x"), said(user, "other", "x"))
 
     def stream() -> Iterator[i.ImportMessagesRequest]:
@@ -146,14 +146,14 @@ def test_an_import_stores_the_good_and_reports_the_bad(vector_server: Server, us
     assert ids(seen.items) == ["other"]
 
 
-def test_an_import_that_is_repeated_changes_nothing(vector_server: Server, user: str) -> None:
+def test_repeated_import_changes_nothing(vector_server: Server, user: str) -> None:
     batches = [i.ImportMessagesRequest(messages=[said(user, f"m{n}", "x", ts=n)]) for n in range(5)]
     assert vector_server.ingest.ImportMessages(iter(batches)).created == 5
     again = vector_server.ingest.ImportMessages(iter(batches))
     assert (again.created, again.unchanged) == (0, 5)
 
 
-def test_return_fields_narrow_what_comes_back(vector_server: Server, user: str) -> None:
+def test_return_fields_select_the_returned_fields(vector_server: Server, user: str) -> None:
     write(vector_server, said(user, "a", "x", name="N", metadata={"k": "v"}))
     mask = FieldMask(paths=["content", "metadata"])
     expected = m.ChatMessage(message_id="a", content="x", metadata={"k": "v"})

@@ -34,7 +34,7 @@ def reason(answer: httpx.Response) -> str:
     return str(info["reason"]).removeprefix("ERROR_REASON_")
 
 
-def test_all_violations_of_a_body_are_named_at_once(web: Web) -> None:
+def test_all_violations_of_a_body_are_reported(web: Web) -> None:
     bad = {
         "messages": [
             {**GOOD, "role": "ROLE_POET", "mood": "good"},
@@ -57,7 +57,7 @@ def test_all_violations_of_a_body_are_named_at_once(web: Web) -> None:
     }
 
 
-def test_all_violations_of_a_query_are_named_at_once(web: Web) -> None:
+def test_all_violations_of_a_query_string_are_reported(web: Web) -> None:
     query = "page_size=1.5&pageSize=2&filter.role=7x&filter.time_range.since=now&filter=x&user_id=v&cursor[a]=b&a.b=c"
     answer = web.client.get(f"/v1/users/u/messages?{query}")
     assert violations(answer) == {
@@ -72,7 +72,7 @@ def test_all_violations_of_a_query_are_named_at_once(web: Web) -> None:
     }
 
 
-def test_a_query_of_many_unknown_names_is_refused(web: Web) -> None:
+def test_query_string_with_many_unknown_names_is_rejected(web: Web) -> None:
     answer = web.client.get(f"/v1/users/u/messages?page_size=x&{'&'.join(f'a{n}' for n in range(3000))}")
     assert violations(answer)["the request"] == "has more than 1000 violations; the others are not listed"
 
@@ -90,7 +90,7 @@ def test_a_query_of_many_unknown_names_is_refused(web: Web) -> None:
         ("returnFields", ["ts"], "must be field names, separated by commas"),
     ],
 )
-def test_values_that_do_not_fit_are_refused(web: Web, field: str, value: object, expected: str) -> None:
+def test_values_of_the_wrong_type_are_rejected(web: Web, field: str, value: object, expected: str) -> None:
     body = {"user_id": "u", "query_embedding": {"values": [1, 0, 0, 0]}, field: value}
     if field == "userId":
         del body["user_id"]
@@ -99,12 +99,12 @@ def test_values_that_do_not_fit_are_refused(web: Web, field: str, value: object,
 
 
 @pytest.mark.parametrize("value", [1, 1.0, "1"])
-def test_whole_numbers_may_be_written_in_every_way(web: Web, value: object) -> None:
+def test_integers_are_accepted_in_all_json_forms(web: Web, value: object) -> None:
     body = {"userId": "u", "queryEmbedding": {"values": ["1", 0, 0, "0.5"]}, "top_k": value, "minScore": None}
     assert web.client.post("/v1/messages/semantic_search", json=body).status_code == 200
 
 
-def test_two_forms_of_a_query_at_once_are_refused(web: Web) -> None:
+def test_two_fields_of_a_oneof_are_rejected(web: Web) -> None:
     body = {"userId": "u", "queryText": "x", "queryEmbedding": {"values": [1, 0, 0, 0]}}
     answer = web.client.post("/v1/messages/semantic_search", json=body)
     assert violations(answer) == {"query_embedding": "only one field of `query` may be set"}
@@ -123,13 +123,13 @@ def test_two_forms_of_a_query_at_once_are_refused(web: Web) -> None:
         b"{} {}",
     ],
 )
-def test_what_is_no_json_is_refused(web: Web, body: bytes) -> None:
+def test_invalid_json_is_rejected(web: Web, body: bytes) -> None:
     answer = web.client.post("/v1/messages/lexical_search", content=body, headers=JSON)
     assert (answer.status_code, reason(answer)) == (400, "MALFORMED_REQUEST")
     assert "user_id" not in answer.json()["error"]["message"]
 
 
-def test_a_body_of_too_many_values_is_refused_before_it_is_read(web: Web) -> None:
+def test_body_with_too_many_values_is_rejected_before_parsing(web: Web) -> None:
     for value, most in ((b"{}", MAX_VALUES), (b"0", MAX_ARRAY_NUMBERS)):
         body = b"[" + (value + b",") * (most + 1) + value + b"]"
         answer = web.client.post("/v1/messages", content=body, headers=JSON)
@@ -144,7 +144,7 @@ def test_a_body_of_too_many_values_is_refused_before_it_is_read(web: Web) -> Non
         {"messages": [0] * 200_000},
     ],
 )
-def test_the_first_thousand_violations_are_enough(web: Web, body: dict[str, Any]) -> None:
+def test_at_most_1000_violations_are_reported(web: Web, body: dict[str, Any]) -> None:
     answer = web.client.post("/v1/messages", json=body)
     assert violations(answer)["the request"] == "has more than 1000 violations; the others are not listed"
     (info,) = (one for one in answer.json()["error"]["details"] if one["@type"].endswith("ErrorInfo"))
@@ -154,22 +154,22 @@ def test_the_first_thousand_violations_are_enough(web: Web, body: dict[str, Any]
 @pytest.mark.parametrize(
     "path", ["/v1/users/%ff/messages", "/v1/users/u/messages?cursor=%ff", "/v1/users/%00/messages"]
 )
-def test_bad_utf8_and_control_characters_in_a_path_are_refused(web: Web, path: str) -> None:
+def test_invalid_utf8_and_control_characters_in_a_path_are_rejected(web: Web, path: str) -> None:
     assert answered(web.server.http, request(f"GET {path}")).startswith(b"HTTP/1.1 400 ")
 
 
-def test_a_body_that_is_too_large_is_refused(web: Web) -> None:
+def test_body_above_the_size_limit_is_rejected(web: Web) -> None:
     most = web.server.settings.limits.max_request_bytes
     answer = web.client.post("/v1/messages", content=b" " * (most + 1), headers=JSON)
     assert (answer.status_code, reason(answer)) == (413, "REQUEST_TOO_LARGE")
 
 
-def test_the_request_of_a_read_may_be_less_large(web: Web) -> None:
+def test_read_request_has_a_lower_size_limit(web: Web) -> None:
     answer = web.client.post("/v1/messages/lexical_search", content=b" " * (MAX_READ_BYTES + 1), headers=JSON)
     assert (answer.status_code, reason(answer)) == (413, "REQUEST_TOO_LARGE")
 
 
-def test_so_is_one_that_does_not_say_its_length(web: Web) -> None:
+def test_chunked_body_above_the_size_limit_is_rejected(web: Web) -> None:
     most = web.server.settings.limits.max_request_bytes
     chunk = b"100000\r\n" + b" " * 0x10_0000 + b"\r\n"
     head = request("POST /v1/messages", "content-type: application/json", "transfer-encoding: chunked")
@@ -178,25 +178,29 @@ def test_so_is_one_that_does_not_say_its_length(web: Web) -> None:
 
 
 @pytest.mark.parametrize("media_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
-def test_a_body_that_any_page_could_send_is_refused(web: Web, media_type: str | None) -> None:
+def test_body_with_a_cors_safelisted_media_type_is_rejected(web: Web, media_type: str | None) -> None:
     headers = {"content-type": media_type} if media_type else {}
     answer = web.client.post("/v1/messages", content=b"{}", headers=headers)
     assert (answer.status_code, reason(answer)) == (415, "MALFORMED_REQUEST")
 
 
-def test_a_body_that_is_compressed_is_refused(web: Web) -> None:
+def test_compressed_body_is_rejected(web: Web) -> None:
     answer = web.client.post("/v1/messages", content=b"{}", headers=JSON | {"content-encoding": "gzip"})
     assert answer.status_code == 415
 
 
-def test_a_body_where_none_belongs_is_refused(web: Web) -> None:
+def test_body_of_a_get_request_is_rejected(web: Web) -> None:
     answer = web.client.request("GET", "/v1/users/u/messages", json={"user_id": "v"})
     assert (answer.status_code, reason(answer)) == (400, "MALFORMED_REQUEST")
 
 
-def test_nothing_is_at_other_paths_and_verbs(web: Web) -> None:
+def test_unknown_paths_and_methods_are_rejected(web: Web) -> None:
     nowhere = web.client.get("/v2/users/u/messages")
-    assert (nowhere.status_code, nowhere.json()["error"]["code"], reason(nowhere)) == (404, "NOT_FOUND", "PATH_NOT_FOUND")
+    assert (nowhere.status_code, nowhere.json()["error"]["code"], reason(nowhere)) == (
+        404,
+        "NOT_FOUND",
+        "PATH_NOT_FOUND",
+    )
     wrong = web.client.put("/v1/users/u/messages")
     assert (wrong.status_code, set(wrong.headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
     assert web.client.post("/nomemory.v1.QueryService/ListMessages", json={}).status_code == 404
@@ -205,26 +209,26 @@ def test_nothing_is_at_other_paths_and_verbs(web: Web) -> None:
 
 
 @pytest.mark.parametrize("value", ["soon", "-1", "1.5", "1" * 11])
-def test_a_timeout_is_whole_milliseconds(web: Web, value: str) -> None:
+def test_timeout_header_must_be_integer_milliseconds(web: Web, value: str) -> None:
     answer = web.client.get("/v1/users/u/messages", headers={"x-timeout-ms": value})
     assert (answer.status_code, reason(answer)) == (400, "MALFORMED_REQUEST")
 
 
-def test_a_call_ends_at_its_timeout(web: Web) -> None:
+def test_call_ends_at_its_timeout(web: Web) -> None:
     head = ("content-type: application/json", "content-length: 100", "x-timeout-ms: 100")
     found = answered(web.server.http, request("POST /v1/messages", *head, body=b"{"))
     assert found.startswith(b"HTTP/1.1 504 ")
     assert b'"DEADLINE_EXCEEDED"' in found
 
 
-def test_a_call_goes_by_the_id_of_its_client(web: Web) -> None:
+def test_client_request_id_is_used(web: Web) -> None:
     assert web.client.get("/v1/index_status", headers={"x-request-id": "mine-1"}).headers["x-request-id"] == "mine-1"
     unusable = [(b"x-request-id", "é".encode())]
     other = web.client.get("/v1/index_status", headers=unusable).headers["x-request-id"]
     assert re.fullmatch(r"[0-9a-f]{26}", other)
 
 
-def test_a_conflict_and_a_missing_message_have_their_statuses(web: Web, user: str) -> None:
+def test_conflict_and_missing_message_have_http_statuses(web: Web, user: str) -> None:
     one: dict[str, Any] = {**GOOD, "user_id": user, "message_id": "m"}
     web.client.post("/v1/messages", json={"messages": [one]})
     conflict = web.client.post("/v1/messages", json={"messages": [one | {"content": "other"}]})
@@ -254,21 +258,21 @@ def test_a_conflict_and_a_missing_message_have_their_statuses(web: Web, user: st
         b"\r\n" * 20_000,
     ],
 )
-def test_what_is_no_request_is_refused(web: Web, raw: bytes) -> None:
+def test_malformed_request_is_rejected(web: Web, raw: bytes) -> None:
     found = answered(web.server.http, raw)
     assert found.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 403 ")), found[:100]
     assert b"Traceback" not in found
     assert web.client.get("/healthz").json() == {"status": "SERVING"}
 
 
-def test_a_length_with_many_zeros_is_a_length(web: Web) -> None:
+def test_content_length_with_leading_zeros_is_accepted(web: Web) -> None:
     head = ("content-type: application/json", f"content-length: {'0' * 5_000}2", "connection: close")
     assert answered(web.server.http, request("POST /v1/messages", *head, body=b"{}")).startswith(b"HTTP/1.1 400 ")
     head = ("content-type: application/json", f"content-length: {'0' * 5_000}{'9' * 30}", "connection: close")
     assert not answered(web.server.http, request("POST /v1/messages", *head, body=b"{}")).startswith(b"HTTP/1.1 500 ")
 
 
-def test_headers_behind_a_body_are_not_read(web: Web, user: str) -> None:
+def test_trailers_are_ignored(web: Web, user: str) -> None:
     body = b"2\r\n{}\r\n0\r\nx-user-id: %s\r\n\r\n" % user.encode()
     head = request("POST /v1/recall", "content-type: application/json", "transfer-encoding: chunked")
     assert b"ERROR_REASON_USER_NOT_BOUND" in answered(web.server.http, head + body)

@@ -50,7 +50,7 @@ def seen(pages: Pages, server: Server, key: str, host: str) -> Mapping[str, Any]
     return pages.visit(host, PATIENCE_S)
 
 
-def test_a_page_writes_and_reads(visited: Visited) -> None:
+def test_browser_page_writes_and_reads(visited: Visited) -> None:
     found = visited.allowed
     assert found["write"]["json"]["results"][0]["messageId"] == "m1"
     assert [one["messageId"] for one in found["list"]["json"]["items"]] == ["m1"]
@@ -59,12 +59,12 @@ def test_a_page_writes_and_reads(visited: Visited) -> None:
     assert found["erase"]["status"] == 200
 
 
-def test_it_reads_the_id_of_its_request(visited: Visited) -> None:
+def test_browser_page_reads_the_request_id(visited: Visited) -> None:
     assert visited.allowed["list"]["id"] == "from-a-page"
     assert visited.allowed["write"]["id"]
 
 
-def test_it_recalls_at_once_and_step_by_step(visited: Visited) -> None:
+def test_browser_page_recalls_unary_and_streaming(visited: Visited) -> None:
     found = visited.allowed
     assert "never eat anything spicy" in json.dumps(found["recall"]["json"])
     assert found["events"]["type"].startswith("text/event-stream")
@@ -76,28 +76,28 @@ def test_it_recalls_at_once_and_step_by_step(visited: Visited) -> None:
     assert "error" not in lines[-1]
 
 
-def test_it_reads_errors(visited: Visited) -> None:
+def test_browser_page_reads_errors(visited: Visited) -> None:
     wrong, nobody = visited.allowed["wrong"], visited.allowed["nobody"]
     assert (wrong["status"], wrong["json"]["error"]["code"]) == (400, "INVALID_ARGUMENT")
     assert {one["field"] for one in wrong["json"]["error"]["details"][1]["fieldViolations"]} == {"colour"}
     assert (nobody["status"], nobody["json"]["error"]["code"]) == (401, "UNAUTHENTICATED")
 
 
-def test_a_page_of_another_origin_gets_nothing(visited: Visited) -> None:
+def test_browser_page_of_another_origin_reads_nothing(visited: Visited) -> None:
     refused = dict(visited.refused)
     blind = refused.pop("blind")
     assert all("TypeError: Failed to fetch" in one.get("refused", "") for one in refused.values()), refused
     assert blind == {"type": "opaque", "status": 0}
 
 
-def test_what_pages_send_without_asking_is_not_written(visited: Visited) -> None:
+def test_requests_without_preflight_write_nothing(visited: Visited) -> None:
     assert visited.allowed["blind"] == {"type": "opaque", "status": 0}
     headers = {"authorization": f"Bearer {visited.key}"}
     listed = httpx.get(f"{visited.server.http}/v1/users/ann/messages", headers=headers).json()
     assert [one["messageId"] for one in listed["items"]] == ["m1"]
 
 
-def test_the_servers_own_page_shows_its_calls_and_asks_nobody_else(web: Web, tmp_path: Path) -> None:
+def test_explorer_page_lists_methods_without_external_requests(web: Web, tmp_path: Path) -> None:
     log = tmp_path / "net.json"
     arguments = ("--virtual-time-budget=20000", "--enable-logging=stderr", f"--log-net-log={log}", "--dump-dom")
     with browsing(*arguments, f"{web.server.http}/") as browser:

@@ -112,19 +112,19 @@ def over_grpc(web: Web, method: Method, request: ProtoMessage, metadata: dict[st
         return method.send(channel, request, tuple(metadata.items()))
 
 
-def test_there_is_a_request_of_every_method() -> None:
+def test_every_method_has_an_example_request() -> None:
     assert set(REQUESTS) == set(METHODS)
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_each_answers_over_http_as_over_grpc(web: Web, speaker: str, name: str) -> None:
+def test_http_response_equals_grpc_response(web: Web, speaker: str, name: str) -> None:
     method, request = METHODS[name], REQUESTS[name](speaker)
     expected = over_grpc(web, method, request, {"x-user-id-bin": speaker.encode()})
     found = replies(method, send(web.client, method, request, {"x-user-id": speaker.encode()}))  # type: ignore[dict-item]
     assert list(map(of_the_moment_removed, found)) == list(map(of_the_moment_removed, expected))
 
 
-def test_the_lines_of_an_export_are_what_an_import_takes(web: Web, user: str) -> None:
+def test_export_lines_can_be_imported(web: Web, user: str) -> None:
     said = [{"user_id": user, "role": "ROLE_USER", "ts": f"2026-03-0{day}T08:00:00Z", "content": "x"} for day in (1, 2)]
     web.client.post("/v1/messages", json={"messages": said})
     lines = web.client.get(f"/v1/users/{user}/messages:export", headers={"accept": "application/x-ndjson"})
@@ -135,7 +135,7 @@ def test_the_lines_of_an_export_are_what_an_import_takes(web: Web, user: str) ->
     assert done.json()["unchanged"] == "2"
 
 
-def test_a_request_says_user_for_role_user(web: Web, user: str) -> None:
+def test_request_may_use_short_enum_names(web: Web, user: str) -> None:
     said = [{"role": "user", "content": "I moved to Basel."}, {"role": "assistant", "content": "Noted."}]
     written = web.client.post("/v1/messages", json={"messages": [{"userId": user, **one} for one in said]}).json()
     at_least = {"atLeast": written["writeToken"]}

@@ -35,7 +35,7 @@ def run(command: str, web: Web) -> str:
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not on the PATH")
-def test_its_commands_work_one_after_the_other(web: Web) -> None:
+def test_documented_commands_work_in_order(web: Web) -> None:
     answers = {command: run(command, web) for command in COMMANDS}
     for command, answer in answers.items():
         if "curl -sSN" in command and "ndjson" not in command:
@@ -48,10 +48,10 @@ def test_its_commands_work_one_after_the_other(web: Web) -> None:
     assert json.loads(imported)["unchanged"] == "2"
 
 
-def test_it_has_commands_to_try() -> None:
+def test_page_has_commands() -> None:
     assert len(COMMANDS) >= 9
 
 
-def test_its_links_lead_somewhere() -> None:
+def test_page_links_are_valid() -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", PAGE):
         assert target.startswith("https://") or (ROOT / "docs" / target).exists(), target

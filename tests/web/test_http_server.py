@@ -76,7 +76,7 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_call_in_flight_ends_while_the_server_drains() -> None:
+async def test_call_in_flight_completes_during_drain() -> None:
     queries = Queries()
     async with serving(queries) as (server, client):
         call = asyncio.ensure_future(client.get(LIST))
@@ -89,7 +89,7 @@ async def test_a_call_in_flight_ends_while_the_server_drains() -> None:
         await stopping
 
 
-async def test_a_call_that_does_not_end_is_cancelled_after_the_grace() -> None:
+async def test_call_is_cancelled_after_the_grace_period() -> None:
     queries = Queries()
     async with serving(queries) as (server, client):
         call = asyncio.ensure_future(client.get(LIST))
@@ -99,7 +99,7 @@ async def test_a_call_that_does_not_end_is_cancelled_after_the_grace() -> None:
         await until(lambda: not queries.running)
 
 
-async def test_a_call_is_cancelled_when_its_client_disconnects() -> None:
+async def test_call_is_cancelled_when_the_client_disconnects() -> None:
     queries = Queries()
     async with serving(queries) as (_, client):
         for verb, path, body in (("GET", LIST, None), ("POST", SEARCH, {"userId": "ann"})):
@@ -109,7 +109,7 @@ async def test_a_call_is_cancelled_when_its_client_disconnects() -> None:
             await until(lambda: not queries.running)
 
 
-async def test_large_requests_beyond_the_memory_are_refused() -> None:
+async def test_large_requests_above_the_memory_limit_are_rejected() -> None:
     queries = Queries()
     async with serving(queries, Limits(request_bytes=150_000)) as (_, client):
         large = {"userId": "ann", "queryText": "x" * 100_000}
@@ -123,7 +123,7 @@ async def test_large_requests_beyond_the_memory_are_refused() -> None:
         assert (await client.post(SEARCH, json=large)).status_code == 200
 
 
-async def test_an_error_that_nobody_expects_shows_nothing() -> None:
+async def test_unexpected_error_reveals_no_details() -> None:
     async with serving(Queries()) as (_, client):
         stream = await client.get(EXPORT)
         assert stream.text.count("data: {}\n\n") == 2
@@ -131,7 +131,7 @@ async def test_an_error_that_nobody_expects_shows_nothing() -> None:
         assert "hush" not in stream.text
 
 
-async def test_a_server_that_does_not_serve_yet_says_so() -> None:
+async def test_health_reports_not_serving_before_the_start() -> None:
     async with serving(Queries()) as (_, client):
         health = await client.get("/healthz")
         assert (health.status_code, health.json()) == (503, {"status": "NOT_SERVING"})

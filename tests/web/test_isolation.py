@@ -57,7 +57,7 @@ def ways(method: Method, request: ProtoMessage) -> Iterator[tuple[str, str, Any]
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_users_token_reads_nobody_else_in_any_way(filled: GuardedWeb, name: str) -> None:
+def test_user_token_cannot_read_other_users_over_http(filled: GuardedWeb, name: str) -> None:
     own = bearer(token("mallory"))
     for user in (VICTIM, "mallory"):
         for verb, path, body in ways(METHODS[name], REQUESTS[name](user)):
@@ -70,7 +70,7 @@ def test_a_users_token_reads_nobody_else_in_any_way(filled: GuardedWeb, name: st
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_without_credentials_nothing_is_answered(filled: GuardedWeb, name: str) -> None:
+def test_request_without_credentials_is_rejected(filled: GuardedWeb, name: str) -> None:
     for verb, path, body in ways(METHODS[name], REQUESTS[name](VICTIM)):
         answer = filled.client.request(verb, path, json=body) if body else filled.client.request(verb, path)
         assert answer.status_code in {400, UNKNOWN, 404, 405, 415}
@@ -80,7 +80,7 @@ def test_without_credentials_nothing_is_answered(filled: GuardedWeb, name: str) 
     assert reason(answer) == "CREDENTIALS_MISSING"
 
 
-def test_credentials_are_looked_at_before_the_request(filled: GuardedWeb) -> None:
+def test_credentials_are_checked_before_the_request_is_read(filled: GuardedWeb) -> None:
     answer = filled.client.post("/v1/messages", content=b"{", headers={"content-type": "application/json"})
     assert (answer.status_code, reason(answer)) == (UNKNOWN, "CREDENTIALS_MISSING")
 
@@ -96,7 +96,7 @@ def test_credentials_are_looked_at_before_the_request(filled: GuardedWeb) -> Non
         ([("x-api-key", "nm_x_y")], "CREDENTIALS_INVALID"),
     ],
 )
-def test_a_token_is_bound_to_its_user_whatever_the_headers_say(
+def test_user_headers_do_not_change_the_user_of_a_token(
     filled: GuardedWeb, headers: list[tuple[str, str]], expected: str
 ) -> None:
     own = [("authorization", f"Bearer {token('mallory')}"), *headers]
@@ -107,7 +107,7 @@ def test_a_token_is_bound_to_its_user_whatever_the_headers_say(
         assert (answer.status_code, reason(answer)) == (FORBIDDEN if expected == "OTHER_USER" else UNKNOWN, expected)
 
 
-def test_a_service_acts_as_the_one_user_that_it_names(filled: GuardedWeb, written: str) -> None:
+def test_service_acts_as_the_user_in_the_header(filled: GuardedWeb, written: str) -> None:
     key = filled.keyring.key("recall", "act-as", name="agent")
     recall = {"question": "What are the words?", "atLeast": written}
 
@@ -121,7 +121,7 @@ def test_a_service_acts_as_the_one_user_that_it_names(filled: GuardedWeb, writte
         assert (answer.status_code, reason(answer)) == (UNKNOWN, "USER_NOT_BOUND")
 
 
-def test_a_key_without_the_scope_is_refused(filled: GuardedWeb) -> None:
+def test_key_without_the_scope_is_rejected(filled: GuardedWeb) -> None:
     key = filled.keyring.key("query", name="reader")
     answer = filled.client.delete(f"/v1/users/{VICTIM}", headers={"x-api-key": key})
     assert (answer.status_code, reason(answer)) == (FORBIDDEN, "SCOPE_MISSING")
@@ -129,7 +129,7 @@ def test_a_key_without_the_scope_is_refused(filled: GuardedWeb) -> None:
     assert SECRET_WORDS in read.text
 
 
-def test_namespaces_keep_apart_over_http(filled: GuardedWeb) -> None:
+def test_namespaces_are_isolated_over_http(filled: GuardedWeb) -> None:
     key = filled.keyring.key("query", "ingest", "admin", name="acme", namespace="acme")
     said = {"user_id": "lin", "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": "of acme"}
     filled.client.post("/v1/messages", json={"messages": [said]}, headers=bearer(key))
@@ -142,7 +142,7 @@ def test_namespaces_keep_apart_over_http(filled: GuardedWeb) -> None:
         assert "items" not in filled.client.get(f"/v1/users/{user}/messages", headers=bearer(key)).json()
 
 
-def test_a_slash_in_an_id_leads_nowhere_else(web: Web) -> None:
+def test_slash_in_an_id_does_not_change_the_path(web: Web) -> None:
     for user in ("a", "a/messages", "../users/a", "a%2Fb"):
         said = {"user_id": user, "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": f"of {user}"}
         web.client.post("/v1/messages", json={"messages": [said]})

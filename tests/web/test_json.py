@@ -92,7 +92,7 @@ def as_bytes(message: ProtoMessage) -> bytes:
 @pytest.mark.parametrize("of", TYPES, ids=lambda of: of.DESCRIPTOR.name)
 @settings(max_examples=12)
 @given(data=st.data())
-def test_messages_become_json_and_back(of: type[ProtoMessage], data: st.DataObject) -> None:
+def test_json_round_trip_keeps_messages(of: type[ProtoMessage], data: st.DataObject) -> None:
     descriptor: Any = of.DESCRIPTOR  # that of upb has a type of its own
     message = data.draw(messages(descriptor))
     assert as_bytes(decode(load(encode(message)), descriptor)) == as_bytes(message)
@@ -101,7 +101,7 @@ def test_messages_become_json_and_back(of: type[ProtoMessage], data: st.DataObje
         assert as_bytes(decode(load(text.encode()), descriptor)) == as_bytes(message)
 
 
-def test_a_zero_with_a_sign_is_kept() -> None:
+def test_negative_zero_is_kept() -> None:
     message = query_service_pb2.HybridSearchResponse(sufficiency=-0.0)
     assert as_bytes(json_format.Parse(encode(message), type(message)())) == as_bytes(message) != b""
 
@@ -116,19 +116,19 @@ ANYTHING = st.recursive(
 
 
 @given(ANYTHING)
-def test_any_json_is_decoded_or_refused(value: object) -> None:
+def test_arbitrary_json_is_decoded_or_rejected(value: object) -> None:
     document = json.loads(json.dumps(value))
     with suppress(Fault):
         decode(document, METHODS["WriteMessages"].descriptor.input_type)
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_are_json_or_refused(raw: bytes) -> None:
+def test_arbitrary_bytes_are_parsed_or_rejected(raw: bytes) -> None:
     with suppress(Fault):
         load(raw)
 
 
-def test_a_whole_batch_with_its_vectors_fits() -> None:
+def test_full_batch_with_vectors_is_within_the_limits() -> None:
     message = {"metadata": dict.fromkeys(map(str, range(40)), ""), "embedding": [0.5] * 1024}
     raw = json.dumps({"messages": [message] * 1000}).encode()
     assert load(raw) == json.loads(raw)

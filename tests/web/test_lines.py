@@ -26,13 +26,13 @@ async def lines_of(parts: list[bytes]) -> list[bytes]:
 
 
 @given(st.lists(LINE, max_size=30), st.lists(st.integers(0, 200), max_size=5))
-def test_the_lines_are_those_that_are_not_blank(lines: list[bytes], cuts: list[int]) -> None:
+def test_blank_lines_are_skipped(lines: list[bytes], cuts: list[int]) -> None:
     body, places = b"\n".join(lines), sorted({0, *cuts, 10_000})
     parts = [body[begin:end] for begin, end in pairwise(places)]
     assert asyncio.run(lines_of(parts)) == [line.strip() for line in lines if line.strip()]
 
 
-async def test_others_run_while_blank_lines_come() -> None:
+async def test_blank_lines_do_not_block_other_tasks() -> None:
     reading, turns = asyncio.ensure_future(lines_of([b"\n" * 65_536] * 80 + [b"{}"])), 0
     while not reading.done():
         await asyncio.sleep(0)

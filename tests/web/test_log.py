@@ -22,7 +22,7 @@ def wait_for(log: Path, *words: str) -> None:
         time.sleep(0.02)
 
 
-def test_a_call_ends_with_its_connection(tmp_path: Path) -> None:
+def test_call_ends_with_its_connection(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with logging_to(log) as http:
         with closing(connected(http)) as peer:
@@ -33,7 +33,7 @@ def test_a_call_ends_with_its_connection(tmp_path: Path) -> None:
     assert "Traceback" not in log.read_text("utf-8")
 
 
-def test_neither_keys_nor_what_is_asked_are_in_the_log(tmp_path: Path) -> None:
+def test_log_contains_neither_keys_nor_queries(tmp_path: Path) -> None:
     log, keyring = tmp_path / "log", Keyring(tmp_path / "keys.json")
     key = keyring.key("query", "ingest", name="chat")
     with logging_to(log, api_keys=str(keyring.path), log_level="info") as http:

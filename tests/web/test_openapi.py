@@ -42,7 +42,7 @@ def resolved(document: dict[str, Any], reference: str) -> Any:  # noqa: ANN401 -
     return place
 
 
-def test_it_has_every_method_by_its_annotation(document: dict[str, Any]) -> None:
+def test_openapi_has_every_annotated_method(document: dict[str, Any]) -> None:
     expected = set()
     for method in METHODS.values():
         rule = method.descriptor.GetOptions().Extensions[annotations_pb2.http]
@@ -72,7 +72,7 @@ def test_it_is_whole(document: dict[str, Any]) -> None:
         assert set(operation["tags"]) <= {tag["name"] for tag in document["tags"]}
 
 
-def test_it_speaks_the_contracts_own_words(document: dict[str, Any]) -> None:
+def test_openapi_descriptions_are_the_proto_comments(document: dict[str, Any]) -> None:
     listing = document["paths"]["/v1/users/{user_id}/messages"]["get"]
     assert listing["description"].startswith("ListMessages reads by time, newest first")
     (size,) = (one for one in listing["parameters"] if one.get("name") == "pageSize")
@@ -83,7 +83,7 @@ def test_it_speaks_the_contracts_own_words(document: dict[str, Any]) -> None:
     assert all(field.get("description") for field in fields)
 
 
-def test_schemas_are_those_of_json(document: dict[str, Any]) -> None:
+def test_openapi_schemas_match_the_json_mapping(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
     assert schemas["CountMessagesResponse"]["properties"]["count"]["type"] == "string"
     message = schemas["ChatMessage"]["properties"]

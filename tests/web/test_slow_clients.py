@@ -26,25 +26,25 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-def test_a_silent_connection_is_closed(hasty: Server) -> None:
+def test_idle_connection_is_closed(hasty: Server) -> None:
     with closing(connected(hasty.http)) as peer:
         assert all_read(peer) == b""
 
 
-def test_half_a_body_is_given_up_at_the_deadline(hasty: Server) -> None:
+def test_incomplete_body_is_rejected_at_the_deadline(hasty: Server) -> None:
     with closing(connected(hasty.http)) as peer:
         peer.sendall(request("POST /v1/messages", "content-type: application/json", "content-length: 100", body=b"{"))
         assert all_read(peer).startswith(b"HTTP/1.1 504 ")
 
 
-def test_a_connection_without_further_requests_is_closed(hasty: Server) -> None:
+def test_idle_keep_alive_connection_is_closed(hasty: Server) -> None:
     with closing(connected(hasty.http)) as peer:
         peer.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert all_read(peer).startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize("begun", [b"0\r\nx: ", b"2;x="])
-def test_headers_of_a_chunk_have_a_limit(web: Web, begun: bytes) -> None:
+def test_chunk_headers_have_a_size_limit(web: Web, begun: bytes) -> None:
     head = ("content-type: application/json", "transfer-encoding: chunked", "x-timeout-ms: 3000")
     parts = [request("POST /v1/messages", *head), b"1\r\n{\r\n", begun, *[b"a" * 65_536] * 16]
     assert not answered(web.server.http, *parts).startswith(b"HTTP/1.1 200 ")
@@ -61,7 +61,7 @@ def test_pipelined_requests_are_answered_in_order(web: Web) -> None:
     assert positions == sorted(positions)
 
 
-def test_a_silent_stream_sends_heartbeats(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_stream_sends_heartbeats(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_reply, "HEARTBEAT_S", 0.1)
     with closing(connected(web.server.http)) as peer:
         head = request("POST /v1/recall:stream", "content-type: application/json", "x-user-id: u", "content-length: 99")

@@ -40,7 +40,7 @@ def peer_name(http: str, context: ssl.SSLContext) -> str:
         return str(tls.getpeercert()["subject"][0][0][1])
 
 
-def test_a_client_certificate_says_who_calls(tmp_path: Path) -> None:
+def test_client_certificate_authenticates_over_http(tmp_path: Path) -> None:
     ca = authority()
     (tmp_path / "ca.pem").write_bytes(ca.pem())
     callers = {"callers": [{"name": "chat", "certificate": "dns:chat.internal", "scopes": ["query"]}]}
@@ -59,7 +59,7 @@ def test_a_client_certificate_says_who_calls(tmp_path: Path) -> None:
                 httpx.get(f"{http}/v1/users/u/messages", verify=nobody)
 
 
-def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path) -> None:
+def test_renewed_certificate_is_used_without_restart(tmp_path: Path) -> None:
     ca = authority()
     with started(settings_of(tmp_path, **served_as(tmp_path, ca, "first"))) as server:
         http, context = server.http.replace("http://", "https://"), trusting(ca, tmp_path)
@@ -71,7 +71,7 @@ def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path) -> No
             time.sleep(0.1)
 
 
-def test_no_address_is_opened_that_grpc_would_not_open(tmp_path: Path) -> None:
+def test_http_address_follows_the_exposure_rules(tmp_path: Path) -> None:
     with pytest.raises(ListenAddressError, match="refusing to listen"):
         listen_addresses(settings_of(tmp_path, http_listen="0.0.0.0:1"))
     keyring = Keyring(tmp_path / "keys.json")
@@ -83,7 +83,7 @@ def test_no_address_is_opened_that_grpc_would_not_open(tmp_path: Path) -> None:
     assert listen_addresses(settings_of(tmp_path, http_listen="")).http is None
 
 
-def test_a_port_that_is_taken_is_said_to_be(tmp_path: Path) -> None:
+def test_port_in_use_is_reported(tmp_path: Path) -> None:
     with (
         started(settings_of(tmp_path)) as server,
         pytest.raises(ListenAddressError, match="is the port taken"),

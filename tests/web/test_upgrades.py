@@ -28,7 +28,9 @@ def count(web: Web, user: str) -> int:
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages:import"])
 @pytest.mark.parametrize("pause_s", [0.0, 0.2])
 @pytest.mark.parametrize("is_chunked", [False, True])
-def test_its_body_arrives(web: Web, user: str, path: str, pause_s: float, *, is_chunked: bool) -> None:
+def test_upgrade_request_with_a_body_is_processed(
+    web: Web, user: str, path: str, pause_s: float, *, is_chunked: bool
+) -> None:
     body = batch(user)
     length = "transfer-encoding: chunked" if is_chunked else f"content-length: {len(body)}"
     media_type = "application/x-ndjson" if path.endswith("import") else "application/json"
@@ -59,7 +61,7 @@ def test_its_body_is_no_request(web: Web, pause_s: float) -> None:
     assert found.count(b"HTTP/1.1 ") == 1, "a malformed request ends its connection"
 
 
-def test_requests_sent_ahead_are_answered_in_order(web: Web) -> None:
+def test_requests_after_an_upgrade_are_answered_in_order(web: Web) -> None:
     ahead = [request("GET /v1/index_status", f"x-request-id: r{n}", *H2C) for n in range(5)]
     found = answered(
         web.server.http, *[one.replace(b"connection: close\r\n", b"") for one in ahead], request("GET /healthz")
@@ -70,7 +72,7 @@ def test_requests_sent_ahead_are_answered_in_order(web: Web) -> None:
 
 
 @pytest.mark.parametrize("headers", [(), H2C])
-def test_a_tunnel_is_refused(web: Web, headers: tuple[str, ...]) -> None:
+def test_connect_request_is_rejected(web: Web, headers: tuple[str, ...]) -> None:
     found = answered(web.server.http, request("CONNECT localhost:1", *headers))
     assert found.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 403 ", b"HTTP/1.1 404 "))
     assert found.count(b"HTTP/1.1 ") == 1
