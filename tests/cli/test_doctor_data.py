@@ -152,7 +152,7 @@ def test_a_lost_log_is_told_and_accepted(
         path.unlink()
     result = doctor()
     assert result.exit_code == 1
-    assert "it is gone" in found(result)["Message log's history"]["finding"]
+    assert "it is missing" in found(result)["Message log's history"]["finding"]
     assert "accepted" in doctor("--accept-loss").output
     with start(own_settings) as server:
         token = write(server, "zebras")

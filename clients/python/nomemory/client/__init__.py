@@ -1,4 +1,4 @@
-"""The thin client of NoMemory: plain Python values in, the contract's replies out."""
+"""Python client of NoMemory."""
 
 from importlib.metadata import version
 from typing import Final

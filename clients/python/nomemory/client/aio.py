@@ -33,7 +33,7 @@ class AsyncClient(BaseClient, Asynchronous):
     async def import_messages(
         self, messages: Iterable[Writable], *, replace: bool = False
     ) -> ingest_service_pb2.ImportMessagesResponse:
-        """Store any number of messages in batches. Refused ones are reported and skipped."""
+        """Store any number of messages in batches. Invalid messages are reported and skipped."""
         send = ingest_service_pb2_grpc.IngestServiceStub(self._channel).ImportMessages
         batches = requests.import_batches(messages, replace=replace)
         try:
@@ -42,7 +42,7 @@ class AsyncClient(BaseClient, Asynchronous):
             raise errors.from_rpc_error(error) from None
 
     async def count_messages(self, user_id: str, *, at_least: str = "", **filters: Unpack[FilterOptions]) -> int:
-        """Count a user's messages, or those that a filter admits. `at_least` is a write token."""
+        """Count a user's messages that match the filters. `at_least` is a write token."""
         return (await self._count(user_id, at_least=at_least, **filters)).count
 
     def _open(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:

@@ -1,7 +1,7 @@
-"""The calls of both clients, each said once: its place in the contract, what builds its request, its reply.
+"""RPC methods of both clients: path, request builder and response type.
 
-A method takes what its builder in `requests.py` takes, and is described there. `Client` gives the replies themselves,
-`AsyncClient` what is awaited.
+Each method takes the parameters of its builder in `requests.py`, where it is documented. `Client` methods return the
+response; `AsyncClient` methods return an awaitable.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ Item = TypeVar("Item")
 
 
 class Blocking:
-    """A client whose methods wait for their replies."""
+    """Marks clients with blocking methods."""
 
 
 class Asynchronous:
-    """A client whose methods are awaited."""
+    """Marks clients with async methods."""
 
 
 @dataclass(eq=False)
 class Call(Generic[Options, Reply]):
-    """A call of the contract.
+    """An RPC method.
 
     Attributes:
-        path: what gRPC calls it.
-        build: makes its request of a method's arguments.
-        reply: what it answers.
-        is_long: whether it may take as long as an import.
+        path: the gRPC path.
+        build: builds the request from the arguments.
+        reply: the response type.
+        is_long: whether the import timeout applies.
     """
 
     path: str
@@ -63,7 +63,7 @@ class Call(Generic[Options, Reply]):
         self.__doc__ = self.build.__doc__
 
     def sent_by(self, send: Callable[[Message, Metadata], Any]) -> Callable[Options, Any]:
-        """Return the method that builds a request, and gives it to `send`, with the user of a recall as metadata."""
+        """Return a method that builds a request and passes it to `send`. The user id of a recall is sent as metadata."""
 
         @wraps(self.build)
         def method(*args: Options.args, **options: Options.kwargs) -> Any:  # noqa: ANN401 - what `send` returns
@@ -74,7 +74,7 @@ class Call(Generic[Options, Reply]):
 
 
 class Unary(Call[Options, Reply]):
-    """A method with one reply."""
+    """A method with a single response."""
 
     @overload
     def __get__(self, client: Blocking, owner: object) -> Callable[Options, Reply]: ...
@@ -85,7 +85,7 @@ class Unary(Call[Options, Reply]):
 
 
 class Streamed(Call[Options, Reply]):
-    """A method that yields the replies as they arrive. Closing the iterator ends the call."""
+    """A method with a stream of responses. Closing the iterator cancels the call."""
 
     @overload
     def __get__(self, client: Blocking, owner: object) -> Callable[Options, Generator[Reply, None, None]]: ...
@@ -97,18 +97,18 @@ class Streamed(Call[Options, Reply]):
 
 @dataclass(eq=False)
 class Paged(Generic[Options, Reply, Item]):
-    """A method that reads a listing to its end, page by page.
+    """A method that iterates over all pages of a listing.
 
     Attributes:
-        listing: gives a page.
-        items: returns what is on it.
+        listing: the method that returns a page.
+        items: returns the items of a page.
     """
 
     listing: Unary[Options, Reply]
     items: Callable[[Reply], Iterable[Item]]
 
     def __post_init__(self) -> None:
-        self.__doc__ = f"Read to the end, page by page.\n\n{self.listing.__doc__}"
+        self.__doc__ = f"Iterate over the items of all pages.\n\n{self.listing.__doc__}"
 
     @overload
     def __get__(self, client: Blocking, owner: object) -> Callable[Options, Iterator[Item]]: ...
@@ -119,7 +119,7 @@ class Paged(Generic[Options, Reply, Item]):
 
 
 class BaseClient(ABC):
-    """What the two clients share. It takes the options that `nomemory.client.Client` describes."""
+    """Base class of both clients. `nomemory.client.Client` documents the options."""
 
     add = Unary(f"{_INGEST}/WriteMessages", requests.add, ingest.WriteMessagesResponse)
     write = Unary(f"{_INGEST}/WriteMessages", requests.write, ingest.WriteMessagesResponse)

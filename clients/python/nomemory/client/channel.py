@@ -1,4 +1,4 @@
-"""How a client's channel is set up: retries, proxies; how a client proves who it is, and how it verifies the server."""
+"""Channel options, retries and credentials."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SERVICES: Final = (
     "nomemory.v1.RecallService",
     "nomemory.v1.ServerService",
 )
-MAX_ATTEMPTS: Final = 5  # what gRPC itself caps a retry policy at
+MAX_ATTEMPTS: Final = 5  # the maximum of a gRPC retry policy
 _RETRY_BUFFER_BYTES: Final = 16 << 20  # as much as a server takes: by gRPC's own 256 KB a large write is sent once
 
 Options = list[tuple[str, str | int]]
@@ -25,19 +25,18 @@ Options = list[tuple[str, str | int]]
 def options(target: str, attempts: int) -> Options:
     """Return the channel options for a target.
 
-    Every call of the contract may be sent again. Reads and recalls change nothing. Deletions and writes of messages
-    with ids are idempotent, and the client gives a request id to batches whose messages have none. gRPC does not send
-    a stream again once something of it has arrived.
+    All methods are safe to retry. Deletions and writes with message ids are idempotent; batches without message ids get
+    a request id. gRPC does not retry a stream after its first message has arrived.
 
     Args:
         target: HOST:PORT.
-        attempts: how often a call that meets UNAVAILABLE is sent in all, 1 to 5.
+        attempts: maximum attempts for a call that fails with UNAVAILABLE, 1 to 5.
 
     Raises:
         ValueError: `attempts` is out of range.
     """
     if not 1 <= attempts <= MAX_ATTEMPTS:
-        raise ValueError(f"attempts must be 1 to {MAX_ATTEMPTS}")
+        raise ValueError(f"attempts must be 1 to {MAX_ATTEMPTS}: {attempts}")
     chosen: Options = _retries(attempts) if attempts > 1 else []
     if is_loopback(target):
         chosen.append(("grpc.enable_http_proxy", 0))
@@ -45,20 +44,20 @@ def options(target: str, attempts: int) -> Options:
 
 
 def is_loopback(target: str) -> bool:
-    """Return whether a target is this machine. No proxy is used for it."""
+    """Return whether a target is a loopback address. Proxies are not used for loopback addresses."""
     host = target.rpartition(":")[0].strip("[]")
     return host in {"localhost", "::1"} or host.startswith("127.")
 
 
 def open_sync(target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> grpc.Channel:
-    """Open a channel for blocking calls; in the clear where there are no credentials."""
+    """Open a blocking channel; without credentials it is not encrypted."""
     if credentials is None:
         return grpc.insecure_channel(target, options=options(target, attempts))
     return grpc.secure_channel(target, credentials, options=options(target, attempts))
 
 
 def open_async(target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> grpc.aio.Channel:
-    """Open a channel for asyncio; in the clear where there are no credentials."""
+    """Open an asyncio channel; without credentials it is not encrypted."""
     if credentials is None:
         return grpc.aio.insecure_channel(target, options=options(target, attempts))
     return grpc.aio.secure_channel(target, credentials, options=options(target, attempts))
@@ -80,12 +79,7 @@ Metadata = tuple[tuple[str, str], ...]
 
 
 class Identity(TypedDict, total=False):
-    """Credentials of the caller, and TLS. None means absent.
-
-    `api_key` is a service's key, `token` a user's token: at most one of them. `tls` asks for TLS with the well-known
-    authorities; `tls_ca` with the authorities of a PEM file instead. `tls_cert` and `tls_key` are the PEM files of the
-    caller's own certificate, where the server wants one. Any of the files implies TLS.
-    """
+    """Credentials and TLS options of a client. `nomemory.client.Client` documents them."""
 
     api_key: str | None
     token: str | None
@@ -96,29 +90,29 @@ class Identity(TypedDict, total=False):
 
 
 def with_credential(metadata: Sequence[tuple[str, str]], identity: Identity) -> Metadata:
-    """Add the credential to the metadata of calls.
+    """Return the metadata with an `authorization` entry.
 
     Raises:
-        ValueError: there are two credentials.
+        ValueError: both an API key and a token are set.
     """
     key, token = identity.get("api_key"), identity.get("token")
     if key and token:
-        raise ValueError("give an API key or a token, not both")
+        raise ValueError("api_key and token cannot be combined")
     credential = key or token
     return (*metadata, ("authorization", f"Bearer {credential}")) if credential else tuple(metadata)
 
 
 def channel_credentials(identity: Identity) -> grpc.ChannelCredentials | None:
-    """Make the credentials of a channel; None: in the clear.
+    """Return the channel credentials; None for an unencrypted channel.
 
     Raises:
         OSError: a file cannot be read.
-        ValueError: a certificate without its key, or a key without its certificate.
+        ValueError: only one of client certificate and key is set.
     """
     authorities = _content(identity.get("tls_ca"))
     certificate, key = _content(identity.get("tls_cert")), _content(identity.get("tls_key"))
     if (certificate is None) != (key is None):
-        raise ValueError("a client certificate and its key go together")
+        raise ValueError("tls_cert and tls_key must be used together")
     if not identity.get("tls") and authorities is None and certificate is None:
         return None
     return grpc.ssl_channel_credentials(authorities, key, certificate)

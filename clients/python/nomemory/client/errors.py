@@ -18,23 +18,23 @@ _Detail = TypeVar("_Detail", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One bad field of a request, by its path."""
+    """An invalid field of a request."""
 
     field: str
     description: str
 
 
 class NoMemoryError(Exception):
-    """A call that did not succeed.
+    """A failed call.
 
     Attributes:
         code: the gRPC status code.
-        message: the server's sentence for people (or gRPC's, where no server answered).
-        reason: the name of a nomemory.v1.ErrorReason; empty where the error did not come from a NoMemory server.
-        violations: every bad field of the request.
-        metadata: further facts, as the server sent them.
-        request_id: what the server's log knows the call by; empty where no server answered.
-        retry_after: seconds after which to try again, where the server suggests it.
+        message: the error message.
+        reason: the name of a nomemory.v1.ErrorReason; empty if the error did not come from a NoMemory server.
+        violations: the invalid fields of the request.
+        metadata: further details from the server.
+        request_id: the request id in the server's log; empty if no server responded.
+        retry_after: the suggested delay before a retry, in seconds; None if the server suggests none.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class NoMemoryError(Exception):
 
 
 def from_rpc_error(error: grpc.RpcError) -> NoMemoryError:
-    """Return the error that a call ended with, with its details. The errors of both kinds of channel are calls."""
+    """Convert a gRPC error, with its status details."""
     if not isinstance(error, grpc.Call | grpc.aio.AioRpcError):
         return NoMemoryError(grpc.StatusCode.UNKNOWN, str(error))
     status = _status(error)
@@ -80,7 +80,7 @@ def from_rpc_error(error: grpc.RpcError) -> NoMemoryError:
 def _status(call: _EndedCall) -> status_pb2.Status:
     try:
         status: status_pb2.Status | None = rpc_status.from_call(call)
-    except ValueError:  # something between here and the server rewrote the status: its details cannot be trusted
+    except ValueError:  # a proxy rewrote the status, so its details are not reliable
         return status_pb2.Status()
     return status or status_pb2.Status()
 

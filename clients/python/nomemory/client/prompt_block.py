@@ -1,8 +1,8 @@
-"""The block that goes into an assistant's prompt: what was said, dated, between lines that nobody can forge.
+"""Format recalled messages as a fenced block for an LLM prompt.
 
-It is the same for the same messages. All that anybody ever said, names and ids included, stands as JSON, a message a
-line, inside the fence; what stands outside is written here. It does not say whether the messages answer: the model
-that reads them can tell that better than rules can.
+The output is deterministic. Stored text, including names and ids, appears only inside the fence, as one JSON array per
+line. The fence contains a hash of the lines, so a message cannot close it. The block does not state whether the messages
+answer the question; the model decides.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from nomemory.client.prompt_passages import Passages, tokens
 from nomemory.v1 import recall_service_pb2 as pb
 
 MAX_TOKENS: Final = 2_000
-"""Tokens of a block where nobody asks for more or fewer."""
+"""Default size of a block, in tokens."""
 MIN_TOKENS: Final = 400
-"""What stands around the messages has to fit, and something of the best message."""
+"""Minimum size of a block: the frame and a part of the best message must fit."""
 PROMPT_MESSAGES: Final = 40
-"""Messages to ask a recall for, to fill a block: chat messages are short, and so many of them fit its tokens."""
+"""Number of evidence messages to request from a recall for a block of the default size."""
 
 _CODE_CHARS: Final = 12
 _NO_CODE: Final = "0" * _CODE_CHARS
@@ -41,7 +41,7 @@ _INTRODUCTION: Final = (
     "message, cite its id in square brackets."
 )
 _BEHIND: Final = "The latest messages of this user cannot be searched yet: where they may matter, say so."
-_LEFT_OUT: Final = "For want of room, messages that were left out: {count}."
+_OMITTED: Final = "For want of room, messages that were left out: {count}."
 _NOTHING: Final = "Nothing that was said is shown."
 _MARKS: Final = MappingProxyType(
     {
@@ -53,14 +53,14 @@ _MARKS: Final = MappingProxyType(
     }
 )
 _LONGEST_TOKENS: Final = (960, 640, 480, 320, 240, 160, 120, 80)
-"""How much may be shown of one message, if all do not fit whole: the most with which all fit, else the least."""
+"""Limits per message, tried in order until all messages fit."""
 _SCRAPS_TOKENS: Final = (40, 20, 10)
-"""How much of the best message, where not even the least of it fits."""
+"""Limits for the best message if no complete line fits."""
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_UNSEEN: Final = frozenset({"Cc", "Cf", "Zl", "Zp"})
-"""Categories of characters that end or turn around a line, or that no reader sees."""
+_INVISIBLE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Zl", "Zp"})
+"""Unicode categories of control, format and line separator characters."""
 _JOINERS: Final = "\u200c\u200d"
-"""Unseen ones that letters and emoji are made with."""
+"""Zero-width joiners that letters and emoji need."""
 
 
 class Cited(Protocol):
@@ -68,11 +68,11 @@ class Cited(Protocol):
 
     @property
     def message_id(self) -> str:
-        """The message that is quoted."""
+        """The id of the quoted message."""
 
     @property
     def quote(self) -> str:
-        """What is quoted of it, verbatim."""
+        """The verbatim quote."""
 
 
 class Stated(Protocol):
@@ -80,11 +80,11 @@ class Stated(Protocol):
 
     @property
     def citations(self) -> Iterable[Cited]:
-        """What proves it."""
+        """The quotes that support the statement."""
 
     @property
     def superseded_by(self) -> str:
-        """The message that says it anew; empty: none."""
+        """The id of the message that supersedes it; empty if none."""
 
 
 class Contradicting(Protocol):
@@ -92,16 +92,16 @@ class Contradicting(Protocol):
 
     @property
     def earlier(self) -> Stated:
-        """What was said first."""
+        """The earlier statement."""
 
     @property
     def later(self) -> Stated:
-        """What was said last."""
+        """The later statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What a memory view says of messages, by their ids."""
+    """Annotations of messages, by message id."""
 
     superseded_by: Mapping[str, str] = field(default_factory=dict)
     contradicts: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -114,12 +114,12 @@ class RecalledMessage:
     """A message of a recall's evidence.
 
     Attributes:
-        message_id: its id.
-        ts: when it was said; aware.
-        speaker: who said it: a name or a role.
-        content: what was said.
-        cut: whether that is only a part of it.
-        retracted_by: the id of the message that took it back; empty: none did.
+        message_id: the message id.
+        ts: the time, timezone-aware.
+        speaker: the name or role of the speaker.
+        content: the text.
+        cut: whether `content` is truncated.
+        retracted_by: the id of the message that retracts it; empty if none.
     """
 
     message_id: str
@@ -131,7 +131,7 @@ class RecalledMessage:
 
 
 class _Line(NamedTuple):
-    """A message as it is shown, the line that shows it, and the marks in it."""
+    """A rendered message, its line, and the annotations in the line."""
 
     message: RecalledMessage
     text: str
@@ -139,20 +139,20 @@ class _Line(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """Tokens of the line and its end."""
+        """Number of tokens of the line with its line break."""
         return tokens(f"{self.text}\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What is to be shown.
+    """The contents of a prompt block.
 
     Attributes:
-        messages: best first.
-        marks: what the view says of the messages.
-        question: its words choose the passages of long messages.
-        zone: of the times that are shown.
-        behind: whether messages of the user were stored that cannot be found yet.
+        messages: the messages, best first.
+        marks: the annotations of the messages.
+        question: the question, to select passages of long messages.
+        zone: the time zone of displayed times.
+        behind: whether some messages of the user are not searchable yet.
     """
 
     messages: Sequence[RecalledMessage]
@@ -162,7 +162,7 @@ class Block:
     behind: bool = False
 
     def text(self, max_tokens: int = MAX_TOKENS) -> str:
-        """Write the block: the best messages that fit, oldest first; of long ones the passages that matter most.
+        """Return the block: the best messages that fit, oldest first, with excerpts of long messages.
 
         Raises:
             ValueError: `max_tokens` is less than 400.
@@ -170,7 +170,7 @@ class Block:
         return self._written(self._chosen(max_tokens))
 
     def shown(self, max_tokens: int = MAX_TOKENS) -> list[RecalledMessage]:
-        """Return the messages that the block shows, as it shows them, best first.
+        """Return the messages in the block, with their displayed content, best first.
 
         Raises:
             ValueError: `max_tokens` is less than 400.
@@ -180,10 +180,10 @@ class Block:
     def _chosen(self, max_tokens: int) -> list[_Line]:
         if max_tokens < MIN_TOKENS:
             raise ValueError(f"max_tokens must be at least {MIN_TOKENS}: {max_tokens}")
-        said = [(message, self._passages(message)) for message in self.messages]
+        with_passages = [(message, self._passages(message)) for message in self.messages]
         lines: list[_Line] = []
         for longest in (max_tokens, *_LONGEST_TOKENS):
-            lines = [self._line(message, passages.within(longest)) for message, passages in said]
+            lines = [self._line(message, passages.within(longest)) for message, passages in with_passages]
             if self._fits(lines, max_tokens):
                 return lines
         return self._first_that_fit(lines, max_tokens) or self._scrap(max_tokens)
@@ -192,19 +192,19 @@ class Block:
         return Passages(message.content, self.marks.quotes.get(message.message_id, ()), self.question)
 
     def _first_that_fit(self, lines: Sequence[_Line], max_tokens: int) -> list[_Line]:
-        """Return the first lines that fit; nothing if the very first does not."""
+        """Return the lines that fit, in ranking order; an empty list if the first does not fit."""
         shown: list[_Line] = []
-        room = max_tokens - tokens(self._frame(lines, len(lines)))
+        remaining = max_tokens - tokens(self._frame(lines, len(lines)))
         for line in lines:
-            if line.cost <= room:
+            if line.cost <= remaining:
                 shown.append(line)
-                room -= line.cost
+                remaining -= line.cost
             elif not shown:
                 break
         return shown
 
     def _scrap(self, max_tokens: int) -> list[_Line]:
-        """Return the best message cut short; nothing if not even that fits."""
+        """Return a short excerpt of the best message; an empty list if it does not fit."""
         for message in self.messages[:1]:
             for longest in _SCRAPS_TOKENS:
                 scrap = self._line(message, self._passages(message).within(longest))
@@ -216,7 +216,7 @@ class Block:
         return tokens(self._frame(shown, len(self.messages))) + sum(line.cost for line in shown) <= max_tokens
 
     def _line(self, message: RecalledMessage, content: str) -> _Line:
-        """Write a message and its marks, with so much of its content; an empty mark is left out."""
+        """Render a message with the given content and its annotations."""
         part = replace(message, content=content, cut=message.cut or content != message.content)
         noted = {name: value for name, value in self._noted(part).items() if value}
         item = [part.message_id, _dated(part.ts, self.zone), part.speaker, content, *([noted] if noted else [])]
@@ -237,66 +237,66 @@ class Block:
         return self._frame(shown, len(self.messages) - len(shown), lines, _code(lines))
 
     def _frame(self, shown: Sequence[_Line], left_out: int, lines: str = "", code: str = _NO_CODE) -> str:
-        """Return what stands around lines, with them in it; as long with any code, and the longer the more left out."""
+        """Return the block for the given lines."""
         noted = {name for line in shown for name in line.marks}
         return "\n".join(
             (
                 *([_INTRODUCTION.format(code=code, zone=self.zone)] if shown else []),
                 *(f"{name}: {meaning}" for name, meaning in _MARKS.items() if name in noted),
                 *([_BEHIND] if self.behind else []),
-                *([_LEFT_OUT.format(count=left_out)] if left_out else []),
+                *([_OMITTED.format(count=left_out)] if left_out else []),
                 f"<<<MEMORY {code}\n{lines}MEMORY {code}>>>" if shown else _NOTHING,
             )
         )
 
 
 def marks(statements: Iterable[Stated], conflicts: Iterable[Contradicting], passed_on: AbstractSet[str]) -> Marks:
-    """Return what statements and conflicts say of the messages that they cite."""
+    """Return annotations for the messages that statements and conflicts cite."""
     stated = list(statements)
     newer = {
-        one: statement.superseded_by
+        message_id: statement.superseded_by
         for statement in stated
-        for one in _cited(statement)
-        if statement.superseded_by not in {"", one}
+        for message_id in _cited(statement)
+        if statement.superseded_by not in {"", message_id}
     }
     against: dict[str, dict[str, None]] = {}
     for conflict in conflicts:
-        for one, other in product(_cited(conflict.earlier), _cited(conflict.later)):
-            if one != other:
-                against.setdefault(one, {})[other] = None
-                against.setdefault(other, {})[one] = None
+        for message_id, other in product(_cited(conflict.earlier), _cited(conflict.later)):
+            if message_id != other:
+                against.setdefault(message_id, {})[other] = None
+                against.setdefault(other, {})[message_id] = None
     quotes: dict[str, list[str]] = {}
     for citation in (citation for statement in stated for citation in statement.citations):
         quotes.setdefault(citation.message_id, []).append(citation.quote)
-    return Marks(newer, {one: tuple(others) for one, others in against.items()}, passed_on, quotes)
+    return Marks(newer, {message_id: tuple(others) for message_id, others in against.items()}, passed_on, quotes)
 
 
 def _cited(statement: Stated) -> list[str]:
     return [citation.message_id for citation in statement.citations]
 
 
-def _dated(moment: datetime, zone: tzinfo) -> str:
-    """Return a time with its weekday, which relative dates in a message are counted from."""
+def _dated(time: datetime, zone: tzinfo) -> str:
+    """Return a local time with its weekday."""
     try:
-        local = moment.astimezone(zone)
+        local = time.astimezone(zone)
     except OverflowError:
-        local = moment  # at the ends of the calendar
+        local = time  # outside the range of datetime
     return f"{_WEEKDAYS[local.weekday()]} {local.replace(tzinfo=None).isoformat(' ', 'minutes')}"
 
 
 def _visible(line: str) -> str:
-    """Return a line with the characters escaped that would break it or not be seen."""
+    """Escape line breaks and invisible characters in a line."""
     return line if line.isascii() else "".join(map(_visible_char, line))
 
 
 def _visible_char(char: str) -> str:
-    if char.isascii() or char in _JOINERS or unicodedata.category(char) not in _UNSEEN:
+    if char.isascii() or char in _JOINERS or unicodedata.category(char) not in _INVISIBLE_CATEGORIES:
         return char
     return json.dumps(char)[1:-1]
 
 
 def _code(lines: str) -> str:
-    """Return a code that the lines determine and do not contain."""
+    """Return a hash of the lines that does not occur in them."""
     code = sha256(lines.encode()).hexdigest()[:_CODE_CHARS]
     while code in lines:
         code = sha256(code.encode()).hexdigest()[:_CODE_CHARS]
@@ -306,16 +306,16 @@ def _code(lines: str) -> str:
 def as_prompt(
     reply: pb.RecallResponse, *, max_tokens: int = MAX_TOKENS, question: str = "", time_zone: str = ""
 ) -> str:
-    """Return the block to paste into a prompt: messages with date, speaker and id, oldest first, fenced as data.
+    """Return a block for an LLM prompt: messages with date, speaker and id, oldest first.
 
-    Ask the recall for as many messages as may fit: `evidence_messages=PROMPT_MESSAGES`.
+    Call `recall` with `evidence_messages=PROMPT_MESSAGES` to fill the block.
 
     Args:
-        reply: of a recall.
-        max_tokens: most tokens of the block, as `prompt_passages.tokens` counts them; at least 400. Of long
-            messages the passages that matter most are shown; what still does not fit is left out, the likeliest last.
-        question: what was asked; its words choose the passages of long messages, beside what the reply quotes.
-        time_zone: of the dates in the block, an IANA name. Empty, or unknown to this machine: UTC.
+        reply: the response of a recall.
+        max_tokens: maximum size of the block in tokens, estimated by `prompt_passages.tokens`; at least 400. Long
+            messages are reduced to excerpts; messages that still do not fit are omitted in reverse ranking order.
+        question: the question, to select excerpts.
+        time_zone: IANA name of the time zone for dates. Default, and fallback for unknown names: UTC.
 
     Raises:
         ValueError: `max_tokens` is too small.
@@ -324,17 +324,17 @@ def as_prompt(
 
 
 def prompt_block(reply: pb.RecallResponse, question: str = "", time_zone: str = "") -> Block:
-    """Return what `as_prompt` writes."""
+    """Return the contents of the block that `as_prompt` formats."""
     view = reply.memory_view
     statements = [*view.preferences, *view.profile, *view.constraints]
-    found = marks(statements, reply.conflicts, frozenset(_passed_on(statements)))
-    messages = [_message(one) for one in reply.evidence]
-    return Block(messages, found, question, _zone(time_zone), reply.limits.index_lagging)
+    annotations = marks(statements, reply.conflicts, frozenset(_passed_on(statements)))
+    messages = [_message(item) for item in reply.evidence]
+    return Block(messages, annotations, question, _zone(time_zone), reply.limits.index_lagging)
 
 
 def oldest_first(reply: pb.RecallResponse) -> list[pb.EvidenceMessage]:
-    """Return the evidence in the order of time; in the reply it stands best first."""
-    return sorted(reply.evidence, key=lambda one: (one.message.ts.ToNanoseconds(), one.message.message_id))
+    """Return the evidence, which is in ranking order, sorted by time."""
+    return sorted(reply.evidence, key=lambda item: (item.message.ts.ToNanoseconds(), item.message.message_id))
 
 
 def _message(item: pb.EvidenceMessage) -> RecalledMessage:

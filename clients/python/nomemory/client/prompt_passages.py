@@ -1,4 +1,4 @@
-"""The passages of a long message that matter most for a question, as many as there is room for."""
+"""Select the most relevant passages of a long message."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from functools import cached_property
 from typing import Final
 
 _ASCII_CHARS: Final = 3
-"""Characters of a token. English prose has about four; ids, dates and JSON, which a block is full of, have fewer."""
+"""Assumed ASCII characters per token. English prose has about four; ids, dates and JSON have fewer."""
 _GAP: Final = " … "
 _SENTENCE: Final = re.compile(r"[^\n。！？；.!?]*(?:[\n。！？；]+|[.!?]+\s+|[.!?]|\Z)")
 _PIECE: Final = re.compile(r".{1,120}(?:\s|\Z)|.{1,40}", re.DOTALL | re.ASCII)
 _WIDE_PIECE: Final = re.compile(r".{1,40}", re.DOTALL)
-"""A sentence is parted after so many characters: code and lists may have no ends of sentences."""
+"""Split long sentences, since code and lists may have no sentence ends."""
 _WIDE: Final = "\u2e80-\u9fff\uac00-\ud7af"
-"""Scripts without spaces between the words, and Hangul: pairs of characters stand for words."""
+"""CJK and Hangul, which are split into bigrams."""
 _WORD: Final = re.compile(rf"[^\W_{_WIDE}]{{2,}}|[{_WIDE}]+")
 _STEM_CHARS: Final = 5
-"""Of a word: enough to know `allergic` by `allergy`."""
+"""Prefix length of a word; it equates `allergic` and `allergy`."""
 _CROWDED: Final = 8
-"""Tokens of room in which no passage worth showing fits."""
+"""Remaining tokens below which no further passage is added."""
 _QUOTED: Final = 1_000.0
-"""What a quote weighs: more than all of the question's words."""
+"""Weight of a quoted passage; exceeds the weight of all question terms."""
 _STRONG: Final = 0.5
-"""Share of the best weight from which on what stands around a passage is worth more than other passages."""
+"""Fraction of the best weight above which neighbors of a passage rank before weaker matches."""
 
 
 def tokens(text: str) -> int:
-    """Estimate how many tokens a text takes: one for each character beyond ASCII, and one for every 3 of ASCII.
+    """Estimate the number of tokens of a text: one per non-ASCII character and one per 3 ASCII characters.
 
-    It needs no tokenizer, and is seldom too low.
+    The estimate rarely is too low.
     """
     plain = len(text.encode("ascii", "ignore"))
     return len(text) - plain + -(-plain // _ASCII_CHARS)
 
 
 class Passages:
-    """A content, to be shown in more or in less room.
+    """Excerpts of a message, ranked by relevance.
 
-    Best are the passages that are quoted, then those with the question's words, a rare one counting more, then what
-    stands around them. Where nothing matches it is the beginning.
+    Quoted passages rank first, then passages with terms of the question weighted by rarity, then their neighbors, then
+    the other passages in order.
 
     Args:
-        content: what was said.
-        quotes: excerpts of it that a statement quotes.
-        question: what was asked.
+        content: the message text.
+        quotes: verbatim quotes of the content.
+        question: the question.
     """
 
     def __init__(self, content: str, quotes: Sequence[str] = (), question: str = "") -> None:
@@ -55,7 +55,7 @@ class Passages:
         self._question = question
 
     def within(self, max_tokens: int) -> str:
-        """Return the content as it is if it fits, else its best passages that do, in their order, parted by `…`."""
+        """Return the content if it fits, otherwise its best passages in text order, separated by `…`."""
         shown = self.excerpts(max_tokens)
         if shown == [self._content]:
             return self._content
@@ -64,16 +64,16 @@ class Passages:
         return (first + _GAP.join(shown) + last).strip()
 
     def excerpts(self, max_tokens: int) -> list[str]:
-        """Return the same as excerpts of the content, each verbatim; where it fits, all of it is one."""
+        """Return verbatim excerpts within the limit; the whole content if it fits."""
         if self._tokens <= max_tokens:
             return [self._content]
         kept: set[int] = set()
-        room = max_tokens - tokens(_GAP)
-        for place, cost in self._best_first:
-            if cost <= room:
-                kept.add(place)
-                room -= cost
-            if room < _CROWDED:
+        remaining = max_tokens - tokens(_GAP)
+        for index, cost in self._best_first:
+            if cost <= remaining:
+                kept.add(index)
+                remaining -= cost
+            if remaining < _CROWDED:
                 break
         return _joined(self._passages, kept) if kept else [self._content[: max_tokens // 2]]
 
@@ -87,9 +87,9 @@ class Passages:
 
     @cached_property
     def _best_first(self) -> list[tuple[int, int]]:
-        """The places of the passages, and what each costs."""
+        """Indexes of the passages in ranking order, with their token counts."""
         weights = _weights(self._content, self._passages, self._quotes, self._question)
-        return [(place, tokens(self._passages[place] + _GAP)) for place in _best_first(weights)]
+        return [(index, tokens(self._passages[index] + _GAP)) for index in _best_first(weights)]
 
 
 def _passages(content: str) -> Iterator[str]:
@@ -98,38 +98,38 @@ def _passages(content: str) -> Iterator[str]:
 
 
 def _weights(content: str, passages: Sequence[str], quotes: Sequence[str], question: str) -> list[float]:
-    asked = set(_terms(question))
-    found = [asked.intersection(_terms(passage)) for passage in passages]
-    spread = Counter(term for terms in found for term in terms)
+    question_terms = set(_terms(question))
+    matched_terms = [question_terms.intersection(_terms(passage)) for passage in passages]
+    passage_counts = Counter(term for terms in matched_terms for term in terms)
     quoted = [(at, at + len(quote)) for quote in quotes if (at := content.find(quote)) >= 0]
     weights, begin = [], 0
-    for passage, terms in zip(passages, found, strict=True):
+    for passage, terms in zip(passages, matched_terms, strict=True):
         end = begin + len(passage)
         is_quoted = any(start < end and begin < stop for start, stop in quoted)
-        weights.append(_QUOTED * is_quoted + sum(1 / spread[term] for term in terms))
+        weights.append(_QUOTED * is_quoted + sum(1 / passage_counts[term] for term in terms))
         begin = end
     return weights
 
 
 def _best_first(weights: Sequence[float]) -> Iterable[int]:
-    """Return the places of passages: the strong ones, what stands after and before these, the others."""
+    """Return passage indexes: strong matches, their neighbors, other matches, the rest."""
     best = max(weights, default=0.0)
-    matching = sorted((place for place, weight in enumerate(weights) if weight), key=lambda at: (-weights[at], at))
-    strong = [place for place in matching if weights[place] >= _STRONG * best]
+    matching = sorted((index for index, weight in enumerate(weights) if weight), key=lambda at: (-weights[at], at))
+    strong = [index for index in matching if weights[index] >= _STRONG * best]
     around = [near for step in (1, -1) for near in (at + step for at in strong) if 0 <= near < len(weights)]
     return dict.fromkeys([*strong, *around, *matching, *range(len(weights))])
 
 
 def _joined(passages: Sequence[str], kept: Iterable[int]) -> list[str]:
-    """Return the kept passages in their order; those that stand side by side are one excerpt."""
+    """Return the selected passages in text order. Adjacent passages are joined."""
     excerpts: list[str] = []
     last = None
-    for place in sorted(kept):
-        if place - 1 == last:
-            excerpts[-1] += passages[place]
+    for index in sorted(kept):
+        if index - 1 == last:
+            excerpts[-1] += passages[index]
         else:
-            excerpts.append(passages[place])
-        last = place
+            excerpts.append(passages[index])
+        last = index
     return excerpts
 
 

@@ -1,4 +1,4 @@
-"""The requests of the contract, made from plain Python values. What they take is what the clients' methods take."""
+"""Build API requests from Python values. The client methods have the same parameters."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def list_messages(
     oldest_first: bool = False,
     **options: Unpack[ReadOptions],
 ) -> query_service_pb2.ListMessagesRequest:
-    """Read a page by time, newest first unless `oldest_first` is set: 1 to 500 messages (50 by default).
+    """List messages by time, newest first by default, in pages of 1 to 500 messages (default: 50).
 
-    `cursor` is the `next_cursor` of the page before.
+    `cursor` is the `next_cursor` of the previous page.
     """
     return query_service_pb2.ListMessagesRequest(
         user_id=user_id,
@@ -58,9 +58,9 @@ def lexical_search(
     snippet_chars: int | None = None,
     **options: Unpack[ReadOptions],
 ) -> query_service_pb2.LexicalSearchRequest:
-    """Find words and "phrases": one page, best first, with the options of `list_messages`.
+    """Search for words and "phrases", best match first. Pagination is as in `list_messages`.
 
-    `snippet_chars` (1 to 1,000; 0: the server's default) asks for highlights.
+    `snippet_chars` (1 to 1,000, or 0 for the server's default) requests highlights.
     """
     return query_service_pb2.LexicalSearchRequest(
         user_id=user_id,
@@ -80,9 +80,9 @@ def semantic_search(
     min_score: float | None = None,
     **options: Unpack[ReadOptions],
 ) -> query_service_pb2.SemanticSearchRequest:
-    """Find messages near a text in meaning, or near a vector of the caller's own.
+    """Search for messages similar to a text or a vector.
 
-    At most `top_k` messages (20 by default), of at least `min_score`.
+    Returns at most `top_k` messages (default: 20) with a score of at least `min_score`.
     """
     request = query_service_pb2.SemanticSearchRequest(
         user_id=user_id,
@@ -107,10 +107,10 @@ def hybrid_search(
     embedding: Sequence[float] | None = None,
     **options: Unpack[ReadOptions],
 ) -> query_service_pb2.HybridSearchRequest:
-    """Find the messages that answer a question, best first: by words, meaning, speaker and surroundings.
+    """Search for messages that answer a question, best match first.
 
-    At most `top_k` messages (20 by default), each explained if `explain` is set. `embedding` is the caller's own vector
-    of the question.
+    Combines lexical and semantic search, the speaker and neighboring messages. Returns at most `top_k` messages (default:
+    20); `explain` adds score components. `embedding` is a vector of the question, computed by the caller.
     """
     return query_service_pb2.HybridSearchRequest(
         user_id=user_id,
@@ -130,7 +130,7 @@ def neighbors(
     after: int | None = None,
     return_fields: Sequence[str] | None = None,
 ) -> query_service_pb2.GetNeighborsRequest:
-    """Read the messages around one of them, oldest first: 20 before it and none after it by default."""
+    """Return the messages around a message, oldest first. Default: 20 before and none after."""
     return query_service_pb2.GetNeighborsRequest(
         user_id=user_id, message_id=message_id, before=before, after=after, return_fields=_mask(return_fields)
     )
@@ -139,7 +139,7 @@ def neighbors(
 def batch_get(
     user_id: str, message_ids: Iterable[str], *, return_fields: Sequence[str] | None = None
 ) -> query_service_pb2.BatchGetMessagesRequest:
-    """Look up up to 500 ids, in the given order."""
+    """Return up to 500 messages by id, in the order of the ids."""
     return query_service_pb2.BatchGetMessagesRequest(
         user_id=user_id, message_ids=message_ids, return_fields=_mask(return_fields)
     )
@@ -148,31 +148,30 @@ def batch_get(
 def count_messages(
     user_id: str, *, at_least: str = "", **filters: Unpack[FilterOptions]
 ) -> query_service_pb2.CountMessagesRequest:
-    """Count a user's messages, or those that a filter admits. `at_least` is a write token."""
+    """Count a user's messages that match the filters. `at_least` is a write token."""
     return query_service_pb2.CountMessagesRequest(user_id=user_id, filter=_filter(**filters), at_least=at_least)
 
 
 def list_conversations(
     user_id: str, *, page_size: int = 0, cursor: str = "", at_least: str = ""
 ) -> query_service_pb2.ListConversationsRequest:
-    """Read a page of a user's conversations, the one with the latest message first: 1 to 500 (50 by default)."""
+    """List a user's conversations, most recently active first, in pages of 1 to 500 (default: 50)."""
     return query_service_pb2.ListConversationsRequest(
         user_id=user_id, page_size=page_size, cursor=cursor, at_least=at_least
     )
 
 
 def list_users(*, page_size: int = 0, cursor: str = "") -> query_service_pb2.ListUsersRequest:
-    """Read a page of the users who have messages, by their ids: 1 to 500 (default: 50). It needs the scope `admin`."""
+    """List the users who have messages, by id, in pages of 1 to 500 (default: 50). Requires the scope `admin`."""
     return query_service_pb2.ListUsersRequest(page_size=page_size, cursor=cursor)
 
 
 def export_messages(
     user_id: str, *, cursor: str = "", **filters: Unpack[FilterOptions]
 ) -> query_service_pb2.ExportMessagesRequest:
-    """Read all messages of a user, oldest first, in batches that an import takes.
+    """Export all messages of a user, oldest first, in batches that can be imported.
 
-    Each batch has a cursor to resume with; that of the last one is empty. The whole export may take as long as an
-    import. Closing the iterator stops it.
+    Each batch has a cursor to resume from; the cursor of the last batch is empty. The import timeout applies.
     """
     return query_service_pb2.ExportMessagesRequest(user_id=user_id, filter=_filter(**filters), cursor=cursor)
 
@@ -180,9 +179,9 @@ def export_messages(
 def write(
     messages: Iterable[Writable], *, replace: bool = False, request_id: str = ""
 ) -> ingest_service_pb2.WriteMessagesRequest:
-    """Store up to 1,000 messages, all or nothing: dictionaries, or what `chat_message` makes.
+    """Store up to 1,000 messages atomically.
 
-    A batch with a message that has no id gets a request id, so that a retry does not store it twice.
+    If a message has no id, the batch gets a request id, so a retry does not store it twice.
     """
     batch = [as_message(message) for message in messages]
     return ingest_service_pb2.WriteMessagesRequest(
@@ -197,11 +196,10 @@ def add(
     conversation_id: str = "",
     request_id: str = "",
 ) -> ingest_service_pb2.WriteMessagesRequest:
-    """Store what was said just now: a text of the user's, a message, or up to 1,000 as chat APIs have them.
+    """Store new messages: a string from the user, one message, or up to 1,000 messages, oldest first.
 
-    They stand oldest first. A message is `{"role": "user", "content": "…"}`, and may have what `chat_message` takes,
-    such as the `ts` of what was said before. The reply has an id for each in `results`, and the `write_token` with
-    which a read finds them.
+    A message is `{"role": "user", "content": "…"}` with optional fields of `chat_message`, such as `ts`. The response has
+    the message ids in `results`, and a `write_token` for reads that must include the messages.
     """
     one: object = {"role": "user", "content": messages} if isinstance(messages, str) else messages
     said: Iterable[Any] = [one] if isinstance(one, Mapping) else messages
@@ -212,7 +210,7 @@ def add(
 def import_batches(
     messages: Iterable[Writable], *, replace: bool = False
 ) -> Iterator[ingest_service_pb2.ImportMessagesRequest]:
-    """Cut a stream of any length into requests within the server's limits, lazily."""
+    """Split messages lazily into import requests within the server's limits."""
     for batch in _batches(map(as_message, messages)):
         yield ingest_service_pb2.ImportMessagesRequest(messages=batch, replace=replace, request_id=_request_id(batch))
 
@@ -223,22 +221,22 @@ def delete(user_id: str, message_ids: Iterable[str]) -> ingest_service_pb2.Delet
 
 
 def delete_matching(user_id: str, **filters: Unpack[FilterOptions]) -> ingest_service_pb2.DeleteMessagesRequest:
-    """Delete all messages of a user for which everything holds that is set; something must be."""
+    """Delete all messages of a user that match all filters. At least one filter is required."""
     return ingest_service_pb2.DeleteMessagesRequest(user_id=user_id, filter=_filter(**filters))
 
 
 def erase_user(user_id: str) -> ingest_service_pb2.EraseUserRequest:
-    """Delete everything of a user. The receipt says what still holds bytes of it."""
+    """Erase all data of a user. The receipt lists storage that still contains bytes of it."""
     return ingest_service_pb2.EraseUserRequest(user_id=user_id)
 
 
 def status(user_id: str = "") -> ingest_service_pb2.GetIndexStatusRequest:
-    """Return how far the log and the indexes are, for one user or, if empty, for all."""
+    """Return the status of the message log and the indexes, for one user or for all."""
     return ingest_service_pb2.GetIndexStatusRequest(user_id=user_id)
 
 
 def server_info() -> server_service_pb2.GetServerInfoRequest:
-    """Ask what the server is: its version, its embedding model, what it can do and how much it takes."""
+    """Return the server's version, features, embedding model and limits."""
     return server_service_pb2.GetServerInfoRequest()
 
 
@@ -259,9 +257,9 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     evidence_messages: int = 0,
     include_trace: bool = False,
 ) -> recall_service_pb2.RecallRequest:
-    """Answer a question from what was said. `user_id` is for services; a user's own token names its user.
+    """Answer a question from stored messages. `user_id` is for API keys; a user token determines its user.
 
-    The recall begins at `since`, `until` and `role`, and may go beyond them. Times need a time zone; `time_zone` is an
+    The search prefers `since`, `until` and `role`, and may go beyond them. `time_zone` is an
     IANA name. `question_embedding` is the caller's own vector of the question, of the server's dimension.
 
     `conversation_id` confines the recall to one conversation. `turns` are the last turns of the conversation in
@@ -301,11 +299,11 @@ def _streamed(
 
 
 stream_recall = _streamed(recall)
-"""The same, but yield each step as it happens, then the result. Closing the iterator cancels the recall."""
+"""Run a recall; yield each step and then the result. Closing the iterator cancels the recall."""
 
 
 def bound_to(user_id: str | None) -> tuple[tuple[str, str | bytes], ...]:
-    """Return the metadata that names the user of a recall; nothing where the credentials themselves do.
+    """Return the metadata for the user id of a recall; empty if the credentials determine the user.
 
     Text metadata is ASCII and is trimmed on its way; any other id travels as bytes.
     """

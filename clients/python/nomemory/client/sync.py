@@ -16,28 +16,29 @@ from nomemory.v1 import ingest_service_pb2, ingest_service_pb2_grpc
 
 
 class Client(BaseClient, Blocking):
-    """Reads and writes messages over one channel, which threads may share. Close it, or use it in a `with`.
+    """A thread-safe client over one gRPC channel. Close it after use, or use it as a context manager.
 
-    Methods answer with the contract's own messages and raise `NoMemoryError`. A call that meets UNAVAILABLE is sent
-    again; a stream only until something of it has arrived. Times are datetimes with a time zone, or RFC 3339 texts.
+    Methods return the protobuf messages of the API and raise `NoMemoryError` on failure. Calls that fail with
+    UNAVAILABLE are retried; streams only until the first message has arrived. Times are timezone-aware datetimes or RFC
+    3339 strings.
 
     Args:
         target: HOST:PORT.
-        api_key: a service's key.
-        token: a user's token; not beside a key.
-        tls: talk TLS, and trust the well-known authorities. A file below implies it.
-        tls_ca: a PEM file of authorities to trust instead.
-        tls_cert: a PEM file with the caller's own certificate.
-        tls_key: a PEM file with the key of that certificate.
-        credentials: of a channel made by the caller, in place of the TLS options.
-        metadata: sent with every call.
-        timeout: seconds that a call may take, retries included; imports and exports have their own.
-        import_timeout: seconds that one import or export may take.
-        attempts: how often a call is sent at most, 1 to 5.
+        api_key: the API key of a service.
+        token: the token of a user; cannot be combined with `api_key`.
+        tls: whether to use TLS with the system's root certificates. Any of the files below implies TLS.
+        tls_ca: a PEM file with root certificates to use instead.
+        tls_cert: a PEM file with the client certificate.
+        tls_key: a PEM file with the private key of the client certificate.
+        credentials: channel credentials to use instead of the TLS options.
+        metadata: metadata to send with every call.
+        timeout: timeout of a call in seconds, including retries.
+        import_timeout: timeout of an import or export in seconds.
+        attempts: maximum number of attempts per call, 1 to 5.
 
     Raises:
-        OSError: a file for TLS cannot be read.
-        ValueError: options that exclude each other, or `attempts` out of range.
+        OSError: a TLS file cannot be read.
+        ValueError: conflicting options, or `attempts` out of range.
     """
 
     def __enter__(self) -> Self:
@@ -55,7 +56,7 @@ class Client(BaseClient, Blocking):
     def import_messages(
         self, messages: Iterable[Writable], *, replace: bool = False
     ) -> ingest_service_pb2.ImportMessagesResponse:
-        """Store any number of messages in batches. Refused ones are reported and skipped."""
+        """Store any number of messages in batches. Invalid messages are reported and skipped."""
         send = ingest_service_pb2_grpc.IngestServiceStub(self._channel).ImportMessages
         batches = requests.import_batches(messages, replace=replace)
         try:
@@ -64,7 +65,7 @@ class Client(BaseClient, Blocking):
             raise errors.from_rpc_error(error) from None
 
     def count_messages(self, user_id: str, *, at_least: str = "", **filters: Unpack[FilterOptions]) -> int:
-        """Count a user's messages, or those that a filter admits. `at_least` is a write token."""
+        """Count a user's messages that match the filters. `at_least` is a write token."""
         return self._count(user_id, at_least=at_least, **filters).count
 
     def _open(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:

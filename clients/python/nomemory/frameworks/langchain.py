@@ -1,4 +1,4 @@
-"""For LangChain: a retriever that finds what one user and their assistants said, and the memory as tools."""
+"""LangChain adapter: a retriever and tools for the memory of one user."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from nomemory.v1 import query_service_pb2
 
 
 class MemoryRetriever(BaseRetriever):
-    """Finds the messages that answer a question, best first. A document is a message, whole.
+    """Retrieves messages with hybrid search. Each document is a complete message.
 
-    `options` are those of `Client.hybrid_search`: `top_k`, `since`, `role`, `conversation_id` and so on.
+    `options` are passed to `Client.hybrid_search`.
     """
 
     client: Client = Field(exclude=True, repr=False)
@@ -43,7 +43,7 @@ def _document(item: query_service_pb2.HybridItem) -> Document:
 
 
 def langchain_tools(tools: MemoryTools) -> list[BaseTool]:
-    """Return the tools for an agent. A call that is not carried out is an error that the model reads."""
+    """Return the tools for an agent. Errors are returned to the model."""
     return [_tool(tools, function["name"], function) for function in tools.functions]
 
 

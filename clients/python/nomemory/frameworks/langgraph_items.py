@@ -1,4 +1,4 @@
-"""A message as the value of an item in a LangGraph store, and back."""
+"""Convert between messages and LangGraph store items."""
 
 from __future__ import annotations
 
@@ -14,29 +14,28 @@ FIELDS: Final = frozenset({"content", "role", "name", "said_at"})
 
 
 class NotAMessageError(ValueError):
-    """A store of messages was asked to do what messages cannot do."""
+    """An operation or value that a message store does not support."""
 
 
 def value_of(message: message_pb2.ChatMessage) -> dict[str, Any]:
-    """Return a message as a value: `content`, whole, `role`, `said_at`, and `name` where it has one."""
+    """Return the item value of a message: `content`, `role`, `said_at`, and `name` if set."""
     shown = tool_results.message(message)
     return {name: one for name, one in shown.items() if name in FIELDS} | {"content": message.content}
 
 
 def new_message(value: Mapping[str, Any], stored: message_pb2.ChatMessage | None) -> message_pb2.ChatMessage:
-    """Return the message that a value describes, still without ids; without `role` the user's.
+    """Return a message without ids for an item value. The default role is `user`.
 
-    Without `said_at` it was said when the message was whose place it takes, or now. What a value does not show of that
-    message (its metadata, when it expires) stays.
+    The metadata and expiry of `stored`, the message to replace, are kept.
 
     Raises:
-        NotAMessageError: it has no text as `content`, or fields that a message has not.
-        ValueError: as `chat_message`.
+        NotAMessageError: `content` is not a string, or a field is unknown.
+        ValueError: a value is invalid; see `chat_message`.
     """
     strange = value.keys() - FIELDS
     if strange or not isinstance(value.get("content"), str):
         raise NotAMessageError(
-            f"this store keeps what was said: a value has `content`, a text, and perhaps {sorted(FIELDS - {'content'})}"
+            f"unsupported value: `content` must be a string; optional fields are {sorted(FIELDS - {'content'})}"
         )
     before = stored or message_pb2.ChatMessage()
     return chat_message(
@@ -51,10 +50,10 @@ def new_message(value: Mapping[str, Any], stored: message_pb2.ChatMessage | None
 
 
 def narrowing(conditions: Mapping[str, Any]) -> FilterOptions:
-    """Return the filter that conditions stand for: `role` is one, `said_at` is from (`$gte`) or before (`$lt`) a time.
+    """Convert LangGraph filter conditions: `role`, and `said_at` with `$gte` or `$lt`.
 
     Raises:
-        NotAMessageError: it is another condition.
+        NotAMessageError: a condition is not supported.
     """
     found: FilterOptions = {}
     for field, wanted in conditions.items():
@@ -71,4 +70,4 @@ def _narrowed(field: str, operator: str, value: Any) -> FilterOptions:  # noqa: 
             return {"since": value}
         case "said_at", "$lt":
             return {"until": value}
-    raise NotAMessageError(f"there is no filter {field} {operator}: there are role, and said_at with $gte and $lt")
+    raise NotAMessageError(f"unsupported filter {field} {operator}; supported: role, and said_at with $gte and $lt")

@@ -14,36 +14,36 @@ Namespace = tuple[str, ...]
 
 
 class Namespaces:
-    """The root, for messages without a conversation, and below it a label for each conversation."""
+    """Maps conversations to namespaces: the root, followed by the conversation id if there is one."""
 
     def __init__(self, root: Namespace) -> None:
         self._root = root
 
     def of(self, conversation_id: str) -> Namespace:
-        """Return the namespace of a conversation; empty: of none."""
+        """Return the namespace of a conversation; an empty id means no conversation."""
         return (*self._root, conversation_id) if conversation_id else self._root
 
     def conversation(self, namespace: Namespace) -> str:
-        """Return the conversation that a namespace stands for; empty: none.
+        """Return the conversation id of a namespace; empty for the root.
 
         Raises:
-            InvalidNamespaceError: it is not one of this store's.
+            InvalidNamespaceError: the namespace does not belong to this store.
         """
         below = namespace[len(self._root) :]
         if namespace[: len(self._root)] != self._root or len(below) > 1:
-            raise InvalidNamespaceError(f"namespaces of this store are {self._root} and one label more: {namespace}")
+            raise InvalidNamespaceError(f"namespace must be {self._root}, optionally with one more label: {namespace}")
         return below[0] if below else ""
 
     def searched(self, prefix: Namespace) -> str:
-        """Return the conversation to search; empty: all of them.
+        """Return the conversation id to search; empty for all conversations.
 
         Raises:
-            InvalidNamespaceError: nothing of this store begins with the prefix.
+            InvalidNamespaceError: no namespace of this store has the prefix.
         """
         return "" if prefix == self._root[: len(prefix)] else self.conversation(prefix)
 
     def matching(self, conversation_ids: Iterable[str], op: ListNamespacesOp) -> list[Namespace]:
-        """Return the namespaces of conversations that an operation asks for, in order."""
+        """Return the namespaces that match an operation, sorted."""
         everything = map(self.of, conversation_ids)
         found = {
             one[: op.max_depth] for one in everything if all(_fits(one, each) for each in op.match_conditions or ())

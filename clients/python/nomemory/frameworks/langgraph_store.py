@@ -32,16 +32,15 @@ _PAGE: Final = 500
 
 
 class MemoryStore(BaseStore):
-    """The messages of one user. An item is a message: its key is the id, its value has `content`, `role` and `said_at`.
+    """Stores items as messages of one user. The key is the message id; the value has `content`, `role` and `said_at`.
 
-    Messages without a conversation have the namespace of the constructor; others have one label more, the id of the
-    conversation. A store keeps what was said, so a value with other fields than a message has is refused, as are a
-    `ttl` and a choice of fields to index. Deleting an item deletes the message.
+    The namespace of a message is the root namespace, followed by the conversation id if it has one. Values with other
+    fields, `ttl` and `index` are not supported. Deleting an item deletes the message.
 
     Args:
-        client: makes the calls; the caller closes it.
-        user_id: whose messages. No namespace leads to another user's.
-        namespace: what the namespaces of all items begin with.
+        client: the client, which the caller closes.
+        user_id: the user. Namespaces cannot select another user.
+        namespace: the root namespace of all items.
     """
 
     def __init__(self, client: Client, user_id: str, namespace: Namespace = ("memories",)) -> None:
@@ -51,16 +50,16 @@ class MemoryStore(BaseStore):
         self._written = LastWrite()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Carry operations out, one after another.
+        """Execute operations in order.
 
         Raises:
-            ValueError: one asks for what messages cannot do; those before it have been carried out.
-            NoMemoryError: a call did not succeed.
+            ValueError: an operation is not supported; earlier ones have been executed.
+            NoMemoryError: a call failed.
         """
         return [self._one(op) for op in ops]
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do the same in a thread."""
+        """Execute operations in order, in a thread."""
         return await asyncio.to_thread(self.batch, list(ops))
 
     def _one(self, op: Op) -> Result:
@@ -92,9 +91,9 @@ class MemoryStore(BaseStore):
 
     def _put(self, op: PutOp, stored: message_pb2.ChatMessage | None, value: Mapping[str, Any]) -> None:
         if op.index is not None or op.ttl is not None:
-            raise NotAMessageError("a message is indexed whole and does not expire by use: leave index and ttl out")
+            raise NotAMessageError("`index` and `ttl` are not supported")
         if stored is not None and not self._is_at(stored, op.namespace):
-            raise NotAMessageError(f"the key {op.key} is that of a message in another namespace")
+            raise NotAMessageError(f"key {op.key} already exists in another namespace")
         said = new_message(value, stored)
         said.user_id, said.message_id = self._user_id, op.key
         said.conversation_id = self._namespaces.conversation(op.namespace)

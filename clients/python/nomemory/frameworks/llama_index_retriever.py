@@ -1,4 +1,4 @@
-"""A retriever of LlamaIndex that finds what one user and their assistants said."""
+"""LlamaIndex retriever for the memory of one user."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from nomemory.v1 import query_service_pb2
 
 
 class MemoryRetriever(BaseRetriever):
-    """Finds the messages that answer a question, best first. A node is a message, whole.
+    """Retrieves messages with hybrid search. Each node is a complete message.
 
     Args:
-        client: makes the calls; the caller closes it.
-        user_id: whose messages.
-        options: those of `Client.hybrid_search`: `top_k`, `since`, `role`, `conversation_id` and so on.
+        client: the client, which the caller closes.
+        user_id: the user whose messages are searched.
+        options: options of `Client.hybrid_search`.
     """
 
     def __init__(self, client: Client, user_id: str, **options: Any) -> None:  # noqa: ANN401 - each has its own type

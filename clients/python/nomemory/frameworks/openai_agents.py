@@ -1,4 +1,4 @@
-"""For the OpenAI Agents SDK: a session whose items are messages of one user's memory, and the memory as tools."""
+"""OpenAI Agents SDK adapter: a session and tools for the memory of one user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nomemory.v1 import message_pb2
 
 _PAGE: Final = 500
 _TYPE: Final = "item_type"
-"""The key of the metadata that marks a message as the JSON of an item, and has the item's type."""
+"""Metadata key for the item type of a message that contains an item as JSON."""
 
 _ROLES: Final[Mapping[str, RoleName]] = MappingProxyType(
     {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
@@ -29,21 +29,21 @@ _TEXTS: Final = frozenset({"input_text", "output_text", "text"})
 
 
 class MemorySession(SessionABC):
-    """A conversation of one user. What is said in it can be recalled in every other one.
+    """A session that is stored as a conversation of a user.
 
-    Items that are text are stored as what was said; others (a tool's call, its output, reasoning, a picture) as JSON
-    under the role `tool`. Popping and clearing delete from the memory.
+    Text items are stored as messages. Other items, such as tool calls, tool output, reasoning and images, are stored as
+    JSON with the role `tool`. `pop_item` and `clear_session` delete messages.
 
     Args:
-        client: makes the calls; the caller closes it.
-        user_id: whose conversation.
-        session_id: the conversation's id; not empty, which would be all conversations.
-        keep_others: whether items that are not text are stored. Without them a run that was interrupted in the midst of
-            a tool's call cannot go on.
-        session_settings: of the SDK; `limit` bounds what a run reads.
+        client: the client, which the caller closes.
+        user_id: the user.
+        session_id: the conversation id; must not be empty.
+        keep_others: whether to store items that are not text. A run that was interrupted during a tool call can only be
+            resumed if they are stored.
+        session_settings: settings of the SDK; `limit` is the maximum number of items to read.
 
     Raises:
-        ValueError: the session has no id.
+        ValueError: `session_id` is empty.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class MemorySession(SessionABC):
         session_settings: SessionSettings | None = None,
     ) -> None:
         if not session_id:
-            raise ValueError("a session has an id: without one it would be everything that the user said")
+            raise ValueError("session_id must not be empty")
         self.session_id = session_id
         self.session_settings = session_settings
         self._client = client
@@ -64,26 +64,26 @@ class MemorySession(SessionABC):
         self._keep_others = keep_others
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """Return the latest items, oldest first; all of them without a limit."""
+        """Return the latest items, oldest first; all items if there is no limit."""
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
         return await asyncio.to_thread(self._latest, limit)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Store items, all or none of them.
+        """Store items atomically.
 
         Raises:
-            NoMemoryError: one is larger than a message may be, or the call did not succeed.
+            NoMemoryError: an item is too large, or the call failed.
         """
         kept = [item for item in items if self._keep_others or _text_of(item)]
         await asyncio.to_thread(self._store, kept)
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Delete the latest item from the memory and return it; None: there is none."""
+        """Delete and return the latest item; None if the session is empty."""
         return await asyncio.to_thread(self._pop)
 
     async def clear_session(self) -> None:
-        """Delete the conversation from the memory."""
+        """Delete the conversation."""
         await asyncio.to_thread(self._client.delete_matching, self._user_id, conversation_id=self.session_id)
 
     def _newest(self, page_size: int) -> Iterator[message_pb2.ChatMessage]:
@@ -107,7 +107,7 @@ class MemorySession(SessionABC):
 
 
 def _message(item: TResponseInputItem, user_id: str, conversation_id: str) -> NewMessage:
-    """Return the message that keeps an item. A text keeps its words and its role; anything else is kept as JSON."""
+    """Convert an item to a message. Items that are not text are stored as JSON."""
     said: NewMessage = {
         "user_id": user_id,
         "conversation_id": conversation_id,
@@ -122,14 +122,14 @@ def _message(item: TResponseInputItem, user_id: str, conversation_id: str) -> Ne
 
 
 def _item(kept: message_pb2.ChatMessage) -> TResponseInputItem:
-    """Return the item that a message keeps. One that was written by others than a session is a text."""
+    """Convert a message to an item. Messages not written by a session become text items."""
     if _TYPE in kept.metadata and (whole := _whole(kept.content)):
         return cast("TResponseInputItem", whole)
     return cast("TResponseInputItem", {"role": _speaker(kept.role), "content": kept.content})
 
 
 def _text_of(item: TResponseInputItem) -> str:
-    """Return what an item says; empty: it is not, or not only, text."""
+    """Return the text of an item; empty if it contains anything but text."""
     fields = cast("Mapping[str, Any]", item)
     content = fields.get("content")
     if fields.get("type", "message") != "message" or fields.get("role") not in _ROLES:
@@ -142,7 +142,7 @@ def _text_of(item: TResponseInputItem) -> str:
 
 
 def _whole(text: str) -> Mapping[str, Any] | None:
-    """Return the item that a text is the JSON of; None: it is not one, whoever marked it as such."""
+    """Parse an item from JSON; None if the text is not a JSON object."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -151,7 +151,7 @@ def _whole(text: str) -> Mapping[str, Any] | None:
 
 
 def _speaker(role: message_pb2.Role.ValueType) -> str:
-    """Return the role of an item. What a tool said elsewhere must have no more weight than what a model says."""
+    """Return the role of an item. Tool messages become `assistant`, to give them no more authority than model output."""
     name = role_name(role)
     return name if name in _ROLES else "assistant"
 

@@ -1,4 +1,4 @@
-"""Check the arguments that a model gives to a tool against the tool's JSON schema."""
+"""Validate tool arguments against the JSON schema of the tool."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Json = Mapping[str, Any]
 
 
 class ToolCallError(Exception):
-    """A call that was not carried out. Its text is for the model, to do better."""
+    """A failed tool call. The message is meant for the model."""
 
 
 def read_arguments(schema: Json, given: str | Json) -> dict[str, Any]:
-    """Return what a model gave, checked; times as datetimes, those without an offset in UTC.
+    """Return validated arguments. Times become datetimes, by default in UTC.
 
     Args:
-        schema: of the tool's arguments. Limits that the server knows are left to it.
-        given: an object, or the JSON of one. Null is as good as absent.
+        schema: the JSON schema of the arguments. Limits are left to the server.
+        given: an object or its JSON text. Null values are ignored.
 
     Raises:
-        ToolCallError: it is no such object. The text names the argument.
+        ToolCallError: the arguments do not match the schema.
     """
     if isinstance(given, str):
         try:

@@ -1,4 +1,4 @@
-"""The memory of one user as tools for a model: their definitions, and the code that carries out a call."""
+"""Tool definitions for the memory of one user, and their implementation."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _INDEX_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_
 
 
 class LastWrite:
-    """What an adapter has stored last, so that its reads find it. `token` is the write's."""
+    """The write token of an adapter's last write, for read-your-writes consistency."""
 
     def __init__(self) -> None:
         self.token = ""
 
     def found_by(self, read: Callable[[str], Answer]) -> Answer:
-        """Return what a read answers that gets the token. If the indexes are that far behind, do not wait again."""
+        """Run a read with the token. If the index lags too far behind, drop the token and read without it."""
         try:
             return read(self.token)
         except NoMemoryError as error:
@@ -34,7 +34,7 @@ class LastWrite:
 
 
 DEFINITIONS: Final = Path(__file__).with_name("tools.json")
-"""The definitions as OpenAI's Chat Completions API takes them. Generated from the tools of `nomemory mcp`."""
+"""Tool definitions for OpenAI's Chat Completions API, generated from the tools of `nomemory mcp`."""
 
 
 _REMEMBER: Final = "remember"
@@ -43,14 +43,14 @@ Given = dict[str, Any]
 
 
 class MemoryTools:
-    """The tools of one user's memory. No argument that a model gives can name another user.
+    """Tools for the memory of one user. Tool arguments cannot select another user.
 
-    What one of them has stored, the others find.
+    Reads include earlier writes of the same instance.
 
     Args:
-        client: makes the calls, from any thread; the caller closes it.
-        user_id: for whom all of them are made.
-        may_write: whether `remember` is among them. The client's credentials need the scope for it.
+        client: the client, which the caller closes.
+        user_id: the user.
+        may_write: whether to include `remember`, which requires the scope `ingest`.
     """
 
     def __init__(self, client: Client, user_id: str, *, may_write: bool = False) -> None:
@@ -63,29 +63,29 @@ class MemoryTools:
 
     @property
     def definitions(self) -> list[dict[str, Any]]:
-        """The functions as the Chat Completions API takes them (`tools=`)."""
+        """The tool definitions for the Chat Completions API (`tools=`)."""
         return list(self._definitions.values())
 
     @property
     def functions(self) -> list[dict[str, Any]]:
-        """The functions alone, each with `name`, `description` and `parameters`.
+        """The function definitions, each with `name`, `description` and `parameters`.
 
-        The Responses API takes them with `"type": "function", "strict": False` in each.
+        For the Responses API, add `"type": "function", "strict": False` to each.
         """
         return [one["function"] for one in self._definitions.values()]
 
     def call(self, name: str, arguments: str | Json) -> str:
-        """Carry a model's call out. Return what to tell it: JSON, the block of a recall, or why it was not done."""
+        """Execute a tool call. Return the result for the model: JSON, a prompt block, or an error message."""
         try:
             return self.run(name, arguments)
         except ToolCallError as refused:
             return str(refused)
 
     def run(self, name: str, arguments: str | Json) -> str:
-        """Carry a model's call out; `arguments` as an object or as its JSON. Return what to tell the model.
+        """Execute a tool call with arguments as an object or JSON text. Return the result for the model.
 
         Raises:
-            ToolCallError: it was not done; the text says why.
+            ToolCallError: the call failed.
         """
         if name not in self._definitions:
             raise ToolCallError("not called: there is no such tool")
@@ -111,7 +111,7 @@ class MemoryTools:
 
 
 def _flat(given: Given) -> Given:
-    """Return the options of the client that arguments stand for."""
+    """Convert tool arguments to client options."""
     narrowed = given.pop("filter", {})
     options = {**given, **narrowed.pop("time_range", {}), **narrowed}
     return {name: value for name, value in options.items() if (name, value) != ("role", "any")}
