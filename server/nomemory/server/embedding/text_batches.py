@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 
-def batches(lengths: Sequence[int], most: int) -> Iterator[Sequence[int]]:
-    """Yield the places of the texts of each batch, longest texts first.
+def batches(lengths: Sequence[int], max_padded_length: int) -> Iterator[Sequence[int]]:
+    """Yield batches of text indexes, longest texts first.
 
     Args:
-        lengths: of the texts, in any unit.
-        most: what a batch may have when all are filled up to the longest; a text that is longer has its own.
+        lengths: the length of each text, in any unit.
+        max_padded_length: the maximum total length of a batch after padding all texts to the longest one. A longer text
+            gets a separate batch.
     """
     batch: list[int] = []
-    for place in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
-        if batch and (len(batch) + 1) * lengths[batch[0]] > most:
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
+        if batch and (len(batch) + 1) * lengths[batch[0]] > max_padded_length:
             yield batch
             batch = []
-        batch.append(place)
+        batch.append(index)
     if batch:
         yield batch
 
 
 def readable(text: str) -> str:
-    """Replace NUL, where a model would stop reading, and halves of surrogate pairs, which cannot be encoded."""
+    """Replace NUL, which truncates the input of some models, and unpaired surrogates, which UTF-8 cannot encode."""
     return text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")

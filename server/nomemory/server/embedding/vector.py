@@ -1,4 +1,4 @@
-"""The form of a vector between processes and in the log, and scaling to length one."""
+"""Serialized vectors and L2 normalization."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from struct import pack, unpack
 from typing import Final
 
 Vector = bytes
-"""Little-endian float32 numbers, one after another."""
+"""A vector as little-endian float32 bytes."""
 
 NUMBER: Final = "<f4"
-"""One of them, as numpy calls it."""
+"""The numpy data type of an element."""
 NUMBER_BYTES: Final = 4
 
 
 def vector_of(numbers: Sequence[float]) -> Vector:
-    """Return numbers as a vector."""
+    """Serialize a vector."""
     return pack(f"<{len(numbers)}f", *numbers)
 
 
 def numbers_of(vector: Vector) -> list[float]:
-    """Return the numbers of a vector."""
+    """Deserialize a vector."""
     return list(unpack(f"<{len(vector) // NUMBER_BYTES}f", vector))
 
 
 class UnusableVectorError(ValueError):
-    """Cosines with this vector mean nothing; the text says why, without its numbers."""
+    """The vector cannot be used for cosine similarity."""
 
 
 def l2_normalize(vector: Vector, dimension: int) -> Vector:
     """Scale a vector to length one.
 
-    The length is taken in 64 bits, where no float32 overflows or vanishes.
+    The norm is computed in float64, where float32 values neither overflow nor underflow.
 
     Raises:
-        UnusableVectorError: it has not `dimension` numbers, or one that is not finite, or is zero.
+        UnusableVectorError: the vector has another dimension, contains a value that is not finite, or is zero.
     """
-    import numpy as np  # noqa: PLC0415 - the engine's process has no use for it
+    import numpy as np  # noqa: PLC0415 - not needed in the vector index process
 
     if len(vector) != dimension * NUMBER_BYTES:
-        raise UnusableVectorError(f"must have {dimension} numbers")
+        raise UnusableVectorError(f"must have {dimension} dimensions")
     numbers = np.frombuffer(vector, dtype=NUMBER).astype(np.float64)
     length = float(np.linalg.norm(numbers))
     if not np.isfinite(length):

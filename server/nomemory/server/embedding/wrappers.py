@@ -1,4 +1,4 @@
-"""Embedders around another: one counts its calls, one notices failures, one caches queries."""
+"""Embedder wrappers for metrics, failure detection and query caching."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from nomemory.server.runtime.metrics.meters import Meters
 
 
 class EmbedderWrapper:
-    """An `Embedder` that passes everything on to the wrapped one."""
+    """An `Embedder` that delegates to another embedder."""
 
-    def __init__(self, within: Embedder) -> None:
-        self._within = within
-        self.kind, self.model, self.dimension = within.kind, within.model, within.dimension
+    def __init__(self, embedder: Embedder) -> None:
+        self._wrapped = embedder
+        self.kind, self.model, self.dimension = embedder.kind, embedder.model, embedder.dimension
 
     async def embed_query(self, text: str) -> Vector:
         """Embed a query."""
-        return await self._within.embed_query(text)
+        return await self._wrapped.embed_query(text)
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed documents."""
-        return await self._within.embed_documents(texts)
+        return await self._wrapped.embed_documents(texts)
 
     async def close(self) -> None:
         """Stop the model."""
-        await self._within.close()
+        await self._wrapped.close()
 
 
 class MeteredEmbedder(EmbedderWrapper):
-    """An `Embedder` around another.
+    """An embedder wrapper that records call metrics.
 
     Args:
-        embedder: the model.
-        meters: count.
+        embedder: the wrapped embedder.
+        meters: the metrics.
     """
 
     def __init__(self, embedder: Embedder, meters: Meters) -> None:
@@ -50,40 +50,40 @@ class MeteredEmbedder(EmbedderWrapper):
     async def embed_query(self, text: str) -> Vector:
         """Embed a query."""
         with self._counted("query", 1):
-            return await self._within.embed_query(text)
+            return await self._wrapped.embed_query(text)
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed documents."""
         with self._counted("document", len(texts)):
-            return await self._within.embed_documents(texts)
+            return await self._wrapped.embed_documents(texts)
 
     @contextmanager
     def _counted(self, purpose: str, texts: int) -> Iterator[None]:
-        """Count a call of the model by how it ends, as `Embedder` says. One that is cancelled is not counted."""
-        began = time.perf_counter()
+        """Record the duration and outcome of a call. Cancelled calls are not recorded."""
+        started_at = time.perf_counter()
         try:
             yield
         except (Fault, TextRefusedError):
-            self._note(purpose, began, embedded=0, failed=1)
+            self._record(purpose, started_at, embedded=0, failed=1)
             raise
-        self._note(purpose, began, embedded=texts, failed=0)
+        self._record(purpose, started_at, embedded=texts, failed=0)
 
-    def _note(self, purpose: str, began: float, *, embedded: int, failed: int) -> None:
-        self._meters.observe(catalog.EMBEDDER_CALLS, time.perf_counter() - began, purpose)
+    def _record(self, purpose: str, started_at: float, *, embedded: int, failed: int) -> None:
+        self._meters.observe(catalog.EMBEDDER_CALLS, time.perf_counter() - started_at, purpose)
         self._meters.count(catalog.EMBEDDER_TEXTS, purpose, by=embedded)
         self._meters.count(catalog.EMBEDDER_ERRORS, purpose, by=failed)
 
 
 _FAILURES_MIN = 3
-"""So many in a row are a failing model: fewer may be chance, however far apart."""
+"""Number of consecutive failures from which the model counts as failing."""
 
 
 class WatchedEmbedder(EmbedderWrapper):
-    """An `Embedder` around another.
+    """An embedder wrapper that measures for how long queries have been failing.
 
     Attributes:
-        failing_s: seconds between the first and the latest of the queries that failed in a row; 0 if they were few.
-            What embeds documents does not fail, and what asks for patience does not either.
+        failing_s: the time between the first and the latest of at least three consecutive failed queries, in seconds,
+            else 0. Rate limits do not count as failures; any successful call resets the value.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -95,48 +95,48 @@ class WatchedEmbedder(EmbedderWrapper):
     async def embed_query(self, text: str) -> Vector:
         """Embed a query."""
         try:
-            vector = await self._within.embed_query(text)
+            vector = await self._wrapped.embed_query(text)
         except Fault as fault:
             if fault.reason == Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE and may_be_caused_by_text(fault):
-                self._note_failure()
+                self._on_failure()
             raise
-        self._note_success()
+        self._on_success()
         return vector
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed documents."""
-        vectors = await self._within.embed_documents(texts)
-        self._note_success()
+        vectors = await self._wrapped.embed_documents(texts)
+        self._on_success()
         return vectors
 
-    def _note_failure(self) -> None:
+    def _on_failure(self) -> None:
         now = time.monotonic()
         self._failed_at = self._failed_at or now
         self._failures += 1
         if self._failures >= _FAILURES_MIN:
             self.failing_s = now - self._failed_at
 
-    def _note_success(self) -> None:
+    def _on_success(self) -> None:
         self._failed_at, self._failures, self.failing_s = None, 0, 0.0
 
 
 class CachedEmbedder(EmbedderWrapper):
-    """An `Embedder` that remembers the vectors of the latest queries.
+    """An embedder wrapper with an LRU cache of query vectors.
 
     Args:
-        embedder: what embeds.
-        kept_max: how many vectors are kept; 0 keeps none.
+        embedder: the wrapped embedder.
+        max_entries: the size of the cache; 0 disables it.
     """
 
-    def __init__(self, embedder: Embedder, kept_max: int) -> None:
+    def __init__(self, embedder: Embedder, max_entries: int) -> None:
         super().__init__(embedder)
-        self._kept: LRUCache[str, Vector] = LRUCache(kept_max)
+        self._cache: LRUCache[str, Vector] = LRUCache(max_entries)
 
     async def embed_query(self, text: str) -> Vector:
-        """Embed a query, unless its vector is remembered. A failure is not remembered."""
-        if text in self._kept:
-            return self._kept[text]
-        vector = await self._within.embed_query(text)
-        with suppress(ValueError):  # there is room for none
-            self._kept[text] = vector
+        """Return the cached vector of a query, or embed the query. Failures are not cached."""
+        if text in self._cache:
+            return self._cache[text]
+        vector = await self._wrapped.embed_query(text)
+        with suppress(ValueError):  # the cache is disabled
+            self._cache[text] = vector
         return vector

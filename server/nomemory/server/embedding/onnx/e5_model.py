@@ -24,20 +24,20 @@ from nomemory.server.embedding.vector import Vector
 _QUERY_PREFIX: Final = "query: "
 _DOCUMENT_PREFIX: Final = "passage: "
 _BATCH_TOKENS: Final = 192
-"""Larger batches are no faster, because they leave the processor's caches, and take more memory."""
+"""Maximum tokens per batch. Larger batches exceed the CPU caches: they are no faster and take more memory."""
 _CACHED_LENGTHS: Final = 128
-"""For queries, which come alone; the lengths of a batch rarely come again."""
+"""Number of cached input shapes. The cache serves queries; batches of documents rarely have equal shapes."""
 _Floats = npt.NDArray[np.float32]
 
 
 class E5Model:
-    """Embed texts.
+    """The multilingual-e5-small model with its tokenizer.
 
     Args:
-        model: the ONNX model, with the trie of its pieces beside it; both may be deleted once this is made.
-        weights: what the model was converted from.
-        embeddings: the embedding of each token.
-        capacity: what it may use.
+        model: the ONNX file; the trie must be in the same directory. Both may be deleted after construction.
+        weights: the weights that the model was converted from.
+        embeddings: the token embeddings.
+        capacity: the resources for running the model.
     """
 
     def __init__(self, model: Path, weights: Weights, embeddings: TokenEmbeddings, capacity: Capacity) -> None:
@@ -45,14 +45,15 @@ class E5Model:
         self._special_tokens = weights.special_tokens
         trie = PieceTrie(memoryview(map_file(model.with_name(TRIE_FILE))))
         self._tokenizer = UnigramTokenizer(trie, weights.normalization, weights.special_tokens.unknown)
-        self._window = weights.shape.positions - 2  # start and end are tokens, too
+        self._window = weights.shape.positions - 2  # without the start and end tokens
         self._session = open_session(model, capacity)
         self._batcher = ParallelBatcher(capacity.concurrent_batches)
 
     def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
-        """Embed texts; the vectors are not normalised yet. Texts of similar length are computed together.
+        """Return the vectors of texts, not normalized.
 
-        A text that is longer than the model's maximum is embedded in windows, whose vectors are averaged by length.
+        A text that exceeds the maximum length of the model is split into windows. Its vector is the average of the
+        windows' vectors, weighted by length.
         """
         prefix = _QUERY_PREFIX if is_query else _DOCUMENT_PREFIX
         windows_of_texts = [self._windows(self._tokenizer.token_ids(prefix + text)) for text in texts]
@@ -65,7 +66,7 @@ class E5Model:
         return [token_ids[start : start + self._window] for start in range(0, len(token_ids), self._window)]
 
     def _embed(self, windows: Sequence[Sequence[int]]) -> _Floats:
-        """Embed windows of tokens in one batch. The padding of shorter ones changes nothing."""
+        """Embed windows of tokens in one batch."""
         start, end = self._special_tokens.start, self._special_tokens.end
         lengths = tuple(len(window) + 2 for window in windows)
         longest = max(lengths)
@@ -77,7 +78,7 @@ class E5Model:
 
 @lru_cache(_CACHED_LENGTHS)
 def _inputs_of_lengths(lengths: tuple[int, ...]) -> Mapping[str, npt.NDArray[np.generic]]:
-    """Return the inputs of the model that depend on nothing but the lengths of the texts, in tokens."""
+    """Return the model inputs that depend only on the lengths of the texts, in tokens."""
     tokens = np.array(lengths, np.int32)
     positions = np.arange(tokens.max(), dtype=np.int64)
     pooling_weights = (positions < tokens[:, np.newaxis]) / tokens[:, np.newaxis]

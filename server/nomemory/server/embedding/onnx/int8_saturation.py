@@ -1,4 +1,4 @@
-"""Whether this processor multiplies 8-bit matrices without saturation."""
+"""Detection of CPUs whose 8-bit matrix products saturate."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _VNNI_FLAGS: Final = frozenset({"avx512_vnni", "avx_vnni"})
 
 @cache
 def int8_products_saturate() -> bool:
-    """Return whether products of unsigned and signed 8-bit numbers may saturate: on x86-64 without VNNI.
+    """Return whether products of unsigned and signed 8-bit matrices may saturate, as on x86-64 without VNNI.
 
-    There ONNX Runtime adds pairs of products in 16 bits, which is too few. With matrices of unsigned numbers it is
-    slower, but exact (https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html).
+    On these CPUs, ONNX Runtime adds pairs of products in 16 bits. Unsigned matrices are slower but exact:
+    https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html
     """
     if platform.machine().lower() not in {"x86_64", "amd64"}:
         return False
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return True  # unknown: unsigned numbers are exact everywhere
+        return True  # unknown CPU: use unsigned matrices, which are always exact
     flags = next((line.partition(":")[2].split() for line in lines if line.startswith("flags")), [])
     return _VNNI_FLAGS.isdisjoint(flags)

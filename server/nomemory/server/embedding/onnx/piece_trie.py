@@ -1,10 +1,10 @@
-"""A trie of the tokenizer's pieces in a file.
+"""A memory-mapped trie of tokenizer pieces.
 
-A dictionary of 250,000 pieces takes 40 MB in every process. The file is mapped: its pages are shared between processes,
-and only those that are read are in memory.
+A dictionary of 250,000 pieces would take 40 MB in every process. Pages of the mapped file are shared between processes
+and loaded on demand.
 
-The nodes are stored level by level, in four columns: the last character of a node's prefix, its first child, the id of
-the piece that ends there, and the score of that piece. The children of a node are consecutive and sorted.
+Nodes are stored in breadth-first order in four columns: the last character of the prefix, the index of the first child,
+the id of the piece that ends at the node, and its score. The children of a node are consecutive and sorted.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ class Piece:
 
 
 def build_trie(pieces: Sequence[Piece]) -> bytes:
-    """Return the content of the file (1 s). Of pieces with the same text, which may not be empty, the last one counts.
+    """Return the content of the trie file (1 s).
 
-    A prefix is a node if it is the first of its length among the sorted pieces that have it.
+    Args:
+        pieces: the pieces, with non-empty texts. The last piece with a given text is used.
     """
     by_text = {piece.text: piece for piece in pieces}
     ordered = [by_text[text] for text in sorted(by_text)]
@@ -64,7 +65,7 @@ def _characters(texts: Sequence[str], longest: int) -> npt.NDArray[np.uint32]:
 
 
 def _first_with_prefix(characters: npt.NDArray[np.uint32], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Return which of the sorted texts is the first with its prefix, lengths of the prefix × texts."""
+    """Return a mask, prefix lengths × sorted texts, of the first text with each distinct prefix."""
     differs = np.ones(characters.shape, np.bool_)
     differs[1:] = np.logical_or.accumulate(characters[1:] != characters[:-1], axis=1)
     prefix_lengths = np.arange(characters.shape[1] + 1)[:, np.newaxis]
@@ -73,13 +74,13 @@ def _first_with_prefix(characters: npt.NDArray[np.uint32], lengths: npt.NDArray[
 
 
 class PieceTrie:
-    """Find the pieces that are prefixes of a text.
+    """Finds the pieces that are prefixes of a text.
 
     Args:
-        content: the file as `build_trie` returns it, or a mapping of it.
+        content: the content of the trie file.
 
     Attributes:
-        minimum_score: of all pieces.
+        minimum_score: the lowest score of all pieces.
     """
 
     def __init__(self, content: memoryview) -> None:
@@ -92,7 +93,7 @@ class PieceTrie:
         self._scores = columns[3 * size + _ELEMENT_BYTES :].cast("f")
 
     def prefixes(self, code_points: Sequence[int], start: int) -> list[tuple[int, int, float]]:
-        """Return the pieces that begin at an offset, shortest first: the end, the id and the score of each."""
+        """Return the pieces that match at an offset, shortest first, as (end offset, token id, score)."""
         matches = []
         characters, first_children = self._characters, self._first_children
         node = 0

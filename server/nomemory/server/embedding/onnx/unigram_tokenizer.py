@@ -1,7 +1,7 @@
-"""The tokenizer of multilingual-e5-small: SentencePiece's unigram model (Kudo 2018, https://arxiv.org/abs/1804.10959).
+"""The tokenizer of multilingual-e5-small: a unigram language model (Kudo 2018, https://arxiv.org/abs/1804.10959).
 
-The package `tokenizers` has one too. It takes 280 MB in each of the two embedder processes, this one 6 MB, and it
-merges neighbouring unknown characters into one token, which gives such texts other vectors.
+This implementation takes 6 MB per process; the package `tokenizers` takes 280 MB. The package also merges adjacent
+unknown characters into one token, which changes the vectors.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _SPACE: Final = "▁"
 _UNKNOWN_PENALTY: Final = 10.0
 _CACHED_WORDS: Final = 8_192
 _CACHED_WORD_MAX_CHARS: Final = 64
-"""Maximum length of a cached word: in Chinese a whole sentence is one."""
+"""Maximum length of a cached word. A Chinese sentence without spaces counts as one word."""
 
 _SPACES: Final = re.compile(" {2,}")
 _WORDS: Final = re.compile(f"{_SPACE}[^{_SPACE}]*")
 
 
 class UnigramTokenizer:
-    """Split a text into the pieces of a vocabulary.
+    """Tokenizes texts into pieces.
 
     Args:
-        pieces: the vocabulary. No piece has a space except at its start, so words are tokenized one by one.
-        normalization: the replacement of each code point, for `str.translate`.
-        unknown_id: the id of a character that is in no piece.
+        pieces: the vocabulary. Pieces contain a space only at the start, so words can be tokenized separately.
+        normalization: the replacements of code points, for `str.translate`.
+        unknown_id: the token id of unknown characters.
     """
 
     def __init__(self, pieces: PieceTrie, normalization: Mapping[int, str], unknown_id: int) -> None:
@@ -41,7 +41,7 @@ class UnigramTokenizer:
         self._cached_viterbi = lru_cache(_CACHED_WORDS)(self._viterbi)
 
     def token_ids(self, text: str) -> list[int]:
-        """Return the ids of a text's tokens, without start and end."""
+        """Return the token ids of a text, without start and end tokens."""
         text = _SPACES.sub(" ", text.translate(self._normalization)).replace(" ", _SPACE)
         words = _WORDS.findall(text if text.startswith(_SPACE) else _SPACE + text)
         return list(chain.from_iterable(map(self._tokenize_word, words)))
@@ -67,7 +67,7 @@ class UnigramTokenizer:
 
 
 def _backtrack(last_token: Sequence[tuple[int, int]]) -> Sequence[int]:
-    """Follow the last tokens from the end of a word to its start."""
+    """Return the token ids of the best segmentation, by following the last tokens back to the start."""
     token_ids = []
     end = len(last_token) - 1
     while end:
