@@ -9,30 +9,30 @@ from nomemory.importing.record import ImportDefaults, ParseResult, Record, Skipp
 
 
 class Slack:
-    """Read `{type, user, text, ts}`. People are told apart by name; all have the role `user`."""
+    """Reads `{type, user, text, ts}`. All messages have the role `user`; `name` is the sender."""
 
     name = "slack"
     title = "Slack export"
 
-    def __init__(self, given: ImportDefaults) -> None:
-        self._user = given.user
+    def __init__(self, defaults: ImportDefaults) -> None:
+        self._user = defaults.user
 
     def parse(self, record: Record) -> Iterator[ParseResult]:
-        """Return the message of a record; who joined and who left was not said by anybody."""
+        """Yield the message of a record. Join and leave events are skipped."""
         if not isinstance(record.value, dict) or record.value.get("type") != "message" or "subtype" in record.value:
             yield Skipped(record.location)
             return
         fields = Fields(record.value)
         ts = fields.text("ts", required=True)
-        moment = _moment(ts)
-        if moment is None:
+        time = _moment(ts)
+        if time is None:
             fields.reasons.append("ts: is not a time like 1714552200.000100")
         if not self._user:
-            fields.reasons.append("user_id: give it as --user")
+            fields.reasons.append("user_id: set it with --user")
         draft = MessageDraft(
             user_id=self._user,
             message_id=f"slack-{ts}",
-            ts=moment,
+            ts=time,
             role="user",
             name=fields.text("user", required=True),
             content=fields.text("text", required=True),

@@ -1,4 +1,4 @@
-"""Takes the events of hooks: answers at once, and stores what they tell of afterwards, one after the other."""
+"""Receive hook events, reply immediately, and store their messages in the background."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from nomemory.agents.local_data_dir import LocalDataDir
-from nomemory.agents.transcript_sync import Capture, Event, parsed_event
+from nomemory.agents.transcript_sync import TranscriptSync, Event, parsed_event
 from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.messages import role_name
@@ -23,15 +23,15 @@ from nomemory.server.runtime.structured_logs import get_logger
 
 _ARRIVAL_S: Final = 2.0
 _SEARCH_S: Final = 1.5
-"""How long a prompt waits for what bears on it."""
+"""Timeout of the search for a prompt."""
 _LANDING_S: Final = 0.5
-"""Agents write the last line of a turn about when they tell of its end."""
+"""Delay before a second read, because agents may write the last line after the event."""
 _HALF_WRITTEN_S: Final = 60.0
-"""How old a file is, at least, of a hook that was killed while it wrote."""
+"""Age after which an incomplete event file is deleted."""
 _QUESTION_CHARS: Final = 2_000
 _LOOKED_AT: Final = 20
 LEAST_SUFFICIENCY: Final = 0.5
-"""Less likely than not to bear on the prompt, messages are not worth their place in it."""
+"""Minimum sufficiency for adding messages to a prompt."""
 _BLOCK_TOKENS: Final = 1_200
 _PROMPT: Final = "UserPromptSubmit"
 
@@ -39,13 +39,13 @@ _log = get_logger("agents")
 
 
 class HookServer:
-    """Serves at the socket for hooks of a home, while it is open.
+    """Server for hook events on a Unix socket.
 
     Args:
-        home: of the server that it is a part of.
+        home: the local data directory.
 
     Attributes:
-        last_used: when an event came last, on the monotonic clock.
+        last_used: the monotonic time of the last event.
     """
 
     def __init__(self, home: LocalDataDir) -> None:
@@ -55,7 +55,7 @@ class HookServer:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Serve, from the events on that came while no server was there, until the context is left."""
+        """Process pending events and serve until the context exits."""
         async with AsyncClient(self._home.target, timeout=_SEARCH_S) as self._client:
             storing = Supervisor().start_task("agents", self._store_all)
             async with await asyncio.start_unix_server(self._serve, self._home.hooks):
@@ -65,7 +65,7 @@ class HookServer:
             storing.cancel()
 
     def _take_waiting(self) -> None:
-        """Take the events that were left in files, in their order."""
+        """Queue the events that were written to files, in order."""
         for file in sorted(self._home.waiting.iterdir()):
             written_s = file.stat().st_mtime
             if file.suffix == ".new" and time.time() - written_s < _HALF_WRITTEN_S:
@@ -86,25 +86,25 @@ class HookServer:
                 self._events.put_nowait(event)
             await writer.drain()
         except (OSError, TimeoutError) as error:
-            _log.warning("a hook went away", kind=type(error).__name__)
+            _log.warning("hook connection failed", kind=type(error).__name__)
         finally:
             writer.close()
 
     async def _answer(self, event: Event) -> str:
-        """Return what the hook is to print: for a prompt, what bears on it; empty: nothing."""
+        """Return the hook output: related messages for a prompt, otherwise empty."""
         question = event.fields.text("prompt")[:_QUESTION_CHARS]
         if event.name != _PROMPT or not question.strip():
             return ""
         try:
             block = await self._bearing_on(question, event)
         except (NoMemoryError, UnicodeEncodeError) as error:
-            _log.warning("nothing could be looked up for a prompt", kind=type(error).__name__)
+            _log.warning("search for a prompt failed", kind=type(error).__name__)
             return ""
         said = {"hookSpecificOutput": {"hookEventName": _PROMPT, "additionalContext": block}}
         return json.dumps(said) if block else ""
 
     async def _bearing_on(self, question: str, event: Event) -> str:
-        """Return what was said in other sessions of the same project, as a block for the prompt."""
+        """Return related messages of other sessions of the project, as a prompt block."""
         project = turn_metadata(event.agent, event.directory).get("project")
         found = await self._client.hybrid_search(
             event.user, question, top_k=_LOOKED_AT, metadata={"project": project} if project else None
@@ -120,18 +120,18 @@ class HookServer:
 
     async def _store_all(self) -> None:
         with Client(self._home.target) as client:
-            capture = Capture(self._home, client)
+            transcript_sync = TranscriptSync(self._home, client)
             while True:
                 event = await self._events.get()
                 for pause_s in (0.0, _LANDING_S):
                     await asyncio.sleep(pause_s)
-                    await asyncio.to_thread(_stored, capture, event)
+                    await asyncio.to_thread(_stored, transcript_sync, event)
 
 
-def _stored(capture: Capture, event: Event) -> None:
+def _stored(transcript_sync: TranscriptSync, event: Event) -> None:
     try:
-        capture.take(event)
+        transcript_sync.take(event)
     except NoMemoryError as error:
-        _log.warning("what an agent said was not stored", agent=event.agent, code=error.code.name)
+        _log.warning("storing messages of an agent failed", agent=event.agent, code=error.code.name)
     except OSError as error:
-        _log.warning("a transcript cannot be read", agent=event.agent, error=error.strerror)
+        _log.warning("cannot read transcript", agent=event.agent, error=error.strerror)

@@ -1,7 +1,6 @@
-"""The home of one person's memory: a directory of theirs, with the data and with how to reach the server over it.
+"""The local data directory of a user: data, sockets and locks of the local server.
 
-Whoever uses the server holds a lock, which the system lets go of when a process ends, however it ends. So nothing here
-ever needs to be cleaned up by hand.
+Clients of the server hold a file lock, which the operating system releases when a process exits.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _IN_USE: Final = "in-use"
 
 
 class LocalDataDir:
-    """The layout of the directory. Only its owner can look into it.
+    """The layout of the local data directory. Only the owner has access.
 
     Args:
         root: the directory.
@@ -28,10 +27,10 @@ class LocalDataDir:
     Attributes:
         data: the data directory of the server.
         target: the address of the server: a socket that only its owner can open.
-        hooks: the socket at which the server listens for hooks; it is there once the server serves.
-        waiting: the directory of events that found no server.
-        log: what the server has to say.
-        progress: how far each transcript has been read.
+        hooks: the socket for hook events, which exists while the server runs.
+        waiting: the directory for events that are written while no server runs.
+        log: the log file of the server.
+        progress: the file with the read positions of transcripts.
     """
 
     def __init__(self, root: Path) -> None:
@@ -64,15 +63,15 @@ class LocalDataDir:
         return self
 
     def in_use(self) -> AbstractContextManager[None]:
-        """Keep the server from ending. While it is ending, wait until it has."""
+        """Hold the usage lock, which keeps the server running. Waits while a server shuts down."""
         return self._locked(_IN_USE, fcntl.LOCK_SH)
 
     def starting(self) -> AbstractContextManager[None]:
-        """Keep others from starting a server meanwhile."""
+        """Hold the lock for starting a server."""
         return self._locked("starting", fcntl.LOCK_EX)
 
     def users(self) -> BinaryIO:
-        """Open the file that whoever uses the server has locked."""
+        """Open the usage lock file."""
         return (self.root / _IN_USE).open("ab")
 
     @contextmanager
@@ -83,7 +82,7 @@ class LocalDataDir:
 
 
 def current_user_name() -> str:
-    """Return the name of the operating system's user; the number where it has no name."""
+    """Return the name of the operating system user, or the numeric id if there is none."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""Finds the local server, or starts it: a process of its own, which outlives whoever started it."""
+"""Find or start the local server, which runs as a separate background process."""
 
 from __future__ import annotations
 
@@ -16,28 +16,26 @@ from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.client.errors import NoMemoryError
 
 IDLE_S: Final = 3600.0
-"""How long a server stays that nobody uses."""
+"""Idle time after which the server exits."""
 BUSY: Final = 75
-"""The exit code of a server that found another one in its place."""
+"""Exit code if another server is already running."""
 _START_S: Final = 60.0
 _POLL_S: Final = 0.02
 _LAST_LINES: Final = 3
 
 
 class LocalServerError(NoMemoryError):
-    """The local server cannot be started; the message says why."""
+    """The local server cannot be started."""
 
     def __init__(self, why: str) -> None:
         super().__init__(grpc.StatusCode.UNAVAILABLE, why)
 
 
 class LocalServer:
-    """The local server, as a program with an event loop uses it: started when it is needed, and again if it is gone.
-
-    The program keeps it in use until it ends.
+    """Async access to the local server, which is started or restarted on demand.
 
     Args:
-        home: where.
+        home: the local data directory.
     """
 
     def __init__(self, home: LocalDataDir) -> None:
@@ -47,10 +45,10 @@ class LocalServer:
         self._is_used = False
 
     async def reach(self) -> None:
-        """Return once the server answers.
+        """Wait until the server is available.
 
         Raises:
-            LocalServerError: it cannot be started.
+            LocalServerError: the server cannot be started.
         """
         if self._is_used and answers(self._home):
             return
@@ -60,15 +58,15 @@ class LocalServer:
 
 
 def ensure(home: LocalDataDir, use: ExitStack, idle_s: float = IDLE_S) -> None:
-    """Return once a server answers at a home.
+    """Start the server if necessary, and wait until it is available.
 
     Args:
-        home: where.
-        use: keeps the home in use until it is closed.
-        idle_s: how long a server that is started here stays when nobody uses it.
+        home: the local data directory.
+        use: holds the usage lock until it is closed.
+        idle_s: the idle timeout of a newly started server.
 
     Raises:
-        LocalServerError: none can be started.
+        LocalServerError: the server cannot be started.
     """
     use.enter_context(home.in_use())
     with home.starting():
@@ -76,7 +74,7 @@ def ensure(home: LocalDataDir, use: ExitStack, idle_s: float = IDLE_S) -> None:
 
 
 def answers(home: LocalDataDir) -> bool:
-    """Return whether a server serves at a home."""
+    """Return whether a server is running."""
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(str(home.hooks))
@@ -88,7 +86,7 @@ def answers(home: LocalDataDir) -> bool:
 
 
 def _start(home: LocalDataDir, idle_s: float) -> None:
-    """Start servers until one answers: another may be ending, or may have been started by somebody who is gone."""
+    """Start the server, again if a previous one is still shutting down, until it is available."""
     give_up = time.monotonic() + _START_S
     process: subprocess.Popen[bytes] | None = None
     while not answers(home):
@@ -97,7 +95,7 @@ def _start(home: LocalDataDir, idle_s: float) -> None:
             process = start_server(str(home.root), str(idle_s))
         elif code is not None:
             said = home.log.read_text("utf-8", errors="replace").splitlines()
-            raise LocalServerError("\n".join(["the local server does not start:", *said[-_LAST_LINES:]]))
+            raise LocalServerError("\n".join(["the local server failed to start:", *said[-_LAST_LINES:]]))
         if time.monotonic() > give_up:
-            raise LocalServerError(f"the local server does not answer; see {home.log}")
+            raise LocalServerError(f"the local server did not start within {_START_S:g} s; see {home.log}")
         time.sleep(_POLL_S)

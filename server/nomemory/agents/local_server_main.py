@@ -1,4 +1,4 @@
-"""`python -m nomemory.agents.local_server_main HOME [IDLE_S]`: the local server. It ends itself when nobody uses it any more."""
+"""`python -m nomemory.agents.local_server_main HOME [IDLE_S]`: the local server. It exits after an idle timeout."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from nomemory.server.runtime.settings.identity import IdentitySettings
 from nomemory.server.runtime.startup_errors import StartupError
 
 _LOOKS: Final = 20
-"""How often it looks, in the time that it may be unused."""
+"""Number of idle checks per idle timeout."""
 _ELSEWHERE: Final = ("http", "metrics", "recall_upstream")
 _LOG_BYTES: Final = 1 << 20
 _tasks: Final = set[asyncio.Task[None]]()
 
 
 def main() -> int:
-    """Serve. The exit code is 75 where another server is there already."""
+    """Serve. The exit code is 75 if another server is already running."""
     home = LocalDataDir(Path(sys.argv[1])).made()
     idle_s = float(sys.argv[2]) if len(sys.argv) > 2 else IDLE_S  # noqa: PLR2004 - the second argument
     if home.log.exists() and home.log.stat().st_size > _LOG_BYTES:

@@ -1,4 +1,4 @@
-"""Stores what coding agents say: what their transcripts have gained since the last event, or the event's own text."""
+"""Store the messages of coding agents, from new transcript lines or from hook events."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from nomemory.server.runtime.secure_files import write_atomically
 from nomemory.server.runtime.structured_logs import get_logger
 
 _REMEMBERED: Final = 1_000
-"""Transcripts of which it is remembered how far they were read. One that is forgotten is read again, to no harm."""
+"""Maximum number of transcripts whose read position is kept. Others are read again from the start."""
 CURSOR_EVENTS: Final = {
     "beforeSubmitPrompt": ("user", "prompt", ""),
     "afterAgentResponse": ("assistant", "text", ""),
     "afterShellExecution": ("tool", "output", "shell"),
     "afterMCPExecution": ("tool", "result_json", "MCP"),
 }
-"""Of Cursor's events: who speaks, the field with the text, and the tool's name where the event has none."""
+"""Cursor events: role, field with the text, and default tool name."""
 
 _log = get_logger("agents")
 
 
 class Event(NamedTuple):
-    """What a hook was told.
+    """A hook event.
 
     Attributes:
-        agent: by the name of its transcripts' format.
-        user: whose memory it is.
-        at: when it came.
-        fields: of the agent's JSON.
-        name: what has happened, in the agent's word.
-        session: the session's id.
-        directory: the directory that the agent works in.
+        agent: the agent, as the name of its transcript format.
+        user: the user id.
+        at: the time of the event.
+        fields: the fields of the agent's JSON.
+        name: the agent's event name.
+        session: the session id.
+        directory: the working directory of the agent.
     """
 
     agent: str
@@ -56,12 +56,12 @@ class Event(NamedTuple):
 
 
 def parsed_event(raw: bytes, at: datetime) -> Event | None:
-    """Read what a hook has handed over: a line with the agent, one with the user, then JSON. None: it is no event."""
+    """Parse an event: a line with the agent, a line with the user, then JSON. Return None if it is invalid."""
     agent, user, text = (*raw.decode(errors="replace").split("\n", 2), "", "")[:3]
     try:
         fields = Fields(dict(json.loads(text)))
     except (ValueError, TypeError, RecursionError):
-        _log.warning("a hook handed over no event", bytes=len(raw))
+        _log.warning("invalid hook event", bytes=len(raw))
         return None
     roots = fields.value.get("workspace_roots")
     directory = fields.text("cwd") or str(roots[0] if isinstance(roots, list) and roots else "")
@@ -69,12 +69,12 @@ def parsed_event(raw: bytes, at: datetime) -> Event | None:
     return Event(agent, user, at, fields, fields.text("hook_event_name"), session, directory)
 
 
-class Capture:
-    """Stores what events tell of.
+class TranscriptSync:
+    """Stores the messages of hook events.
 
     Args:
-        home: has the record of how far each transcript was read.
-        client: of the server.
+        home: the local data directory, with the read positions of transcripts.
+        client: the client of the local server.
     """
 
     def __init__(self, home: LocalDataDir, client: Client) -> None:
@@ -85,10 +85,10 @@ class Capture:
             self._read = {path: int(end) for path, end in json.loads(home.progress.read_bytes()).items()}
 
     def take(self, event: Event) -> None:
-        """Store what is new.
+        """Store the new messages of an event.
 
         Raises:
-            NoMemoryError: the server did not store it.
+            NoMemoryError: the call failed.
             OSError: the transcript cannot be read.
         """
         path = event.fields.text("transcript_path")
@@ -99,26 +99,26 @@ class Capture:
 
     def _follow(self, event: Event, path: str) -> None:
         with Path(path).open("rb") as transcript:
-            self._store(self._gained(event, transcript))
+            self._store(self._new_messages(event, transcript))
             ended = transcript.tell()
         if self._read.pop(path, None) != ended:
             write_atomically(self._home.progress, json.dumps({**self._read, path: ended}).encode())
         self._read = dict([*self._read.items(), (path, ended)][-_REMEMBERED:])
 
-    def _gained(self, event: Event, transcript: BinaryIO) -> Iterator[ParseResult]:
-        """Return what the lines say that are new; what has no end yet is left for the next time."""
+    def _new_messages(self, event: Event, transcript: BinaryIO) -> Iterator[ParseResult]:
+        """Yield the messages of new, complete lines."""
         reader = FORMATS[event.agent](ImportDefaults(event.user))
         begin = self._read.get(transcript.name, 0)
         begin = begin if begin <= transcript.seek(0, 2) else 0
         transcript.seek(0)
         if begin:
-            list(_said(reader, transcript.readline()))  # it says which session this is
+            list(_parse_line(reader, transcript.readline()))  # it says which session this is
         transcript.seek(begin)
         for line in iter(transcript.readline, b""):
             if not line.endswith(b"\n"):
                 transcript.seek(-len(line), 1)
                 return
-            yield from _said(reader, line)
+            yield from _parse_line(reader, line)
 
     def _store(self, items: Iterator[ParseResult]) -> None:
         upload = Upload(self._client.import_messages, _tell_refused)
@@ -126,7 +126,7 @@ class Capture:
             pass
 
 
-def _said(reader: Importer, line: bytes) -> Iterator[ParseResult]:
+def _parse_line(reader: Importer, line: bytes) -> Iterator[ParseResult]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -135,7 +135,7 @@ def _said(reader: Importer, line: bytes) -> Iterator[ParseResult]:
 
 
 def _of_cursor(event: Event) -> Iterator[ParseResult]:
-    """Return what an event of Cursor's says. Its ids are those of the conversation and of what was generated."""
+    """Yield the message of a Cursor event."""
     fields = event.fields
     role, field, tool = CURSOR_EVENTS.get(event.name, ("", "", ""))
     text = fields.text(field) if field else ""
@@ -156,5 +156,5 @@ def _of_cursor(event: Event) -> Iterator[ParseResult]:
 
 
 def _tell_refused(_refused: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
-    """Name the fields that are wrong. Their words may quote what was said."""
+    """Log the invalid fields without their values, which may quote messages."""
     _log.warning("a message of an agent was not stored", fields=[reason.partition(":")[0] for reason in reasons])

@@ -1,4 +1,4 @@
-"""Arguments of the tools that only the MCP server has."""
+"""Argument models of `recall` and `remember`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RecallArguments(ArgumentObject):
 
 
 def _not_any(value: object) -> object:
-    """Refuse `any`: a message was said by somebody."""
+    """Reject the role `any`."""
     if value in {Role.ANY, Role.ANY.value}:
         raise ValueError("not a speaker")
     return value

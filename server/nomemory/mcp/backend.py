@@ -1,4 +1,4 @@
-"""The NoMemory server behind the tools, over gRPC."""
+"""gRPC connection from the MCP server to the NoMemory server."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
 from nomemory.v1.server_service_pb2_grpc import ServerServiceStub
 
 _PAUSES_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-"""How long a call that met no server waits before the next try: a channel takes a moment to notice a new one."""
+"""Delays between retries when the server is unavailable."""
 
 
 class Backend:
-    """Calls a server over one channel. Each call has the credentials of the connection that it is made for.
+    """Calls a NoMemory server. Each call uses the credentials of its MCP connection.
 
     Args:
-        channel: to the server; the caller closes it.
-        timeout_s: how long a call may take.
-        reach: is awaited before each call, and has started the server when it returns; a call that loses its server is
-            made again. None: nobody starts it.
+        channel: the channel, which the caller closes.
+        timeout_s: the timeout of a call, in seconds.
+        reach: starts the server if necessary; awaited before each call. If set, unavailable calls are retried.
     """
 
     def __init__(
@@ -44,7 +43,7 @@ class Backend:
         """Make a call.
 
         Raises:
-            NoMemoryError: it did not succeed.
+            NoMemoryError: the call failed.
         """
         if self._reach is None:
             return await self._called(method, request, metadata)
@@ -65,23 +64,23 @@ class Backend:
             raise from_rpc_error(error) from None
 
     async def bind(self, credential: Credential) -> BoundCaller:
-        """Ask the server who this is. A token's own user is the only one that it can be bound to.
+        """Authenticate a credential and bind it to a user.
 
         Raises:
-            NoMemoryError: the server does not let this caller in, or does not answer.
-            UserNotNamedError: nobody says for which user to read.
+            NoMemoryError: the server rejects the credential or is unavailable.
+            UserNotNamedError: neither the credential nor the connection determines the user.
         """
         info = await self._info(credential.metadata)
         user_id = credential.user_id or info.caller.user_id
         if not user_id:
-            raise UserNotNamedError("say for which user to read")
+            raise UserNotNamedError("no user id: the credentials are not bound to a user")
         return BoundCaller(user_id, credential.metadata, frozenset(info.caller.scopes))
 
     async def allows_anonymous(self) -> bool:
-        """Return whether the server asks for no credentials.
+        """Return whether the server accepts calls without credentials.
 
         Raises:
-            NoMemoryError: it does not answer.
+            NoMemoryError: the server is unavailable.
         """
         try:
             await self._info(())

@@ -1,4 +1,4 @@
-"""Whose memory a connection reads, and with which credentials."""
+"""Credentials of MCP connections, and the users they are bound to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EVERY_SCOPE: Final = frozenset({_INGEST, "query", "recall"})
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a connection shows to the server: metadata, and the user whom it names; None: whose token it is."""
+    """Metadata and user id of a connection. Without a user id, the token determines the user."""
 
     metadata: Metadata = field(default=(), repr=False)
     user_id: str | None = None
@@ -25,7 +25,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class BoundCaller:
-    """A caller bound to one user, as the server sees it. Every request is built from it alone."""
+    """An authenticated caller that is bound to one user."""
 
     user_id: str
     metadata: Metadata = field(repr=False)
@@ -33,19 +33,19 @@ class BoundCaller:
 
     @property
     def may_write(self) -> bool:
-        """Whether the server lets this caller store messages."""
+        """Whether the caller may store messages."""
         return _INGEST in self.scopes
 
     @property
     def recall_metadata(self) -> Metadata:
-        """The metadata of a recall, which names the user there."""
+        """Metadata for a recall, with the user id."""
         return (*self.metadata, *requests.bound_to(self.user_id))
 
 
 async def trusted(user_id: str) -> BoundCaller:
-    """Return a caller of a server that asks for no credentials: nobody has to ask it who this is."""
+    """Return a caller for a server without authentication."""
     return BoundCaller(user_id, (), _EVERY_SCOPE)
 
 
 class UserNotNamedError(Exception):
-    """The credentials are a service's, and the connection does not say for which user it reads."""
+    """A service credential was used without a user id."""

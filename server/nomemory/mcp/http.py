@@ -1,4 +1,4 @@
-"""The MCP server over streamable HTTP. Each request brings credentials of its own, which are passed on."""
+"""MCP server over streamable HTTP. The credentials of each request are forwarded."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _BAD_REQUEST: Final = 400
 
 
 class _HeaderError(Exception):
-    """A header that says who calls cannot be read."""
+    """An invalid authentication header."""
 
 
 def credential_in(headers: Headers) -> Credential:
-    """Return what a request shows: its `authorization`, and the user whom it names.
+    """Return the credentials and the user id of a request.
 
     Raises:
-        _HeaderError: one of them comes twice, or is not text.
+        _HeaderError: a header is repeated or cannot be decoded.
     """
     shown = _only(headers, "authorization")
     if not shown.isascii() or not shown.isprintable():
@@ -49,10 +49,10 @@ def credential_in(headers: Headers) -> Credential:
 
 
 def _only(headers: Headers, name: str) -> str:
-    """Return a header as UTF-8, as the server's own HTTP reads it; empty: there is none."""
+    """Return a header decoded as UTF-8; empty if it is missing."""
     values = headers.getlist(name)
     if len(values) > 1:
-        raise _HeaderError(f"the header {name} comes more than once")
+        raise _HeaderError(f"the header {name} must not be repeated")
     try:
         return values[0].encode("latin-1").decode() if values else ""
     except UnicodeDecodeError:
@@ -61,12 +61,12 @@ def _only(headers: Headers, name: str) -> str:
 
 @asynccontextmanager
 async def application(backend: Backend, *, on_loopback: bool) -> AsyncIterator[ASGIApp]:
-    """Run the application: the protocol at `/mcp`, behind the check of who calls.
+    """Run the MCP endpoint at `/mcp` with authentication.
 
     Args:
-        backend: the server behind the tools.
-        on_loopback: whether only this machine reaches it. There perhaps no credential is asked for, so it takes only
-            names of this machine as the host and no web page as the origin: a page in a browser here cannot call it.
+        backend: the backend of the tools.
+        on_loopback: whether it listens on loopback, where the server may require no credentials. Host and Origin headers
+            are then checked, to protect against DNS rebinding.
     """
     protocol = MemoryServer(backend, _bound).protocol()
     hosts = [host for name in _OWN_NAMES for host in (name, f"{name}:*")]
@@ -87,7 +87,7 @@ async def _bound(context: Context) -> BoundCaller:
 
 
 class AuthMiddleware:
-    """Binds each request to a caller. Refuses others with 401 and the like before the protocol sees the request."""
+    """Authenticates requests. Failed requests get an HTTP error and do not reach the MCP server."""
 
     def __init__(self, app: ASGIApp, backend: Backend) -> None:
         self._app = app
@@ -105,7 +105,7 @@ class AuthMiddleware:
         except _HeaderError as error:
             return JSONResponse({"error": str(error)}, _BAD_REQUEST)
         except UserNotNamedError as error:
-            return JSONResponse({"error": f"{error}: send the header {USER}"}, _BAD_REQUEST)
+            return JSONResponse({"error": f"{error}; send the header {USER}"}, _BAD_REQUEST)
         except NoMemoryError as error:
             status = _STATUS.get(error.code, _UNAVAILABLE)
             challenge = {"www-authenticate": "Bearer"} if error.code is grpc.StatusCode.UNAUTHENTICATED else None

@@ -1,4 +1,4 @@
-"""The prompt that teaches a model to use this memory."""
+"""MCP prompt with instructions for using the memory."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ You have a memory of what this user and others said to you, word for word. Nothi
 
 
 def described() -> types.Prompt:
-    """Return the prompt as a client lists it."""
+    """Return the prompt definition for clients."""
     question = types.PromptArgument(name="question", description="what the user asks", required=False)
     return types.Prompt(name=NAME, title="Use the memory", description=DESCRIPTION, arguments=[question])
 
 
 def prompt(question: str) -> types.GetPromptResult:
-    """Return the prompt, with the question at its end if there is one."""
+    """Return the prompt, followed by the question if there is one."""
     text = f"{_TEXT}\nThe user asks: {question}" if question else _TEXT
     message = types.PromptMessage(role="user", content=types.TextContent(text=text))
     return types.GetPromptResult(description=DESCRIPTION, messages=[message])

@@ -1,4 +1,4 @@
-"""Conversations and messages as resources. What they say is data, whoever wrote it."""
+"""MCP resources: conversations and messages."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ CONVERSATION: Final = "nomemory://conversations/"
 MESSAGE: Final = "nomemory://messages/"
 MIME_TYPE: Final = "application/json"
 CONVERSATION_MESSAGES: Final = 200
-"""The most messages of a conversation in one resource: its latest. `messages_list` goes further back."""
+"""Maximum number of messages in a conversation resource."""
 
 
 class NoSuchResourceError(Exception):
-    """There is no resource of that URI."""
+    """No resource has the requested URI."""
 
 
 def templates() -> list[types.ResourceTemplate]:
-    """Return the forms that URIs have."""
+    """Return the resource URI templates."""
     return [
         types.ResourceTemplate(
             uri_template=f"{CONVERSATION}{{conversation_id}}",
@@ -43,32 +43,32 @@ def templates() -> list[types.ResourceTemplate]:
 
 
 async def conversations(backend: Backend, caller: BoundCaller, cursor: str) -> types.ListResourcesResult:
-    """Return a page of the user's conversations, the one with the latest message first.
+    """Return a page of the user's conversations, most recently active first.
 
     Raises:
-        NoMemoryError: the call did not succeed.
+        NoMemoryError: the call failed.
     """
     request = requests.list_conversations(caller.user_id, cursor=cursor)
     reply = await backend.call(backend.query.ListConversations, request, caller.metadata)
-    found = [
+    found_resources = [
         types.Resource(
-            uri=CONVERSATION + quote(one.conversation_id, safe=""),
-            name=one.conversation_id,
-            description=f"{one.message_count} messages",
+            uri=CONVERSATION + quote(conversation.conversation_id, safe=""),
+            name=conversation.conversation_id,
+            description=f"{conversation.message_count} messages",
             mime_type=MIME_TYPE,
         )
-        for one in reply.conversations
-        if one.conversation_id
+        for conversation in reply.conversations
+        if conversation.conversation_id
     ]
-    return types.ListResourcesResult(resources=found, next_cursor=reply.next_cursor or None)
+    return types.ListResourcesResult(resources=found_resources, next_cursor=reply.next_cursor or None)
 
 
 async def read(backend: Backend, caller: BoundCaller, uri: str) -> str:
     """Return a resource as JSON.
 
     Raises:
-        NoSuchResourceError: there is none.
-        NoMemoryError: the call did not succeed.
+        NoSuchResourceError: the resource does not exist.
+        NoMemoryError: the call failed.
     """
     if conversation_id := _named(uri, CONVERSATION):
         return await _conversation(backend, caller, conversation_id)
@@ -86,7 +86,7 @@ async def _conversation(backend: Backend, caller: BoundCaller, conversation_id: 
     reply = await backend.call(backend.query.ListMessages, request, caller.metadata)
     if not reply.items:
         raise NoSuchResourceError(CONVERSATION)
-    return _json([_whole(one) for one in reversed(reply.items)])
+    return _json([_whole(message) for message in reversed(reply.items)])
 
 
 async def _message(backend: Backend, caller: BoundCaller, message_id: str) -> str:

@@ -1,4 +1,4 @@
-"""What the tools answer, as JSON. Their schemas are made from these definitions."""
+"""Result models of the MCP tools. The output schemas are generated from them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Result(BaseModel):
-    """What a tool answers."""
+    """Base class of tool results."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class Message(Result):
-    """One thing that was said, word for word."""
+    """A stored message."""
 
     message_id: str
     said_at: str = Field(description="RFC 3339")
@@ -27,7 +27,7 @@ class Message(Result):
 
 
 class Messages(Result):
-    """Messages, and where to go on."""
+    """A page of messages."""
 
     messages: list[Message]
     next_cursor: str = Field(default="", description="pass it on as `cursor` for the next page; empty: there is none")
@@ -35,7 +35,7 @@ class Messages(Result):
 
 
 class Quote(Result):
-    """A part of a message, word for word."""
+    """A verbatim quote of a message."""
 
     message_id: str
     quote: str
@@ -43,7 +43,7 @@ class Quote(Result):
 
 
 class Statement(Result):
-    """One line of a memory view, and what proves it."""
+    """A statement of a memory view with its citations."""
 
     text: str
     citations: list[Quote]
@@ -60,7 +60,7 @@ class Conflict(Result):
 
 
 class Recalled(Result):
-    """What a recall found."""
+    """The result of a recall."""
 
     verdict: str = Field(
         description="supported, conflicting, insufficient or pending: what rules make of it; judge for yourself"
@@ -74,7 +74,7 @@ class Recalled(Result):
 
 
 class Remembered(Result):
-    """What became of a message."""
+    """The outcome of storing a message."""
 
     message_id: str
     outcome: str = Field(description="created, or unchanged: the very same was stored already")

@@ -1,4 +1,4 @@
-"""The MCP server: requests of the protocol come in, calls of NoMemory's contract go out."""
+"""MCP server that maps protocol requests to NoMemory API calls."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from nomemory.client.errors import NoMemoryError
 from nomemory.mcp import prompts, resources
 from nomemory.mcp.backend import Backend
 from nomemory.mcp.credentials import BoundCaller, UserNotNamedError
-from nomemory.mcp.tools import TOOLS, Answer, Tool, options
+from nomemory.mcp.tools import TOOLS, ToolOutput, Tool, options
 from nomemory.recall.tools.argument_parsing import ToolRefusedError, read_arguments, unknown_arguments
 from nomemory.v1 import error_reason_pb2
 
 Context = ServerRequestContext[Any, Any]
-"""The request object beside a request of the protocol, if the transport has one, is the HTTP request."""
+"""MCP request context. With the HTTP transport, it contains the HTTP request."""
 
 REFUSAL: Final = "nomemory/refusal"
-"""The key under which the `_meta` of a tool's result has the facts of a refusal."""
+"""Key in the `_meta` of a tool result for error details."""
 _INDEX_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_LAGGING)
 _INVALID_FIELD: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INVALID_FIELD)
 
 _WRITERS_MAX: Final = 1024
-"""Users of whose last write the token is kept."""
+"""Maximum number of users whose last write token is cached."""
 
 INSTRUCTIONS: Final = (
     "A memory of what one user and their assistants said, word for word. Ask `recall` first; the prompt "
@@ -40,11 +40,11 @@ INSTRUCTIONS: Final = (
 
 
 class MemoryServer:
-    """Answers the protocol's requests for the user whom the connection's credentials bind.
+    """Handles MCP requests for the user of the connection.
 
     Args:
-        backend: the server behind the tools.
-        bind: says for whom a request is made; may raise what `Backend.bind` raises.
+        backend: the backend of the tools.
+        bind: authenticates the caller of a request; may raise the errors of `Backend.bind`.
     """
 
     def __init__(self, backend: Backend, bind: Callable[[Context], Awaitable[BoundCaller]]) -> None:
@@ -53,7 +53,7 @@ class MemoryServer:
         self._written: LRUCache[str, str] = LRUCache(_WRITERS_MAX)
 
     def protocol(self) -> Server[Any]:
-        """Return what a transport runs."""
+        """Return the protocol server for a transport."""
         return Server(
             "nomemory",
             version=version("nomemory"),
@@ -73,17 +73,17 @@ class MemoryServer:
         caller = await self._bound(context)
         return types.ListToolsResult(tools=[tool.described() for tool in TOOLS.values() if _may(caller, tool)])
 
-    async def call_tool(self, context: Context, asked: types.CallToolRequestParams) -> types.CallToolResult:
-        """Call a tool. What it refuses is a result that says so, for the model to do better."""
+    async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        """Call a tool. Errors are returned as tool results, so the model can correct its call."""
         caller = await self._bound(context)
-        tool = TOOLS.get(asked.name)
+        tool = TOOLS.get(params.name)
         if tool is None or not _may(caller, tool):
-            raise MCPError(types.INVALID_PARAMS, "there is no such tool for this caller")
+            raise MCPError(types.INVALID_PARAMS, "unknown tool, or not permitted for this caller")
         try:
-            return await self._run(tool, caller, asked.arguments or {})
-        except (ToolRefusedError, NoMemoryError) as refused:
-            text = types.TextContent(text=_said(refused))
-            return types.CallToolResult(content=[text], is_error=True, meta={REFUSAL: _facts(refused)})
+            return await self._run(tool, caller, params.arguments or {})
+        except (ToolRefusedError, NoMemoryError) as error:
+            text = types.TextContent(text=_error_text(error))
+            return types.CallToolResult(content=[text], is_error=True, meta={REFUSAL: _error_details(error)})
 
     async def _run(self, tool: Tool, caller: BoundCaller, arguments: dict[str, Any]) -> types.CallToolResult:
         if unknown := list(unknown_arguments(tool.arguments, arguments)):
@@ -95,18 +95,18 @@ class MemoryServer:
         text = types.TextContent(text=answer.text or result.model_dump_json(exclude_defaults=True))
         return types.CallToolResult(content=[text], structured_content=result.model_dump(mode="json"))
 
-    async def _answered(self, tool: Tool, caller: BoundCaller, given: dict[str, Any]) -> Answer:
-        """Run a tool. A search finds what this user has just stored, unless the indexes are far behind."""
+    async def _answered(self, tool: Tool, caller: BoundCaller, options: dict[str, Any]) -> ToolOutput:
+        """Run a tool. Searches include the user's last write, unless the index lags too far behind."""
         token = self._written.get(caller.user_id)
         if token is None or not tool.waits:
-            return await tool.run(self._backend, caller, given)
+            return await tool.run(self._backend, caller, options)
         try:
-            return await tool.run(self._backend, caller, {**given, "at_least": token})
+            return await tool.run(self._backend, caller, {**options, "at_least": token})
         except NoMemoryError as error:
             if error.reason != _INDEX_BEHIND:
                 raise
         self._written.pop(caller.user_id, None)
-        return await tool.run(self._backend, caller, given)
+        return await tool.run(self._backend, caller, options)
 
     async def list_resources(
         self, context: Context, page: types.PaginatedRequestParams | None
@@ -116,43 +116,45 @@ class MemoryServer:
         try:
             return await resources.conversations(self._backend, caller, (page and page.cursor) or "")
         except NoMemoryError as error:
-            raise _refused(error) from None
+            raise _to_mcp_error(error) from None
 
     async def list_resource_templates(
         self, _context: Context, _page: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """Return the forms of the resources' URIs."""
+        """Return the resource URI templates."""
         return types.ListResourceTemplatesResult(resource_templates=resources.templates())
 
-    async def read_resource(self, context: Context, asked: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    async def read_resource(
+        self, context: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
         """Return a conversation or a message."""
         caller = await self._bound(context)
         try:
-            text = await resources.read(self._backend, caller, str(asked.uri))
+            text = await resources.read(self._backend, caller, str(params.uri))
         except resources.NoSuchResourceError:
-            raise MCPError(types.INVALID_PARAMS, "there is no such resource of this user") from None
+            raise MCPError(types.INVALID_PARAMS, "resource not found") from None
         except NoMemoryError as error:
-            raise _refused(error) from None
-        content = types.TextResourceContents(uri=str(asked.uri), mime_type=resources.MIME_TYPE, text=text)
+            raise _to_mcp_error(error) from None
+        content = types.TextResourceContents(uri=str(params.uri), mime_type=resources.MIME_TYPE, text=text)
         return types.ReadResourceResult(contents=[content])
 
     async def list_prompts(
         self, _context: Context, _page: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        """Return the one prompt."""
+        """Return the list of prompts."""
         return types.ListPromptsResult(prompts=[prompts.described()])
 
-    async def get_prompt(self, _context: Context, asked: types.GetPromptRequestParams) -> types.GetPromptResult:
-        """Return the prompt that teaches how to search."""
-        if asked.name != prompts.NAME:
-            raise MCPError(types.INVALID_PARAMS, "there is no such prompt")
-        return prompts.prompt((asked.arguments or {}).get("question", ""))
+    async def get_prompt(self, _context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        """Return the prompt with instructions for searching."""
+        if params.name != prompts.NAME:
+            raise MCPError(types.INVALID_PARAMS, "unknown prompt")
+        return prompts.prompt((params.arguments or {}).get("question", ""))
 
     async def _bound(self, context: Context) -> BoundCaller:
         try:
             return await self._bind(context)
         except NoMemoryError as error:
-            raise _refused(error) from None
+            raise _to_mcp_error(error) from None
         except UserNotNamedError as error:
             raise MCPError(types.INVALID_REQUEST, str(error)) from None
 
@@ -161,20 +163,20 @@ def _may(caller: BoundCaller, tool: Tool) -> bool:
     return caller.may_write or not tool.writes
 
 
-def _said(refused: ToolRefusedError | NoMemoryError) -> str:
-    """Say for a model why a call did not succeed."""
-    if isinstance(refused, ToolRefusedError):
-        return f"not called: {refused}"
-    return tool_results.refusal(refused)
+def _error_text(error: ToolRefusedError | NoMemoryError) -> str:
+    """Return the error message for a model."""
+    if isinstance(error, ToolRefusedError):
+        return f"not called: {error}"
+    return tool_results.refusal(error)
 
 
-def _facts(refused: ToolRefusedError | NoMemoryError) -> dict[str, Any]:
-    """Say for a program why a call did not succeed, as the contract does."""
-    if isinstance(refused, ToolRefusedError):
-        return {"code": "INVALID_ARGUMENT", "reason": _INVALID_FIELD, "message": str(refused), "violations": []}
-    fields = [one.field for one in refused.violations]
-    return {"code": refused.code.name, "reason": refused.reason, "message": refused.message, "violations": fields}
+def _error_details(error: ToolRefusedError | NoMemoryError) -> dict[str, Any]:
+    """Return the error details for a program."""
+    if isinstance(error, ToolRefusedError):
+        return {"code": "INVALID_ARGUMENT", "reason": _INVALID_FIELD, "message": str(error), "violations": []}
+    fields = [violation.field for violation in error.violations]
+    return {"code": error.code.name, "reason": error.reason, "message": error.message, "violations": fields}
 
 
-def _refused(error: NoMemoryError) -> MCPError:
-    return MCPError(types.INTERNAL_ERROR, _said(error), {"code": error.code.name, "reason": error.reason})
+def _to_mcp_error(error: NoMemoryError) -> MCPError:
+    return MCPError(types.INTERNAL_ERROR, _error_text(error), {"code": error.code.name, "reason": error.reason})

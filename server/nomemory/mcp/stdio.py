@@ -15,8 +15,8 @@ async def serve(backend: Backend, bind: Callable[[], Awaitable[BoundCaller]]) ->
     """Answer until standard input ends.
 
     Args:
-        backend: the server behind the tools.
-        bind: says for whom; may raise what `Backend.bind` raises.
+        backend: the backend of the tools.
+        bind: authenticates the caller; may raise the errors of `Backend.bind`.
     """
     protocol = MemoryServer(backend, lambda _context: bind()).protocol()
     async with stdio_server() as (incoming, outgoing):

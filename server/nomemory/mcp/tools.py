@@ -1,4 +1,4 @@
-"""The MCP tools: name, arguments, answer, and the code behind each."""
+"""Definitions and implementations of the MCP tools."""
 
 from __future__ import annotations
 
@@ -28,15 +28,12 @@ from nomemory.recall.tools.arguments import (
 )
 
 Options = dict[str, Any]
-"""Options of a request."""
+"""Client options of a request."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a tool answers: as JSON, and as the text that a model reads; without a text, the JSON is that, too.
-
-    `write_token` is of what it has stored.
-    """
+class ToolOutput:
+    """A tool result: JSON, optional text for the model, and the write token of a write."""
 
     result: Json
     text: str = ""
@@ -45,9 +42,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool, and how to call it.
+    """An MCP tool.
 
-    `writes`: it stores something, and needs the scope for it. `waits`: it can wait for what was stored.
+    `writes` marks tools that need the scope `ingest`. `waits` marks tools that can wait for a write token.
     """
 
     name: str
@@ -55,12 +52,12 @@ class Tool:
     description: str
     arguments: type[ArgumentObject]
     result: type[results.Result]
-    run: Callable[[Backend, BoundCaller, Options], Awaitable[Answer]]
+    run: Callable[[Backend, BoundCaller, Options], Awaitable[ToolOutput]]
     writes: bool = False
     waits: bool = True
 
     def described(self) -> types.Tool:
-        """Return the tool as a client is shown it."""
+        """Return the tool definition for clients."""
         return types.Tool(
             name=self.name,
             title=self.title,
@@ -76,52 +73,54 @@ class Tool:
         )
 
 
-def options(asked: ArgumentObject) -> Options:
-    """Return the options of a request that arguments stand for, by the names that the client has for them."""
-    given = asked.model_dump(exclude_none=True)
-    narrowed = given.pop("filter", {})
-    found = {**given, **narrowed.pop("time_range", {}), **narrowed}
-    role = found.pop("role", Role.ANY)
-    return found if role is Role.ANY else {**found, "role": role.value}
+def options(arguments: ArgumentObject) -> Options:
+    """Convert tool arguments to client options."""
+    values = arguments.model_dump(exclude_none=True)
+    filters = values.pop("filter", {})
+    merged = {**values, **filters.pop("time_range", {}), **filters}
+    role = merged.pop("role", Role.ANY)
+    return merged if role is Role.ANY else {**merged, "role": role.value}
 
 
-async def _recall(backend: Backend, caller: BoundCaller, given: Options) -> Answer:
-    request = requests.recall(**given, evidence_messages=PROMPT_MESSAGES)
+async def _recall(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+    request = requests.recall(**options, evidence_messages=PROMPT_MESSAGES)
     reply = await backend.call(backend.recall.Recall, request, caller.recall_metadata)
-    block = prompt_block(reply, given["question"], given["time_zone"])
-    return Answer(tool_results.recalled(reply, block.shown()), block.text())
+    block = prompt_block(reply, options["question"], options["time_zone"])
+    return ToolOutput(tool_results.recalled(reply, block.shown()), block.text())
 
 
-async def _search(backend: Backend, caller: BoundCaller, given: Options) -> Answer:
-    request = requests.hybrid_search(caller.user_id, given.pop("query_text"), **given)
-    return Answer(tool_results.ranked(await backend.call(backend.query.HybridSearch, request, caller.metadata)))
+async def _search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+    request = requests.hybrid_search(caller.user_id, options.pop("query_text"), **options)
+    return ToolOutput(tool_results.ranked(await backend.call(backend.query.HybridSearch, request, caller.metadata)))
 
 
-async def _lexical_search(backend: Backend, caller: BoundCaller, given: Options) -> Answer:
-    request = requests.lexical_search(caller.user_id, given.pop("query_text"), **given)
-    return Answer(tool_results.lexical_page(await backend.call(backend.query.LexicalSearch, request, caller.metadata)))
+async def _lexical_search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+    request = requests.lexical_search(caller.user_id, options.pop("query_text"), **options)
+    return ToolOutput(
+        tool_results.lexical_page(await backend.call(backend.query.LexicalSearch, request, caller.metadata))
+    )
 
 
-async def _semantic_search(backend: Backend, caller: BoundCaller, given: Options) -> Answer:
-    text, vector = given.pop("query_text"), given.pop("query_embedding")
-    request = requests.semantic_search(caller.user_id, vector or text, **given)
-    return Answer(tool_results.ranked(await backend.call(backend.query.SemanticSearch, request, caller.metadata)))
+async def _semantic_search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+    text, vector = options.pop("query_text"), options.pop("query_embedding")
+    request = requests.semantic_search(caller.user_id, vector or text, **options)
+    return ToolOutput(tool_results.ranked(await backend.call(backend.query.SemanticSearch, request, caller.metadata)))
 
 
-async def _messages_list(backend: Backend, caller: BoundCaller, given: Options) -> Answer:
-    request = requests.list_messages(caller.user_id, **given)
-    return Answer(tool_results.page(await backend.call(backend.query.ListMessages, request, caller.metadata)))
+async def _messages_list(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+    request = requests.list_messages(caller.user_id, **options)
+    return ToolOutput(tool_results.page(await backend.call(backend.query.ListMessages, request, caller.metadata)))
 
 
-async def _neighbors(backend: Backend, caller: BoundCaller, given: Options) -> Answer:
-    request = requests.neighbors(caller.user_id, **given)
-    return Answer(tool_results.around(await backend.call(backend.query.GetNeighbors, request, caller.metadata)))
+async def _neighbors(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+    request = requests.neighbors(caller.user_id, **options)
+    return ToolOutput(tool_results.around(await backend.call(backend.query.GetNeighbors, request, caller.metadata)))
 
 
-async def _remember(backend: Backend, caller: BoundCaller, given: Options) -> Answer:
-    request = requests.write([chat_message(user_id=caller.user_id, ts=given.pop("said_at", None), **given)])
+async def _remember(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+    request = requests.write([chat_message(user_id=caller.user_id, ts=options.pop("said_at", None), **options)])
     reply = await backend.call(backend.ingest.WriteMessages, request, caller.metadata)
-    return Answer(tool_results.remembered(reply), write_token=reply.write_token)
+    return ToolOutput(tool_results.remembered(reply), write_token=reply.write_token)
 
 
 TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
