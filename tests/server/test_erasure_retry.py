@@ -23,19 +23,19 @@ class Log:
     def __init__(self) -> None:
         self.is_done = False
 
-    async def removals(self, _many: int) -> Removals | None:
+    async def pending_removals(self, _many: int) -> Removals | None:
         if self.is_done:
             raise NothingLeftError
         return Removals(FeedPosition.at(5), are_many=False)
 
-    async def forget(self, _until: int, _most: int) -> bool:
+    async def forget_removals(self, _until: int, _limit: int) -> bool:
         self.is_done = True
         return False
 
-    async def give_back(self, _most: int) -> bool:
+    async def release_free_pages(self, _limit: int) -> bool:
         return False
 
-    async def wipe(self, _after: int, _most: int) -> int | None:
+    async def wipe_pages(self, _after: int, _limit: int) -> int | None:
         return None
 
 
@@ -45,10 +45,10 @@ class FailsOnce:
     def __init__(self) -> None:
         self.times = 0
 
-    async def behind(self, _until: FeedPosition) -> str:
+    async def find_lagging(self, _until: FeedPosition) -> str:
         return ""
 
-    async def wipe_vectors(self) -> str:
+    async def erase_vectors(self) -> str:
         return ""
 
     async def erase_deleted(self) -> None:
