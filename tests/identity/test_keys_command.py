@@ -95,7 +95,7 @@ async def test_clients_send_keys_and_tokens(guarded: Guarded, user: str) -> None
     with Client(guarded.target) as client, pytest.raises(NoMemoryError) as error:
         client.list_messages(user)
     assert error.value.reason == "ERROR_REASON_CREDENTIALS_MISSING"
-    with pytest.raises(ValueError, match="not both"):
+    with pytest.raises(ValueError, match="cannot be combined"):
         Client(guarded.target, api_key=key, token=token(user))
 
 

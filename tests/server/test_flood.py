@@ -107,7 +107,7 @@ async def test_what_a_search_of_a_recall_says_of_overload_is_what_its_caller_is_
         async def refuse(self, _request: object, _call: object) -> bytes:
             raise Fault(Reason.ERROR_REASON_OVERLOADED, "too many reads are waiting", retry_after_s=1.0)
 
-    with pytest.raises(Fault, match="read concurrency limit"):
+    with pytest.raises(Fault, match="too many reads"):
         await InProcessQueryStub(Full()).HybridSearch(q.HybridSearchRequest(), timeout=1)  # type: ignore[arg-type]
 
 
