@@ -69,7 +69,7 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     keyring = Keyring(folder / "keys.json")
     key = keyring.key("query")
     settings = Settings.from_environment(
-        data=folder / "data", listen="127.0.0.1:0", http="127.0.0.1:0", embedder="none", api_keys=keyring.path
+        data=folder / "data", listen="127.0.0.1:0", http_listen="127.0.0.1:0", embedder="none", api_keys=keyring.path
     )
     with started(settings) as server:
         ports = {":7700": free_port(), ":7780": free_port()}

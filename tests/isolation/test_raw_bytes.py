@@ -65,7 +65,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     settings = Settings.from_environment(
         data=tmp_path_factory.mktemp("raw"),
         listen="127.0.0.1:0",
-        http="127.0.0.1:0",
+        http_listen="127.0.0.1:0",
         embedder="none",
         drain_timeout_s=0.0,
     )

@@ -168,7 +168,7 @@ def test_http_says_it_too(tmp_path: Path, start: Start) -> None:
     settings = Settings.from_environment(
         data=tmp_path,
         listen="127.0.0.1:0",
-        http="127.0.0.1:0",
+        http_listen="127.0.0.1:0",
         embedder="none",
         embedding_dimension=4,
         drain_timeout_s=0.0,
