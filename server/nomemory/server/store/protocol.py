@@ -115,7 +115,9 @@ class LogReader(Protocol):
     async def neighbors(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
         """Return up to `before` and `after` adjacent messages of each anchor. All anchors belong to one user."""
 
-    async def encoded_neighbors(self, user_id: str, message_id: str, before: int, after: int) -> EncodedNeighbors | None:
+    async def encoded_neighbors(
+        self, user_id: str, message_id: str, before: int, after: int
+    ) -> EncodedNeighbors | None:
         """Return a message with up to `before` and `after` adjacent messages; None if the message does not exist."""
 
     async def close(self) -> None:

@@ -212,7 +212,9 @@ class PostgresLogReader:
             sides[index - 1][side - _BEFORE].extend(self._damage.verify_messages(anchors[index - 1].user_id, [row]))
         return [Neighbors(older[::-1], newer) for older, newer in sides]
 
-    async def encoded_neighbors(self, user_id: str, message_id: str, before: int, after: int) -> EncodedNeighbors | None:
+    async def encoded_neighbors(
+        self, user_id: str, message_id: str, before: int, after: int
+    ) -> EncodedNeighbors | None:
         """Return a message with its adjacent messages; None if the message does not exist."""
         unexpired, user = self._expiry.unexpired(), of_user(user_id)
         retraction = self._expiry.retracted_by(user_id, unexpired)
