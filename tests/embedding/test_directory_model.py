@@ -93,7 +93,7 @@ def test_it_is_chosen_with_the_dimension_that_it_has(tmp_path: Path) -> None:
     chosen = choose_embedder(settings(write_model(tmp_path / "mine")))
     assert (chosen.kind, chosen.dimension) == ("local", 3)
     assert chosen.model.startswith("mine-")
-    with pytest.raises(EmbedderSettingsError, match="3 numbers"):
+    with pytest.raises(EmbedderSettingsError, match="3 dimensions"):
         choose_embedder(settings(tmp_path / "mine", embedding_dimension=384))
 
 
@@ -137,21 +137,21 @@ def test_a_model_whose_vectors_are_not_finite_is_refused(tmp_path: Path) -> None
 
 WHOLE = helper.make_tensor_value_info("out", TensorProto.FLOAT, ["texts", "tokens", 3])
 NO_EMBEDDERS = {
-    "pixels": (graph([gathered("out", "pixels")], WHOLE, "pixels"), "takes pixels"),
+    "pixels": (graph([gathered("out", "pixels")], WHOLE, "pixels"), "unsupported inputs: pixels"),
     "small numbers": (graph([gathered("out")], WHOLE, element=TensorProto.INT32), "cannot be used: .*expected"),
     "numbers of tokens": (
         graph(
             [helper.make_node("Identity", ["input_ids"], ["out"])],
             helper.make_tensor_value_info("out", TensorProto.INT64, ["texts", "tokens"]),
         ),
-        "gives no vectors: its output out is a ",
+        "output out has type ",
     ),
     "a sum": (
         graph(
             [gathered("all"), helper.make_node("ReduceSum", ["all"], ["out"], keepdims=0)],
             helper.make_tensor_value_info("out", TensorProto.FLOAT, []),
         ),
-        "neither a vector for a text nor one for each of its tokens",
+        "expected a vector per text or per token",
     ),
     "an operator of elsewhere": (
         graph([helper.make_node("Frobnicate", ["input_ids"], ["out"])], WHOLE),
@@ -170,7 +170,7 @@ def test_a_graph_that_is_no_embedder_is_refused_in_a_sentence(tmp_path: Path, ki
 
 
 def test_a_reranker_is_no_embedder(tmp_path: Path) -> None:
-    with pytest.raises(EmbedderSettingsError, match="one number, as a reranker does"):
+    with pytest.raises(EmbedderSettingsError, match="a reranker, not an embedder"):
         choose_embedder(settings(write_model(tmp_path, STATES[:, :1] + 1)))
 
 

