@@ -25,7 +25,7 @@ from evaluation.table import skill_table
 from evaluation.temporary_server import ServerStartError, temporary_server
 from nomemory.cli.connection import Target, connect, target_option
 from nomemory.cli.console import stderr_console, stdout_console
-from nomemory.cli.terminal import counted, one_line
+from nomemory.cli.terminal import one_line, pluralize
 from nomemory.client.sync import Client
 from nomemory.importing.progress import indexing_progress
 from nomemory.recall.skills.folder import SKILL_FILE
@@ -219,7 +219,7 @@ def shown(answers: Answers) -> Iterator[Table | Text]:
 
 def _lines(first: str, skill: str, found: Sequence[Change], asked: int) -> Iterator[Text]:
     """Say which questions a skill answers from other evidence than the first."""
-    yield Text(f"{skill} against {first}: {len(found):,} of {counted(asked, 'question')} changed", style="bold")
+    yield Text(f"{skill} against {first}: {len(found):,} of {pluralize(asked, 'question')} changed", style="bold")
     for one in found:
         asks = Text(one_line(one.question.text))
         asks.truncate(_TEXT_MAX, overflow="ellipsis")

@@ -165,7 +165,7 @@ def test_delete_asks_first(ask: Ask) -> None:
 
 def test_delete_takes_what_holds_for_all_of_them(ask: Ask) -> None:
     kept = ask("delete", "--since", START.isoformat(), stdin="n\n")
-    assert (kept.exit_code, "all messages that these options admit" in kept.stderr) == (1, True)
+    assert (kept.exit_code, "all messages that match these filters" in kept.stderr) == (1, True)
     until = (START + timedelta(minutes=2)).isoformat()
     assert json.loads(ask("delete", "--until", until, "--yes", "--json").stdout)["deleted"] == 2
     assert ids(ask("list", "--json")) == ["m4", "m3", "m2"]
@@ -203,10 +203,10 @@ def test_status_counts_what_is_stored(ask: Ask) -> None:
 def test_a_refusal_names_every_violation(ask: Ask) -> None:
     result = ask("list", "--cursor", "c_nonsense", "--conversation", "x" * 200)
     assert result.exit_code == 1
-    assert result.stderr.startswith("Refused: ")
+    assert result.stderr.startswith("Error: ")
     assert "  filter.conversation_id: " in result.stderr
 
 
 def test_a_bad_cursor_has_its_own_reason(ask: Ask) -> None:
     result = ask("list", "--cursor", "c_nonsense")
-    assert (result.exit_code, result.stderr.splitlines()[0]) == (1, "Refused: cursor malformed")
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (1, "Error: cursor malformed")

@@ -24,7 +24,7 @@ NOMEMORY = [sys.executable, "-c", "from nomemory.cli.main import main; main()"]
 def test_a_server_that_is_not_there_is_one_line_that_says_how_to_start_one(run: Run) -> None:
     result = run("list", "--user", "ann", "--target", "127.0.0.1:9")
     assert result.exit_code == 1
-    assert result.stderr == ("No server answers at 127.0.0.1:9. Start one with: nomemory serve --listen 127.0.0.1:9\n")
+    assert result.stderr == ("No server is running at 127.0.0.1:9. Start one with: nomemory serve --listen 127.0.0.1:9\n")
 
 
 @pytest.mark.parametrize(
@@ -32,22 +32,22 @@ def test_a_server_that_is_not_there_is_one_line_that_says_how_to_start_one(run: 
     [
         (
             invalid([Violation("page_size", "must be at most 500"), Violation("filter.role", "is unknown")]),
-            "Refused: invalid field\n  page_size: must be at most 500\n  filter.role: is unknown\n",
+            "Error: invalid field\n  page_size: must be at most 500\n  filter.role: is unknown\n",
         ),
         (
             Fault(Reason.ERROR_REASON_MESSAGE_NOT_FOUND, "no such message for this user"),
-            "Refused: no such message for this user (message not found)\n",
+            "Error: no such message for this user (message not found)\n",
         ),
         (
             Fault(Reason.ERROR_REASON_OVERLOADED, "the write queue is full", retry_after_s=1.5),
-            "Refused: the write queue is full (overloaded)\n  Try again in 1.5 s.\n",
+            "Error: the write queue is full (overloaded)\n  Retry in 1.5 s.\n",
         ),
         (
             Fault(Reason.ERROR_REASON_INTERNAL, "internal error"),
-            f"Refused: internal error (internal)\n  The server's log tells more about request {REQUEST_ID}.\n",
+            f"Error: internal error (internal)\n  The server's log tells more about request {REQUEST_ID}.\n",
         ),
-        (grpc.StatusCode.UNIMPLEMENTED, "What answers at TARGET is not this version of a NoMemory server.\n"),
-        (grpc.StatusCode.DEADLINE_EXCEEDED, "The server at TARGET did not answer in time.\n"),
+        (grpc.StatusCode.UNIMPLEMENTED, "The server at TARGET is not a NoMemory server of this version.\n"),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, "The call to TARGET timed out.\n"),
         (grpc.StatusCode.PERMISSION_DENIED, "The call to TARGET failed: PERMISSION_DENIED: nobody is in\n"),
     ],
 )

@@ -8,7 +8,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.cli.terminal import escaped, one_line, printable
+from nomemory.cli.terminal import escape_json, one_line, printable
 
 BIDI = {*map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A))}
 
@@ -35,7 +35,7 @@ def test_one_line_returns_one_line_of_the_same_length(text: str) -> None:
 
 @given(st.text())
 def test_json_keeps_its_value_and_loses_its_controls(text: str) -> None:
-    written = escaped(json.dumps(text, ensure_ascii=False))
+    written = escape_json(json.dumps(text, ensure_ascii=False))
     assert json.loads(written) == text
     assert not drives(written)
 

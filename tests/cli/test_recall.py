@@ -47,8 +47,8 @@ ANSWER = pb.RecallResponse(
     evidence=[pb.EvidenceMessage(message=chat_message(
         user_id="", message_id="m1", ts=datetime(2025, 3, 7, tzinfo=UTC), role="user", content=SPICY), score=0.9)],
     limits=pb.RecallLimits(
-        messages_considered=12, tool_calls=3, iterations=2, planner="rules", index_lagging=True,
-        stop_reason=pb.STOP_REASON_SUFFICIENT, notes=["1 pair(s) of statements contradict each other"],
+        messages_considered=12, tool_calls=3, iterations=2, planner=pb.PLANNER_RULES, index_lagging=True,
+        stop_reason=pb.STOP_REASON_SUFFICIENT, notes=[pb.Note(text="1 pair(s) of statements contradict each other")],
     ),
     verdict=pb.VERDICT_CONFLICTING,
 )  # fmt: skip
@@ -95,14 +95,14 @@ def test_roles_are_spelled_as_an_import_takes_them(capsys: pytest.CaptureFixture
 def test_an_answer_without_statements_shows_the_nearest_messages(capsys: pytest.CaptureFixture[str]) -> None:
     nothing = pb.RecallResponse(verdict=pb.VERDICT_INSUFFICIENT)
     TextOutput(stdout_console(), stderr_console()).show(nothing)
-    assert capsys.readouterr().out == "– Nothing was found that answers this.\n"
+    assert capsys.readouterr().out == "– No answer found.\n"
     pending = pb.RecallResponse(verdict=pb.VERDICT_PENDING)
     TextOutput(stdout_console(), stderr_console()).show(pending)
-    assert capsys.readouterr().out == "… Messages were stored that are not searchable yet; ask again.\n"
+    assert capsys.readouterr().out == "… Some stored messages are not searchable yet. Try again.\n"
     near = pb.RecallResponse(verdict=pb.VERDICT_INSUFFICIENT, evidence=ANSWER.evidence)
     TextOutput(stdout_console(), stderr_console()).show(near)
     shown = capsys.readouterr().out
-    assert shown.startswith("– This is probably not answered. What comes nearest to an answer:\n")
+    assert shown.startswith("– Probably not answered. The nearest messages:\n")
     assert "Nearest messages" in shown
     assert "我从小不吃辣" in shown
 
@@ -164,7 +164,7 @@ def test_a_contradiction_that_is_a_guess_is_shown_as_one() -> None:
     reply.CopyFrom(ANSWER)
     reply.conflicts[0].possible = True
     TextOutput(Console(file=shown, width=88, markup=False), Console(file=io.StringIO())).show(reply)
-    assert shown.getvalue().startswith("≠ The evidence may contradict itself. Neither side is left out.\n")
+    assert shown.getvalue().startswith("≠ Possibly contradictory evidence. Both sides are shown.\n")
     assert "These may contradict each other" in shown.getvalue()
 
 

@@ -51,7 +51,7 @@ def said_on_a_terminal(tmp_path: Path, *options: str) -> list[str]:
         said = b""
         while b"Its data" not in said:
             said += os.read(ours, 1 << 16)
-        with Client(address_in(said.decode().partition("NoMemory serves ")[2])) as client:
+        with Client(address_in(said.decode().partition("NoMemory is serving at ")[2])) as client:
             client.add("ann", "I moved to Basel.")
             assert client.status().log.messages == 1
         process.send_signal(signal.SIGTERM)
@@ -65,7 +65,7 @@ def said_on_a_terminal(tmp_path: Path, *options: str) -> list[str]:
 
 def test_on_a_terminal_it_speaks_to_people(tmp_path: Path) -> None:
     serves, http, inspector, data = said_on_a_terminal(tmp_path, "--http", "127.0.0.1:0", "--inspect")
-    assert serves.startswith("NoMemory serves 127.0.0.1:")
+    assert serves.startswith("NoMemory is serving at 127.0.0.1:")
     assert serves.endswith("Stop it with Ctrl-C.")
     assert http.startswith("HTTP at http://127.0.0.1:")
     assert inspector.startswith("The inspector at http://127.0.0.1:")

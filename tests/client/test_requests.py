@@ -275,4 +275,4 @@ def test_a_recall_carries_its_conversation_its_turns_and_its_token() -> None:
         conversation_id="c", turns=[recall_service_pb2.Turn(role=message_pb2.ROLE_ASSISTANT, text="Well?")]
     )
     assert built == recall_service_pb2.RecallRequest(context=context, at_least="w_x")
-    assert requests.stream_recall("tea?", at_least="w_x").recall.at_least == "w_x"
+    assert requests.stream_recall("tea?", at_least="w_x").at_least == "w_x"

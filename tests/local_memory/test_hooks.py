@@ -51,7 +51,7 @@ def test_a_turn_is_stored_as_it_was_said_and_an_import_adds_nothing(served: Loca
     assert (first.conversation_id, dict(first.metadata)) == ("s1", {"agent": "claude-code", "project": "harbour"})
     assert first.ts.ToJsonString() == "2026-03-02T09:00:01Z"
     again = served.run("import", "--target", "local", "--user", "ann", str(transcript))
-    assert (again.returncode, "3 already there" in again.stdout) == (0, True), again.stdout + again.stderr
+    assert (again.returncode, "3 unchanged" in again.stdout) == (0, True), again.stdout + again.stderr
 
 
 def test_only_what_is_new_is_stored_and_half_a_line_waits_for_its_end(served: LocalHome, transcript: Path) -> None:
@@ -105,7 +105,7 @@ def test_codex_is_read_from_where_it_was_left_and_its_own_words_are_left_out(
     served.hook("codex", event("Stop", transcript, "c1"))
     assert stored(served, ("1", "Which port?"), ("exec_command", "port=7710"), ("2", "7710."))
     again = served.run("import", "--target", "local", "--user", "ann", str(transcript))
-    assert "3 already there" in again.stdout, again.stdout
+    assert "3 unchanged" in again.stdout, again.stdout
 
 
 def test_cursor_says_it_in_its_events(served: LocalHome) -> None:

@@ -24,7 +24,7 @@ from nomemory.server.runtime.startup_errors import StartupError
 
 _LOOKS: Final = 20
 """Number of idle checks per idle timeout."""
-_ELSEWHERE: Final = ("http", "metrics", "recall_upstream")
+_ELSEWHERE: Final = ("http_listen", "metrics_listen", "recall_upstream")
 _LOG_BYTES: Final = 1 << 20
 _tasks: Final = set[asyncio.Task[None]]()
 
@@ -48,7 +48,7 @@ def main() -> int:
 def _settings(home: LocalDataDir) -> Settings:
     """Return the environment's settings, but for where it serves, and to whom: the socket's owner alone."""
     trusting = {name: field.default for name, field in IdentitySettings.model_fields.items()}
-    here = {"data": home.data, "log": None, "key_file": None, "listen": home.target, "inspect": False}
+    here = {"data": home.data, "database_url": None, "key_file": None, "listen": home.target, "inspector": False}
     nowhere = dict.fromkeys(_ELSEWHERE, "")
     return Settings.from_environment(**trusting, **here, **nowhere, audit_log=False, log_level="warning")
 
