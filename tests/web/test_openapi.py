@@ -74,12 +74,12 @@ def test_it_is_whole(document: dict[str, Any]) -> None:
 
 def test_openapi_descriptions_are_the_proto_comments(document: dict[str, Any]) -> None:
     listing = document["paths"]["/v1/users/{user_id}/messages"]["get"]
-    assert listing["description"].startswith("ListMessages reads by time, newest first")
+    assert listing["description"].startswith("ListMessages returns messages by time, newest first")
     (size,) = (one for one in listing["parameters"] if one.get("name") == "pageSize")
-    assert size["description"].startswith("page_size is how many messages to return at most. 0 (the default): 50.")
-    told = [node for name, node in document["components"]["schemas"].items() if name != "Error"]
-    assert all(node.get("description") for node in told)
-    fields = [field for node in told for field in node.get("properties", {}).values()]
+    assert size["description"].startswith("page_size is the maximum number of messages.")
+    schemas = [node for name, node in document["components"]["schemas"].items() if name != "Error"]
+    assert all(node.get("description") for node in schemas)
+    fields = [field for node in schemas for field in node.get("properties", {}).values()]
     assert all(field.get("description") for field in fields)
 
 
