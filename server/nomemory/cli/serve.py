@@ -26,10 +26,13 @@ _TERMINAL_DEFAULTS: Final[Mapping[str, str | bool]] = {"log_level": "warning", "
     help="Data directory for the message log and the indexes.",
 )
 @click.option("--listen", metavar="HOST:PORT", help="gRPC address; port 0 selects a free port.")
-@click.option("--http", metavar="HOST:PORT", help="HTTP/JSON address. Default: no HTTP server.")
-@click.option("--inspect", is_flag=True, default=None, help="Serve the read-only web inspector over HTTP.")
+@click.option("--http", "http_listen", metavar="HOST:PORT", help="HTTP/JSON address. Default: no HTTP server.")
+@click.option("--inspect", "inspector", is_flag=True, default=None, help="Serve the read-only web inspector over HTTP.")
 @click.option(
-    "--metrics", metavar="HOST:PORT", help="Metrics address. Metrics are also available at the --http address."
+    "--metrics",
+    "metrics_listen",
+    metavar="HOST:PORT",
+    help="Metrics address. Metrics are also available at the --http address.",
 )
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), help="Minimum log level.")
 @click.option(
@@ -49,9 +52,9 @@ def serve(*, recall_only: bool, upstream: str | None, **options: Path | str | bo
     settings = load_settings(recall_upstream=upstream, **options)
     with reserve_stderr_for_logs(settings.server.log_level):
         with loading():
-            from nomemory.cli import startup  # noqa: PLC0415 - the engines load only in the process that serves
+            from nomemory.cli import serve_runner  # noqa: PLC0415 - the engines load only in the process that serves
 
-        startup.run(settings)
+        serve_runner.run(settings)
 
 
 def _is_unset(name: str, options: Mapping[str, object]) -> bool:
