@@ -174,7 +174,7 @@ def test_delete_takes_what_holds_for_all_of_them(ask: Ask) -> None:
 @pytest.mark.parametrize("arguments", [[], ["m0", "--role", "user"]])
 def test_delete_needs_either_ids_or_options(ask: Ask, arguments: list[str]) -> None:
     refused = ask("delete", *arguments, "--yes")
-    assert (refused.exit_code, "Give either ids of messages, or" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "Give either message ids or" in refused.stderr) == (2, True)
     assert len(ids(ask("list", "--json"))) == 5
 
 

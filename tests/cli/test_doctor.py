@@ -18,8 +18,8 @@ from nomemory.cli.console import stderr_console, stdout_console
 from nomemory.cli.doctor import installation
 from nomemory.cli.doctor.installation import check_embedder, check_sqlite
 from nomemory.cli.doctor.server import check_version
-from nomemory.cli.text_output import TextOutput
 from nomemory.cli.output import Check, Diagnosis
+from nomemory.cli.text_output import TextOutput
 from nomemory.server import __version__
 from nomemory.server.api.admission.read_admission import ReadAdmission
 from nomemory.server.api.service import Service

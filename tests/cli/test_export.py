@@ -19,7 +19,7 @@ from nomemory.cli.terminal import utf8_line
 from nomemory.client.messages import chat_message, timestamp
 from nomemory.client.sync import Client
 from nomemory.importing.jsonl import MessageLines
-from nomemory.importing.record import Accepted, ImportDefaults, SourceLocation, Record
+from nomemory.importing.record import Accepted, ImportDefaults, Record, SourceLocation
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import message_pb2, query_service_pb2
 from served import Server

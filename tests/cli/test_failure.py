@@ -24,7 +24,9 @@ NOMEMORY = [sys.executable, "-c", "from nomemory.cli.main import main; main()"]
 def test_a_server_that_is_not_there_is_one_line_that_says_how_to_start_one(run: Run) -> None:
     result = run("list", "--user", "ann", "--target", "127.0.0.1:9")
     assert result.exit_code == 1
-    assert result.stderr == ("No server is running at 127.0.0.1:9. Start one with: nomemory serve --listen 127.0.0.1:9\n")
+    assert result.stderr == (
+        "No server is running at 127.0.0.1:9. Start one with: nomemory serve --listen 127.0.0.1:9\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,7 @@ def test_a_server_that_is_not_there_is_one_line_that_says_how_to_start_one(run: 
         ),
         (
             Fault(Reason.ERROR_REASON_INTERNAL, "internal error"),
-            f"Error: internal error (internal)\n  The server's log tells more about request {REQUEST_ID}.\n",
+            f"Error: internal error (internal)\n  See the server's log for request {REQUEST_ID}.\n",
         ),
         (grpc.StatusCode.UNIMPLEMENTED, "The server at TARGET is not a NoMemory server of this version.\n"),
         (grpc.StatusCode.DEADLINE_EXCEEDED, "The call to TARGET timed out.\n"),

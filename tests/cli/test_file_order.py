@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from nomemory.client.messages import chat_message
 from nomemory.client.sync import Client
 from nomemory.importing.file_order import FileOrder
-from nomemory.importing.record import Accepted, SourceLocation, Rejected
+from nomemory.importing.record import Accepted, Rejected, SourceLocation
 from served import Server
 
 BEGAN = 1_714_552_200

@@ -19,7 +19,7 @@ from nomemory.client.sync import Client
 from nomemory.importing.files import Source
 from nomemory.importing.json_stream import read_values
 from nomemory.importing.progress import indexing_progress
-from nomemory.importing.record import SourceLocation, Record, Rejected
+from nomemory.importing.record import Record, Rejected, SourceLocation
 from nomemory.importing.upload import OTHER_REASONS, Upload, wait_until_indexed
 from nomemory.server.faults import Fault, Reason
 from nomemory.v1 import ingest_service_pb2, message_pb2
@@ -240,7 +240,11 @@ def test_reasons_without_end_are_counted_together() -> None:
     upload = Upload(lambda _: ingest_service_pb2.ImportMessagesResponse(), lambda *_: None)
     refused = [Rejected(SourceLocation("line", number), "", (f"reason {number}",)) for number in range(1, 31)]
     assert list(upload.run(refused))
-    assert (len(upload.rejection_groups), upload.rejection_groups[OTHER_REASONS].count, upload.rejection_groups[OTHER_REASONS].first.number) == (
+    assert (
+        len(upload.rejection_groups),
+        upload.rejection_groups[OTHER_REASONS].count,
+        upload.rejection_groups[OTHER_REASONS].first.number,
+    ) == (
         21,
         10,
         21,

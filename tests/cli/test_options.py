@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.cli import options
-from nomemory.cli.options import Paging, parse_time, parse_duration
+from nomemory.cli.options import Paging, parse_duration, parse_time
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_span_is_a_number_and_a_unit(text: str, expected: timedelta) -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "m", "5 m", "-5m"])
 def test_other_texts_are_refused_as_a_span(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="not a length of time"):
+    with pytest.raises(click.BadParameter, match="not a duration"):
         parse_duration(text)
 
 

@@ -13,8 +13,8 @@ from client.scripted import Scripted
 from rich.console import Console
 
 from nomemory.cli.console import stderr_console, stdout_console
-from nomemory.cli.text_output import TextOutput
 from nomemory.cli.json_lines import JsonLines
+from nomemory.cli.text_output import TextOutput
 from nomemory.client import Client
 from nomemory.client.messages import chat_message, timestamp
 from nomemory.v1 import message_pb2

@@ -105,9 +105,16 @@ STATUS = ingest_service_pb2.GetIndexStatusResponse(
     log=ingest_service_pb2.LogStatus(sequence=12_345, messages=11_917, users=46),
     lexical=ingest_service_pb2.IndexStatus(name="lexical", checkpoint=12_345),
     vector=ingest_service_pb2.IndexStatus(
-        name="model_384", checkpoint=9_000, pending=1, dead_letters=2, dead_letter_message_ids=["m8", "m9"], error="TimeoutError"
+        name="model_384",
+        checkpoint=9_000,
+        pending=1,
+        dead_letters=2,
+        dead_letter_message_ids=["m8", "m9"],
+        error="TimeoutError",
     ),
-    embedder=ingest_service_pb2.EmbedderStatus(kind=ingest_service_pb2.EMBEDDER_KIND_LOCAL, model="small", dimension=384, texts_embedded=9_001),
+    embedder=ingest_service_pb2.EmbedderStatus(
+        kind=ingest_service_pb2.EMBEDDER_KIND_LOCAL, model="small", dimension=384, texts_embedded=9_001
+    ),
 )
 UNWELL = ingest_service_pb2.GetIndexStatusResponse(
     log=STATUS.log,
@@ -141,7 +148,11 @@ INFO = server_service_pb2.GetServerInfoResponse(
     embedding_dimension=384,
     features=["query", "ingest", "recall", "semantic_search_text", "a\nb"],
     limits=server_service_pb2.ServerLimits(
-        max_request_bytes=16_777_216, max_batch_messages=1_000, max_top_k=1, max_turns=20, max_inflight_reads_per_user=32
+        max_request_bytes=16_777_216,
+        max_batch_messages=1_000,
+        max_top_k=1,
+        max_turns=20,
+        max_inflight_reads_per_user=32,
     ),
     read_load=server_service_pb2.ReadLoad(running=2, waiting=1_030, users=3, rejected=7),
 )
@@ -210,7 +221,9 @@ COMMANDS = {
     "status-without-embedder": (
         ["status", "--user", "ann"],
         "GetIndexStatus",
-        ingest_service_pb2.GetIndexStatusResponse(embedder=ingest_service_pb2.EmbedderStatus(kind=ingest_service_pb2.EMBEDDER_KIND_NONE)),
+        ingest_service_pb2.GetIndexStatusResponse(
+            embedder=ingest_service_pb2.EmbedderStatus(kind=ingest_service_pb2.EMBEDDER_KIND_NONE)
+        ),
     ),
 }
 
@@ -248,7 +261,9 @@ def test_every_line_of_a_ranking_says_how_likely_it_is_an_answer(run: Run, scrip
     script.will(rpc, reply)
     lines = run(*arguments, "--target", script.target, "--json").stdout.splitlines()
     assert [json.loads(line)["sufficiency"] for line in lines] == [0.875, 0.875]
-    assert all({"message_id", "score", "speaker_matched", "semantic_unavailable"} <= json.loads(line).keys() for line in lines)
+    assert all(
+        {"message_id", "score", "speaker_matched", "semantic_unavailable"} <= json.loads(line).keys() for line in lines
+    )
 
 
 UNUSUAL = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -270,7 +285,7 @@ def test_an_argument_that_the_locale_cannot_read_is_a_line(script: Scripted) -> 
     command = [*NOMEMORY, "recall", "辣吗？", "--user", "ann", "--target", script.target]
     done = subprocess.run(command, env=os.environ | UNUSUAL, capture_output=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == b"Error: An argument is not text in this locale: set LC_ALL=C.UTF-8."
+    assert done.stderr.splitlines()[-1] == b"Error: An argument cannot be decoded in this locale. Set LC_ALL=C.UTF-8."
 
 
 def test_full_shows_long_messages_whole(run: Run, script: Scripted) -> None:
@@ -313,5 +328,5 @@ def test_nothing_found_while_an_index_is_behind_is_not_the_last_word(
     script.will(rpc, reply)
     result = run(*arguments, "--user", "ann", "--target", script.target)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr.startswith(f"No messages found yet: some are still being {work}")
+    assert result.stderr.startswith(f"No messages found. Some messages: some are still being {work}")
     assert "No messages found." not in result.stderr

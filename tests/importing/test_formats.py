@@ -17,7 +17,7 @@ from nomemory.cli.json_lines import message_record
 from nomemory.client.messages import chat_message
 from nomemory.importing.files import Source
 from nomemory.importing.formats import FORMATS, detect, read_records
-from nomemory.importing.record import Accepted, ImportDefaults, ParseResult, SourceLocation, Record, Rejected, Skipped
+from nomemory.importing.record import Accepted, ImportDefaults, ParseResult, Record, Rejected, Skipped, SourceLocation
 
 IMPORTS = Path(__file__).parent / "files"
 NOBODY = ImportDefaults()

@@ -16,7 +16,7 @@ from importing.test_formats import ANN, NOBODY, accepted, parsed, refusals
 from nomemory.importing.files import Source
 from nomemory.importing.formats import detect, read_records
 from nomemory.importing.letta import Letta
-from nomemory.importing.record import ImportDefaults, SourceLocation, Record, Skipped
+from nomemory.importing.record import ImportDefaults, Record, Skipped, SourceLocation
 
 SHANGHAI = ImportDefaults(user="ann", zone=ZoneInfo("Asia/Shanghai"))
 

@@ -14,8 +14,8 @@ from identity.keyring import Keyring
 from mcp.client import Client
 from model_context.guarded import Connect, Guarded
 
-from nomemory.mcp.credentials import Credential
 from nomemory.mcp.backend import Backend
+from nomemory.mcp.credentials import Credential
 from nomemory.mcp.server import MemoryServer
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q

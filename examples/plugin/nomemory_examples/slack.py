@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from nomemory.importing.message_builder import MessageDraft
 from nomemory.importing.fields import Fields, parse_time
+from nomemory.importing.message_builder import MessageDraft
 from nomemory.importing.record import ImportDefaults, ParseResult, Record, Skipped
 
 

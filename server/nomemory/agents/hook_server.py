@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from nomemory.agents.local_data_dir import LocalDataDir
-from nomemory.agents.transcript_sync import TranscriptSync, Event, parsed_event
+from nomemory.agents.transcript_sync import Event, TranscriptSync, parsed_event
 from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.messages import role_name

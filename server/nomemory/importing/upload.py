@@ -140,7 +140,9 @@ class Upload:
 
 def _reasons(rejection: ingest_service_pb2.Rejection) -> tuple[str, ...]:
     """Return the violations without the index of the message in its batch."""
-    return tuple(_BATCH_INDEX.sub("", violation) for violation in rejection.violations) or (error_reason_pb2.ErrorReason.Name(rejection.reason),)
+    return tuple(_BATCH_INDEX.sub("", violation) for violation in rejection.violations) or (
+        error_reason_pb2.ErrorReason.Name(rejection.reason),
+    )
 
 
 def wait_until_indexed(get_status: Callable[[], Status], timeout_s: float, on_pending: Callable[[int], None]) -> bool:
@@ -182,4 +184,8 @@ def _pending(status: Status) -> int:
 
 def _indexes(status: Status) -> list[ingest_service_pb2.IndexStatus]:
     """Return the status of the indexes in use. Without an embedder, only the lexical index is used."""
-    return [status.lexical] if status.embedder.kind == ingest_service_pb2.EMBEDDER_KIND_NONE else [status.lexical, status.vector]
+    return (
+        [status.lexical]
+        if status.embedder.kind == ingest_service_pb2.EMBEDDER_KIND_NONE
+        else [status.lexical, status.vector]
+    )

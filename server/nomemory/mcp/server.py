@@ -18,7 +18,7 @@ from nomemory.client.errors import NoMemoryError
 from nomemory.mcp import prompts, resources
 from nomemory.mcp.backend import Backend
 from nomemory.mcp.credentials import BoundCaller, UserNotNamedError
-from nomemory.mcp.tools import TOOLS, ToolOutput, Tool, options
+from nomemory.mcp.tools import TOOLS, Tool, ToolOutput, options
 from nomemory.recall.tools.argument_parsing import ToolRefusedError, read_arguments, unknown_arguments
 from nomemory.v1 import error_reason_pb2
 

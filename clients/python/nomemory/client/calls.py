@@ -63,7 +63,7 @@ class Call(Generic[Options, Reply]):
         self.__doc__ = self.build.__doc__
 
     def sent_by(self, send: Callable[[Message, Metadata], Any]) -> Callable[Options, Any]:
-        """Return a method that builds a request and passes it to `send`. The user id of a recall is sent as metadata."""
+        """Return a method that builds a request and passes it to `send`, with the user id of a recall as metadata."""
 
         @wraps(self.build)
         def method(*args: Options.args, **options: Options.kwargs) -> Any:  # noqa: ANN401 - what `send` returns
