@@ -4,6 +4,7 @@ import {
   RecallService,
   type RecallRequestSchema,
   type RecallResponse,
+  type StreamRecallRequestSchema,
   type StreamRecallResponse,
 } from "./gen/nomemory/v1/recall_service_pb.js";
 import type { CallOptions } from "./client.js";
@@ -11,6 +12,9 @@ import type { ReliableTransport } from "./reliable_transport.js";
 
 /** A question, and where the search starts. */
 export type Question = MessageInitShape<typeof RecallRequestSchema>;
+
+/** A question whose steps are streamed. */
+export type StreamedQuestion = MessageInitShape<typeof StreamRecallRequestSchema>;
 
 /** Recalls for one user: of the caller's own token, or whom a service names. */
 export class Recalls {
@@ -32,10 +36,10 @@ export class Recalls {
   }
 
   /** Recall, and yield each step as it happens, then the result. Leaving the loop cancels the recall. */
-  streamRecall(request: Question, options: CallOptions = {}): AsyncGenerator<StreamRecallResponse> {
+  streamRecall(request: StreamedQuestion, options: CallOptions = {}): AsyncGenerator<StreamRecallResponse> {
     const { signal, timeoutMs = this.#timeoutMs } = options;
     const method = RecallService.method.streamRecall;
-    return this.#transport.replies(method, signal, timeoutMs, this.#headers, { recall: request });
+    return this.#transport.replies(method, signal, timeoutMs, this.#headers, request);
   }
 }
 
