@@ -98,7 +98,7 @@ def test_invalid_write_token_is_rejected(vector_server: Server, user: str, token
         stream_request = streamed(asked(1, token))
         for call in (
             lambda: stub.Recall(asked(1, token), metadata=as_user(user)),
-            lambda: list(stub.StreamRecall(streamed, metadata=as_user(user))),
+            lambda: list(stub.StreamRecall(stream_request, metadata=as_user(user))),
         ):
             with pytest.raises(grpc.RpcError) as error:
                 call()

@@ -8,7 +8,7 @@ import type { RecallResponse, StreamRecallResponse } from "./gen/nomemory/v1/rec
 import * as server from "./gen/nomemory/v1/server_service_pb.js";
 import { checked, defaults, type ClientOptions } from "./options.js";
 import { all, lexicalHits, type LexicalHit } from "./pages.js";
-import { Recalls, type Question } from "./recalls.js";
+import { Recalls, type Question, type StreamedQuestion } from "./recalls.js";
 import { ReliableTransport } from "./reliable_transport.js";
 
 /** Options of one call: a signal that cancels it, and a deadline in milliseconds in place of the client's. */
