@@ -97,7 +97,10 @@ def test_erased_user_is_absent_from_every_read(vector_server: Server, user: str)
     assert receipt.deleted == 3
     assert receipt.HasField("erase_ts")
     assert {residue.location for residue in receipt.residues} == {
-        i.STORAGE_LOCATION_MESSAGE_LOG, i.STORAGE_LOCATION_LEXICAL_INDEX, i.STORAGE_LOCATION_VECTOR_INDEX, i.STORAGE_LOCATION_VECTOR_BACKLOG
+        i.STORAGE_LOCATION_MESSAGE_LOG,
+        i.STORAGE_LOCATION_LEXICAL_INDEX,
+        i.STORAGE_LOCATION_VECTOR_INDEX,
+        i.STORAGE_LOCATION_VECTOR_BACKLOG,
     }
     within = vector_server.settings.erasure.within_s
     for one in receipt.residues:

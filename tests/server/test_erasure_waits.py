@@ -50,14 +50,21 @@ def test_where_there_is_no_room_for_a_copy_the_vectors_wait_and_are_served(
         plant(server, "keeper", MESSAGES)
         plant(server, "q7erased", MESSAGES)
         erase = i.EraseUserRequest(user_id="q7erased")
-        assert promised(server.ingest.EraseUser(erase)) == {"MESSAGE_LOG", "LEXICAL_INDEX", "VECTOR_INDEX", "VECTOR_BACKLOG"}
+        assert promised(server.ingest.EraseUser(erase)) == {
+            "MESSAGE_LOG",
+            "LEXICAL_INDEX",
+            "VECTOR_INDEX",
+            "VECTOR_BACKLOG",
+        }
         assert until(lambda: faults(server) == [("COMPONENT_ERASURE", "FAULT_KIND_ERASURE_BLOCKED")])
         wait_until_gone(data, [texts])
         assert all(file.startswith("vectors") for file in remains(data, vectors))
         assert remains(data, vectors)
         receipt = server.ingest.EraseUser(erase)
         assert promised(receipt) == {"LEXICAL_INDEX", "VECTOR_BACKLOG"}
-        assert all("GetIndexStatus" in residue.detail for residue in receipt.residues if not residue.HasField("purge_ts"))
+        assert all(
+            "GetIndexStatus" in residue.detail for residue in receipt.residues if not residue.HasField("purge_ts")
+        )
         assert_complete(server, "keeper", range(MESSAGES))
     monkeypatch.undo()
     with start(soon) as server:

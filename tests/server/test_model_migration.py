@@ -319,7 +319,8 @@ def test_an_erasure_that_waits_for_the_coming_index_is_said(data: Path, endpoint
         ]
         receipt = ingest.EraseUser(i.EraseUserRequest(user_id="u"))
         assert {residue.location for residue in receipt.residues if residue.HasField("purge_ts")} == {
-            i.STORAGE_LOCATION_LEXICAL_INDEX, i.STORAGE_LOCATION_VECTOR_BACKLOG
+            i.STORAGE_LOCATION_LEXICAL_INDEX,
+            i.STORAGE_LOCATION_VECTOR_BACKLOG,
         }
         endpoint.release()
         assert until(lambda: not status(channel).faults)

@@ -92,7 +92,11 @@ def test_a_qdrant_server_that_is_away_is_named_until_it_is_back(start: Start, tm
         def faults() -> list[tuple[str, str]]:
             now = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
             assert bool(now.vector.error) == now.vector.HasField("error_ts")
-            return [(i.Component.Name(fault.component), i.FaultKind.Name(fault.kind)) for fault in now.faults if fault.start_ts.seconds]
+            return [
+                (i.Component.Name(fault.component), i.FaultKind.Name(fault.kind))
+                for fault in now.faults
+                if fault.start_ts.seconds
+            ]
 
         def is_well() -> bool:
             now = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())

@@ -57,7 +57,11 @@ def test_each_process_that_is_stopped_is_named_and_replaced(tmp_path: Path) -> N
 
             def is_named(component: i.Component.ValueType = component, named: list[i.ServerFault] = named) -> bool:
                 faults = ask(i.GetIndexStatusRequest(), timeout=30).faults
-                named += [fault for fault in faults if fault.component == component and fault.kind == i.FAULT_KIND_UNRESPONSIVE]
+                named += [
+                    fault
+                    for fault in faults
+                    if fault.component == component and fault.kind == i.FAULT_KIND_UNRESPONSIVE
+                ]
                 return bool(named)
 
             assert until(is_named), part

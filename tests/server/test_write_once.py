@@ -134,7 +134,10 @@ def test_import_stores_valid_and_reports_invalid_messages(vector_server: Server,
 
     summary = vector_server.ingest.ImportMessages(stream())
     assert (summary.created, summary.unchanged, summary.replaced, summary.rejected) == (2, 1, 1, 3)
-    assert [(one.index, one.message_id, ErrorReason.Name(one.reason).removeprefix("ERROR_REASON_")) for one in summary.rejections] == [
+    assert [
+        (one.index, one.message_id, ErrorReason.Name(one.reason).removeprefix("ERROR_REASON_"))
+        for one in summary.rejections
+    ] == [
         (1, "bad", "INVALID_FIELD"),
         (3, "other", "MESSAGE_CONFLICT"),
         (5, "c", "INVALID_FIELD"),

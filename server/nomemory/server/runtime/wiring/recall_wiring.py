@@ -76,7 +76,9 @@ def recall_service(
     recall = settings.recall
     points = (recall.sufficiency_threshold, _SUFFICIENCY_NAMED, _SUFFICIENCY_UNNAMED, _SUFFICIENCY_LEXICAL)
     runner = RecallRunner(stub, metadata, strategy, EnoughRule(*points, recall.quote_threshold))
-    return RecallService(runner.run, skill_library(settings), host_budget(settings), settings, spaces, meters or Meters())
+    return RecallService(
+        runner.run, skill_library(settings), host_budget(settings), settings, spaces, meters or Meters()
+    )
 
 
 def skill_folders(settings: Settings) -> list[Path]:
