@@ -134,7 +134,7 @@ async def measure(name: str, url: str, arguments: argparse.Namespace) -> None:
             "NOMEMORY_LISTEN": "127.0.0.1:0",
             "NOMEMORY_EMBEDDER": "none",
         }
-        environment |= {"NOMEMORY_LOG": url, "NOMEMORY_LOG_LEVEL": "error", "NOMEMORY_AUDIT": "false"}
+        environment |= {"NOMEMORY_DATABASE_URL": url, "NOMEMORY_LOG_LEVEL": "error", "NOMEMORY_AUDIT_LOG": "false"}
         server = child_process.start(child_process.NOMEMORY, "serve", environment=environment)
         try:
             assert server.stdout is not None  # noqa: S101

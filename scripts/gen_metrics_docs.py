@@ -20,7 +20,7 @@ What a server tells Prometheus of itself. `scripts/gen_metrics_docs.py` makes th
 ## Where they are
 
 - Where HTTP is served (`--http HOST:PORT`), at `/metrics` of that address.
-- At a port of their own: `nomemory serve --metrics HOST:PORT`, or `NOMEMORY_METRICS`. There is nothing else at that
+- At a port of their own: `nomemory serve --metrics HOST:PORT`, or `NOMEMORY_METRICS_LISTEN`. There is nothing else at that
   port. It is off by default, and the rules of every other address hold: without credentials loopback only, beyond it
   TLS.
 
@@ -42,7 +42,7 @@ scrape_configs:
 | has `NOMEMORY_METRICS_TOKEN` and no other credentials | that token |
 
 The token is good for `/metrics` and for nothing else: prefer it to a key with `admin`, which can list users. A user's
-token never scrapes. Whoever is refused gets no figures, and is counted in `nomemory_http_refused_total`.
+token never scrapes. Whoever is refused gets no figures, and is counted in `nomemory_http_requests_rejected_total`.
 
 ## What they do not tell
 

@@ -23,7 +23,7 @@ STILL = "Promise.all(document.getAnimations().map(one => one.finished))"
 def sample() -> Iterator[Inspected]:
     """Run a server with the sample, and the embedder that this machine has."""
     with tempfile.TemporaryDirectory() as data:
-        settings = Settings.from_environment(data=data, listen="127.0.0.1:0", http="127.0.0.1:0", inspect=True)
+        settings = Settings.from_environment(data=data, listen="127.0.0.1:0", http_listen="127.0.0.1:0", inspector=True)
         with started(settings) as server:
             token = write_sample(server)
             with Client(server.target) as client:

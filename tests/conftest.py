@@ -90,11 +90,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @contextmanager
 def two_replicas(settings: Settings, url: str, data: Path) -> Iterator[Server]:
     """Run two servers of one database, the second in a process of its own; calls go to them by turns."""
-    with started(settings.with_changes(log=url)) as first:
+    with started(settings.with_changes(database_url=url)) as first:
         data.mkdir()
         shutil.copy(settings.server.data / "server.key", data)  # what one has sealed, the other opens
         with (
-            fleet(data, NOMEMORY_LOG=url, NOMEMORY_DRAIN_S="0") as second,
+            fleet(data, NOMEMORY_DATABASE_URL=url, NOMEMORY_DRAIN_TIMEOUT_S="0") as second,
             RoundRobinChannel([grpc.insecure_channel(target) for target in (first.target, second.target)]) as channel,
         ):
             yield Server(
@@ -118,7 +118,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with the embedder that this machine has."""
     with started(
-        Settings.from_environment(data=tmp_path_factory.mktemp("data"), listen="127.0.0.1:0", drain_s=0.0)
+        Settings.from_environment(data=tmp_path_factory.mktemp("data"), listen="127.0.0.1:0", drain_timeout_s=0.0)
     ) as server:
         yield server
 
@@ -148,7 +148,7 @@ def vector_server(request: pytest.FixtureRequest) -> Server:
 
 def _small(data: Path) -> Settings:
     return Settings.from_environment(
-        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
+        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
     )
 
 
@@ -160,8 +160,8 @@ def small_batches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         listen="127.0.0.1:0",
         embedder="none",
         embedding_dimension=4,
-        drain_s=0.0,
-        write_batch_max=3,
+        drain_timeout_s=0.0,
+        max_batch_messages=3,
     )
     with started(given_settings) as server:
         yield server

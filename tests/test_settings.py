@@ -29,7 +29,7 @@ def test_every_setting_is_read_somewhere(group: str, name: str) -> None:
 
 
 def test_calls_in_flight_leave_time_for_the_commits_before_the_process_is_killed() -> None:
-    assert groups()["timing"].model_fields["drain_s"].default <= KILLED_AFTER_S / 2
+    assert groups()["timing"].model_fields["drain_timeout_s"].default <= KILLED_AFTER_S / 2
 
 
 def test_variables_have_distinct_names_and_are_documented() -> None:
@@ -45,21 +45,21 @@ def test_each_variable_reaches_its_setting(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("nomemory_page_size_max", "300")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     settings = Settings.from_environment(listen="127.0.0.1:1")
-    assert (settings.recall.deadline_s, settings.embedder.kind, settings.limits.page_size_max) == (2.5, "none", 300)
+    assert (settings.recall.deadline_s, settings.embedder.kind, settings.limits.max_page_size) == (2.5, "none", 300)
     assert (settings.openai.base_url, settings.server.listen) == ("http://127.0.0.1:9/v1", "127.0.0.1:1")
 
 
 def test_an_override_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NOMEMORY_PAGE_SIZE_MAX", "300")
-    settings = Settings.from_environment(page_size_max=200)
-    assert settings.limits.page_size_max == 200
-    assert settings.with_changes(drain_s=1.0).limits.page_size_max == 200
+    monkeypatch.setenv("NOMEMORY_MAX_PAGE_SIZE", "300")
+    settings = Settings.from_environment(max_page_size=200)
+    assert settings.limits.max_page_size == 200
+    assert settings.with_changes(drain_timeout_s=1.0).limits.max_page_size == 200
 
 
 def test_all_invalid_values_are_named_at_once() -> None:
     with pytest.raises(ValidationError) as refused:
-        Settings.from_environment(page_size_max=0, recall_read_messages=0)
+        Settings.from_environment(max_page_size=0, recall_context_messages=0)
     assert [fault["loc"][-1] for fault in refused.value.errors()] == [
-        "NOMEMORY_PAGE_SIZE_MAX",
-        "NOMEMORY_RECALL_READ_MESSAGES",
+        "NOMEMORY_MAX_PAGE_SIZE",
+        "NOMEMORY_RECALL_CONTEXT_MESSAGES",
     ]

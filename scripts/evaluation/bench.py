@@ -164,7 +164,7 @@ def _settings(data: str) -> dict[str, str]:
     return {
         "NOMEMORY_DATA": data,
         "NOMEMORY_RECALL_PLANNER": "rules",
-        "NOMEMORY_AUDIT": "false",
+        "NOMEMORY_AUDIT_LOG": "false",
     }
 
 

@@ -104,8 +104,8 @@ def _answers(skills: Skills, questions: Path, messages: Path | None, target: Tar
 @contextmanager
 def _holding(labelled: LabelledSet, skills: Skills) -> Iterator[Client]:
     """Run a server that has the messages and the skills; returns a client of it."""
-    own = [*map(str, skills.folders), os.environ.get("NOMEMORY_RECALL_SKILLS", "")]
-    settings = {"NOMEMORY_RECALL_SKILLS": os.pathsep.join(filter(None, own))}
+    own = [*map(str, skills.folders), os.environ.get("NOMEMORY_RECALL_SKILL_DIRS", "")]
+    settings = {"NOMEMORY_RECALL_SKILL_DIRS": os.pathsep.join(filter(None, own))}
     with temporary_server(settings) as server, connect(Target(server.target)) as client:
         load(client, labelled.path, labelled.messages)
         with catching_up(stderr_console()) as tell:

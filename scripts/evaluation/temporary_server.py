@@ -55,13 +55,13 @@ def temporary_server(overrides: Mapping[str, str | None]) -> Iterator[TemporaryS
         ServerStartError: see there.
     """
     with tempfile.TemporaryDirectory(prefix="nomemory-") as data:
-        own = {"NOMEMORY_DATA": data, "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DRAIN_S": "0"}
+        own = {"NOMEMORY_DATA": data, "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DRAIN_TIMEOUT_S": "0"}
         wanted = {**_inherited(), **own, "NOMEMORY_LOG_LEVEL": "warning", **overrides}
         environment = {name: value for name, value in wanted.items() if value is not None}
         with child_process.start(_NOMEMORY, "serve", environment=environment) as process:
             try:
                 target = ready_address(process)
-                http = ready_address(process) if wanted.get("NOMEMORY_HTTP") else ""
+                http = ready_address(process) if wanted.get("NOMEMORY_HTTP_LISTEN") else ""
                 yield TemporaryServer(target, process.pid, http)
             finally:
                 _stop(process)

@@ -17,14 +17,14 @@ from evaluation.asking import HYBRID, Answer
 from evaluation.view import Judged, view_metrics
 from nomemory.server.search.hybrid.weights import STEPS
 
-QUOTED: Final = "NOMEMORY_RECALL_QUOTED"
+QUOTED: Final = "NOMEMORY_RECALL_QUOTE_THRESHOLD"
 QUOTED_AT: Final = (0.08, 0.1, 0.11, 0.125, 0.15, 0.175)
 """The cuts that are tried: from what probability on a message is quoted."""
 _ANSWERED: Final = 0.92
 """Share of the others' answerable questions that a verdict's threshold must leave answered."""
 _DIGITS: Final = 4
 
-SETTING: Final = "NOMEMORY_HYBRID_WITHOUT"
+SETTING: Final = "NOMEMORY_HYBRID_DISABLED_FEATURES"
 WHOLE: Final = "everything"
 _ABLATED: Final = ("recall@6", "recall@10", "hit@1", "hit@6")
 

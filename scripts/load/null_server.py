@@ -81,7 +81,7 @@ class OneHandler(grpc.GenericRpcHandler):
 
 def without_interceptor(settings: Settings, access: Access) -> OneHandler:
     """Return the handler of the pipeline for the null service."""
-    pipeline = Pipeline([NullService()], access, settings.timing.deadline_default_s)
+    pipeline = Pipeline([NullService()], access, settings.timing.default_deadline_s)
     return OneHandler(MethodAdapter(pipeline, pipeline.methods[f"/{SERVICE}/ListMessages"]).handler())
 
 

@@ -204,7 +204,7 @@ def common_words() -> Iterator[Case]:
 def _servers(database: PrivatePostgres, stack: ExitStack) -> Sequence[ServerProcess]:
     """Return an embedded server and two of the database. They do not run yet."""
     root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    log = {"NOMEMORY_LOG": database.url}
+    log = {"NOMEMORY_DATABASE_URL": database.url}
     servers = [
         ServerProcess(root / "embedded"),
         ServerProcess(root / "one", variables=log),

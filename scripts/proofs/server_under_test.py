@@ -59,7 +59,7 @@ class ServerUnderTest:
         self.kill()
 
     def _spawn(self) -> None:
-        own = {"NOMEMORY_DATA": str(self.data), "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DRAIN_S": "1"}
+        own = {"NOMEMORY_DATA": str(self.data), "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DRAIN_TIMEOUT_S": "1"}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("NOMEMORY_", "OPENAI_"))}
         with self.log.open("a") as errors:
             self._process = child_process.start(
@@ -72,7 +72,7 @@ class ServerUnderTest:
         timer.start()
         try:
             self.target = ready_address(process)
-            if self.settings.get("NOMEMORY_HTTP"):
+            if self.settings.get("NOMEMORY_HTTP_LISTEN"):
                 self.http = ready_address(process).removeprefix("http://")
         except ServerStartError:
             process.kill()

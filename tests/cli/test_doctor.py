@@ -65,7 +65,7 @@ def test_a_server_without_an_embedder_has_no_index_of_meaning(run: Run, vector_s
 def test_all_is_well_beside_a_server_that_only_recalls(
     run: Run, start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings, vector_server: Server
 ) -> None:
-    with start(own_settings.with_changes(recall_query_target=vector_server.target)) as server:
+    with start(own_settings.with_changes(recall_upstream=vector_server.target)) as server:
         result = run("doctor", "--target", server.target, "--json")
     checks = found(result)
     assert result.exit_code == 0, result.stdout
@@ -159,10 +159,10 @@ def test_no_embedder_is_a_warning_and_a_remote_one_is_not_asked() -> None:
 @pytest.mark.skipif(not local_is_available(), reason="the local embedder has no package for this platform")
 def test_a_model_that_cannot_be_kept_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    told = check_embedder(Settings.from_environment(embedder="local", embedding_models=str(tmp_path / "file")))
+    told = check_embedder(Settings.from_environment(embedder="local", embedding_model_cache_dir=str(tmp_path / "file")))
     assert told.state == "warn"
     assert "converted again at each start" in told.finding
-    assert "NOMEMORY_EMBEDDING_MODELS" in told.advice
+    assert "NOMEMORY_EMBEDDING_MODEL_CACHE_DIR" in told.advice
 
 
 def test_what_the_doctor_shows(

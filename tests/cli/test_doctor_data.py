@@ -33,7 +33,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory that a server has left, all indexed."""
     data = tmp_path_factory.mktemp("written") / "data"
     settings = Settings.from_environment(
-        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
+        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
     )
     with started(settings) as server:
         write(server, *NAMES)

@@ -81,10 +81,10 @@ def test_wrong_usage_is_exit_code_2(run: Run, arguments: list[str]) -> None:
 
 
 def test_a_bad_setting_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NOMEMORY_PAGE_SIZE_MAX", "none")
+    monkeypatch.setenv("NOMEMORY_MAX_PAGE_SIZE", "none")
     result = run("doctor")
     assert result.exit_code == 2
-    assert "page_size_max: Input should be a valid integer" in result.stderr
+    assert "max_page_size: Input should be a valid integer" in result.stderr
 
 
 def test_a_reader_that_goes_away_is_no_error(script: Scripted) -> None:

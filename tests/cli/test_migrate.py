@@ -57,7 +57,7 @@ def settings(tmp_path: Path, endpoint: Models, monkeypatch: pytest.MonkeyPatch) 
         embedder="openai",
         embedding_model="small",
         embedding_dimension=DIMENSION,
-        drain_s=0.0,
+        drain_timeout_s=0.0,
     )
 
 
@@ -102,7 +102,7 @@ def migrate(run: Run, data: Path, url: str) -> None:
 
 
 def test_migrated_log_is_the_same_log(run: Run, start: Start, settings: Settings, postgres_url: str) -> None:
-    data, migrated = settings.server.data, settings.with_changes(log=postgres_url)
+    data, migrated = settings.server.data, settings.with_changes(database_url=postgres_url)
     with start(settings) as server:
         token = fill(server)
         page = server.query.ListMessages(q.ListMessagesRequest(user_id="bob", page_size=10))
@@ -118,7 +118,7 @@ def test_migrated_log_is_the_same_log(run: Run, start: Start, settings: Settings
     destination = display_url(postgres_url)
     with pytest.raises(LogUnusableError) as error, start(settings):
         pass
-    assert f"was migrated to {destination}. Set NOMEMORY_LOG" in str(error.value)
+    assert f"was migrated to {destination}. Set NOMEMORY_DATABASE_URL" in str(error.value)
     *_, check = check_data(DataDirectory(data))
     assert (check.state, destination in check.advice) == ("fail", True)
     with start(migrated) as server:
@@ -149,13 +149,13 @@ def test_vector_index_on_a_qdrant_server_continues(
     run: Run, start: Start, settings: Settings, postgres_url: str
 ) -> None:
     with qdrant_stand_in() as qdrant:
-        settings = settings.with_changes(qdrant_url=f"grpc://127.0.0.1:{qdrant.port}", qdrant_buckets=4)
+        settings = settings.with_changes(qdrant_url=f"grpc://127.0.0.1:{qdrant.port}", qdrant_shard_keys=4)
         with start(settings) as server:
             token = fill(server)
             before = answers(server, token)
             assert texts_embedded(server) > 30
         migrate(run, settings.server.data, postgres_url)
-        with start(settings.with_changes(log=postgres_url)) as server:
+        with start(settings.with_changes(database_url=postgres_url)) as server:
             assert answers(server, token) == before
             assert texts_embedded(server) == 0
             write(server, said("ann", "m9", "written in the database", ts=9))
@@ -167,7 +167,7 @@ def test_database_with_a_log_is_refused(
 ) -> None:
     other = own_settings.with_changes(data=tmp_path / "other")
     url, used = fresh_schema(postgres), fresh_schema(postgres)
-    for settings in (own_settings, other, other.with_changes(log=used, data=tmp_path / "third")):
+    for settings in (own_settings, other, other.with_changes(database_url=used, data=tmp_path / "third")):
         with start(settings) as server:
             fill_some(server)
     migrate(run, own_settings.server.data, url)
@@ -197,7 +197,7 @@ def test_log_with_damaged_messages_is_not_migrated(
     assert "message number" not in refused.output
     run("doctor", "--data", str(data), "--delete-damaged")
     migrate(run, data, postgres_url)
-    with start(own_settings.with_changes(log=postgres_url)) as server:
+    with start(own_settings.with_changes(database_url=postgres_url)) as server:
         assert listed_ids(server, "bob") == ["b4", "b2", "b1", "b0"]
 
 
@@ -230,7 +230,7 @@ def test_tables_have_the_indexes_that_a_server_makes(
     run: Run, start: Start, own_settings: Settings, postgres: PrivatePostgres, tmp_path: Path
 ) -> None:
     made, migrated = fresh_schema(postgres), fresh_schema(postgres)
-    with start(own_settings.with_changes(log=made, data=tmp_path / "other")):
+    with start(own_settings.with_changes(database_url=made, data=tmp_path / "other")):
         pass
     with start(own_settings) as server:
         fill_some(server)
@@ -250,14 +250,14 @@ def test_url_may_come_from_the_environment_and_its_password_is_not_shown(
     data = str(own_settings.server.data)
     with start(own_settings) as server:
         fill_some(server)
-    monkeypatch.setenv("NOMEMORY_LOG", "postgresql://nomemory:secret@127.0.0.1:1/none")
+    monkeypatch.setenv("NOMEMORY_DATABASE_URL", "postgresql://nomemory:secret@127.0.0.1:1/none")
     unreachable = run("migrate", data)
     assert (unreachable.exit_code, "secret" in unreachable.output) == (1, False)
-    monkeypatch.setenv("NOMEMORY_LOG", postgres_url.replace("nomemory@", "nomemory:secret@"))
+    monkeypatch.setenv("NOMEMORY_DATABASE_URL", postgres_url.replace("nomemory@", "nomemory:secret@"))
     migrated = run("migrate", data)
     assert (migrated.exit_code, "secret" in migrated.output) == (0, False)
     assert b"secret" not in (own_settings.server.data / "log.db").read_bytes()
-    monkeypatch.delenv("NOMEMORY_LOG")
+    monkeypatch.delenv("NOMEMORY_DATABASE_URL")
     for arguments in ((data,), (data, data), ()):
         assert run("migrate", *arguments).exit_code == 2
 

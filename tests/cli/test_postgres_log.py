@@ -11,7 +11,7 @@ from nomemory.cli.main import nomemory
 
 
 def _run(*arguments: str, url: str) -> Result:
-    return CliRunner(env={"NOMEMORY_LOG": url, "NOMEMORY_TARGET": "127.0.0.1:1"}).invoke(nomemory, arguments)
+    return CliRunner(env={"NOMEMORY_DATABASE_URL": url, "NOMEMORY_TARGET": "127.0.0.1:1"}).invoke(nomemory, arguments)
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_what_works_on_a_file_says_that_there_is_none(arguments: tuple[str, ...]
     given = [one.format(data=tmp_path) for one in arguments]
     done = _run(*given, "--data", str(tmp_path), url="postgresql://nomemory:secret@127.0.0.1:1/none")
     assert done.exit_code == 1
-    assert "the message log is in PostgreSQL (NOMEMORY_LOG)" in done.output
+    assert "the message log is in PostgreSQL (NOMEMORY_DATABASE_URL)" in done.output
     assert "secret" not in done.output
 
 

@@ -47,7 +47,7 @@ ANSWER = pb.RecallResponse(
     evidence=[pb.EvidenceMessage(message=chat_message(
         user_id="", message_id="m1", ts=datetime(2025, 3, 7, tzinfo=UTC), role="user", content=SPICY), score=0.9)],
     limits=pb.RecallLimits(
-        messages_considered=12, tool_calls=3, iterations=2, planner="rules", index_behind=True,
+        messages_considered=12, tool_calls=3, iterations=2, planner="rules", index_lagging=True,
         stop_reason=pb.STOP_REASON_SUFFICIENT, notes=["1 pair(s) of statements contradict each other"],
     ),
     verdict=pb.VERDICT_CONFLICTING,

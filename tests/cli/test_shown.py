@@ -67,7 +67,7 @@ LEXICAL = query_service_pb2.LexicalSearchResponse(
         ),
     ],
     next_cursor="c_next",
-    index_behind=True,
+    index_lagging=True,
 )
 SEMANTIC = query_service_pb2.SemanticSearchResponse(
     items=[
@@ -75,7 +75,7 @@ SEMANTIC = query_service_pb2.SemanticSearchResponse(
         query_service_pb2.SemanticItem(message=CHAT[4], score=0.75),
     ],
     truncated=True,
-    index_behind=True,
+    index_lagging=True,
     embedding_model="m",
 )
 HYBRID = query_service_pb2.HybridSearchResponse(
@@ -96,8 +96,8 @@ HYBRID = query_service_pb2.HybridSearchResponse(
         query_service_pb2.HybridItem(message=CHAT[4], score=0.75),
     ],
     truncated=True,
-    index_behind=True,
-    words_only=True,
+    index_lagging=True,
+    semantic_unavailable=True,
     sufficiency=0.875,
 )
 NEIGHBORS = query_service_pb2.GetNeighborsResponse(items=CHAT[:2][::-1], anchor_index=1, truncated_before=True)
@@ -105,7 +105,7 @@ STATUS = ingest_service_pb2.GetIndexStatusResponse(
     log=ingest_service_pb2.LogStatus(sequence=12_345, messages=11_917, users=46),
     lexical=ingest_service_pb2.IndexStatus(name="lexical", checkpoint=12_345),
     vector=ingest_service_pb2.IndexStatus(
-        name="model_384", checkpoint=9_000, pending=1, parked=2, parked_message_ids=["m8", "m9"], fault="TimeoutError"
+        name="model_384", checkpoint=9_000, pending=1, dead_letters=2, dead_letter_message_ids=["m8", "m9"], fault="TimeoutError"
     ),
     embedder=ingest_service_pb2.EmbedderStatus(kind="local", model="small", dimension=384, texts_embedded=9_001),
 )
@@ -113,13 +113,13 @@ UNWELL = ingest_service_pb2.GetIndexStatusResponse(
     log=STATUS.log,
     lexical=STATUS.lexical,
     vector=ingest_service_pb2.IndexStatus(
-        name="model_384", checkpoint=12_345, fault="NOT_ANSWERING", fault_since=Timestamp(seconds=1_700_000_000)
+        name="model_384", checkpoint=12_345, fault="UNRESPONSIVE", error_ts=Timestamp(seconds=1_700_000_000)
     ),
     embedder=STATUS.embedder,
     faults=[
         ingest_service_pb2.ServerFault(
             part="vector-engine",
-            kind="NOT_ANSWERING",
+            kind="UNRESPONSIVE",
             since=Timestamp(seconds=1_700_000_000),
             detail="it answers no heartbeat",
         )
@@ -130,8 +130,8 @@ CHANGING = ingest_service_pb2.GetIndexStatusResponse(
     lexical=STATUS.lexical,
     vector=ingest_service_pb2.IndexStatus(name="model_384", checkpoint=12_345),
     embedder=STATUS.embedder,
-    coming_vector=ingest_service_pb2.IndexStatus(name="larger-1024", checkpoint=345, pending=11_500),
-    coming_embedder=ingest_service_pb2.EmbedderStatus(
+    next_vector=ingest_service_pb2.IndexStatus(name="larger-1024", checkpoint=345, pending=11_500),
+    next_embedder=ingest_service_pb2.EmbedderStatus(
         kind="openai", model="larger", dimension=1024, texts_embedded=417
     ),
 )
@@ -248,7 +248,7 @@ def test_every_line_of_a_ranking_says_how_likely_it_is_an_answer(run: Run, scrip
     script.will(rpc, reply)
     lines = run(*arguments, "--target", script.target, "--json").stdout.splitlines()
     assert [json.loads(line)["sufficiency"] for line in lines] == [0.875, 0.875]
-    assert all({"message_id", "score", "told_apart", "words_only"} <= json.loads(line).keys() for line in lines)
+    assert all({"message_id", "score", "speaker_matched", "semantic_unavailable"} <= json.loads(line).keys() for line in lines)
 
 
 UNUSUAL = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -297,9 +297,9 @@ def test_json_says_exactly_what_was_said(run: Run, script: Scripted) -> None:
 @pytest.mark.parametrize(
     ("arguments", "rpc", "reply", "work"),
     [
-        (["search", "x"], "LexicalSearch", query_service_pb2.LexicalSearchResponse(index_behind=True), "indexed"),
-        (["semantic", "x"], "SemanticSearch", query_service_pb2.SemanticSearchResponse(index_behind=True), "indexed"),
-        (["hybrid", "x"], "HybridSearch", query_service_pb2.HybridSearchResponse(index_behind=True), "indexed"),
+        (["search", "x"], "LexicalSearch", query_service_pb2.LexicalSearchResponse(index_lagging=True), "indexed"),
+        (["semantic", "x"], "SemanticSearch", query_service_pb2.SemanticSearchResponse(index_lagging=True), "indexed"),
+        (["hybrid", "x"], "HybridSearch", query_service_pb2.HybridSearchResponse(index_lagging=True), "indexed"),
     ],
 )
 def test_nothing_found_while_an_index_is_behind_is_not_the_last_word(

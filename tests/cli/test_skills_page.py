@@ -40,7 +40,7 @@ def example_lines(word: str) -> list[str]:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with the examples' skills and log, imported by the page's own line."""
     folder = tmp_path_factory.mktemp("examples")
-    settings = Settings.from_environment(data=folder, listen="127.0.0.1:0", drain_s=0.0, recall_skills=str(EXAMPLES))
+    settings = Settings.from_environment(data=folder, listen="127.0.0.1:0", drain_timeout_s=0.0, recall_skill_dirs=str(EXAMPLES))
     with started(settings) as server:
         (line,) = example_lines("import")
         assert run(line, server.target, ROOT).returncode == 0

@@ -27,13 +27,13 @@ def skip_unless_sealed(done: subprocess.CompletedProcess[str]) -> None:
 
 def test_nothing_of_here_reaches_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOMEMORY_LOG_LEVEL", "debug")
-    done = run(tmp_path, "NOMEMORY_DRAIN_S=2", PYTHON, "-c", "import os; print(os.getcwd(), dict(os.environ))")
+    done = run(tmp_path, "NOMEMORY_DRAIN_TIMEOUT_S=2", PYTHON, "-c", "import os; print(os.getcwd(), dict(os.environ))")
     assert done.returncode == 0, done.stderr
     where, _, told = done.stdout.partition(" ")
     variables = eval(told)  # noqa: S307 - printed by the line above
     assert where == "/"
     of_the_image = {name: value.replace("/data", str(tmp_path)) for name, value in pairs("ENV").items()}
-    assert variables.keys() - {"LC_CTYPE"} == of_the_image.keys() | {"NOMEMORY_DRAIN_S"}
+    assert variables.keys() - {"LC_CTYPE"} == of_the_image.keys() | {"NOMEMORY_DRAIN_TIMEOUT_S"}
     assert all(variables[name] == value for name, value in of_the_image.items() if name != "PATH")
 
 

@@ -76,7 +76,7 @@ def test_the_image_serves_at_the_port_that_all_others_name() -> None:
 def test_everything_that_the_image_writes_is_in_its_volume() -> None:
     volume = instruction("VOLUME")
     variables = pairs("ENV")
-    for name in ("NOMEMORY_DATA", "NOMEMORY_EMBEDDING_MODELS", "SQLITE_TMPDIR"):
+    for name in ("NOMEMORY_DATA", "NOMEMORY_EMBEDDING_MODEL_CACHE_DIR", "SQLITE_TMPDIR"):
         assert variables[name].startswith(volume)
     assert COMPOSE["services"]["nomemory"]["volumes"] == [f"data:{volume}"]
     assert f"mountPath: {volume}}}" in STATEFULSET
@@ -105,7 +105,7 @@ def test_compose_publishes_on_loopback_only_what_serves(compose: dict[str, Any])
         assert all(published.startswith("127.0.0.1:") for published in service.get("ports", []))
         if service["image"].startswith("nomemory:") and serving:
             variables = service["environment"]
-            listening = [parse_listen_address(variables[one]).port for one in ("NOMEMORY_LISTEN", "NOMEMORY_METRICS")]
+            listening = [parse_listen_address(variables[one]).port for one in ("NOMEMORY_LISTEN", "NOMEMORY_METRICS_LISTEN")]
             assert listening == [GRPC, METRICS], name
             assert serving == {str(GRPC), str(METRICS)}, name
 
@@ -159,7 +159,7 @@ def test_the_clusters_parts_find_each_other() -> None:
     services = CLUSTER["services"]
     one, other = (services[name]["environment"] for name in REPLICAS)
     assert one == other
-    log = urlsplit(VARIABLE_OF_COMPOSE.sub("x", one["NOMEMORY_LOG"]))
+    log = urlsplit(VARIABLE_OF_COMPOSE.sub("x", one["NOMEMORY_DATABASE_URL"]))
     assert log.username == "nomemory"
     assert {"postgres", "standby"} == set(log.netloc.partition("@")[2].split(","))
     assert parse_qs(log.query) == {"target_session_attrs": ["primary"]}, "or a replica writes to the standby"
@@ -172,7 +172,7 @@ def test_the_clusters_parts_find_each_other() -> None:
         begins = "--bootstrap" not in services[name]["command"]
         assert begins == (name == QDRANT[0])
         assert begins or services[name]["command"][2] == f"http://{QDRANT[0]}:6335"
-    assert int(one["NOMEMORY_QDRANT_REPLICAS"]) <= len(QDRANT)
+    assert int(one["NOMEMORY_QDRANT_REPLICATION_FACTOR"]) <= len(QDRANT)
     assert services["standby"]["environment"]["PRIMARY_HOST"] == "postgres"
 
 
@@ -180,8 +180,8 @@ def test_the_clusters_settings_are_valid(monkeypatch: pytest.MonkeyPatch) -> Non
     for name, value in CLUSTER["services"]["nomemory-1"]["environment"].items():
         monkeypatch.setenv(name, VARIABLE_OF_COMPOSE.sub("of-a-test-and-no-more", value))
     settings = Settings.from_environment()
-    assert settings.vector.qdrant_buckets == 64
-    assert settings.server.log is not None
+    assert settings.vector.qdrant_shard_keys == 64
+    assert settings.server.database_url is not None
 
 
 def test_everything_in_the_cluster_is_waited_for_until_it_is_well() -> None:
@@ -227,7 +227,7 @@ def test_the_unit_keeps_to_its_own_directories() -> None:
     said = unit(SERVICE)
     variables = environment(SERVICE)
     assert variables["NOMEMORY_DATA"] == f"%S/{said['StateDirectory'][0]}"
-    assert variables["NOMEMORY_EMBEDDING_MODELS"] == f"%C/{said['CacheDirectory'][0]}"
+    assert variables["NOMEMORY_EMBEDDING_MODEL_CACHE_DIR"] == f"%C/{said['CacheDirectory'][0]}"
     assert variables["SQLITE_TMPDIR"] == variables["NOMEMORY_DATA"]
     for name, value in (
         ("DynamicUser", "yes"),
@@ -241,8 +241,8 @@ def test_the_unit_keeps_to_its_own_directories() -> None:
 
 def test_the_unit_may_take_as_long_to_end_as_the_server() -> None:
     [patience] = unit(SERVICE)["TimeoutStopSec"]
-    assert int(patience) >= 2 * Settings.from_environment().timing.drain_s
-    assert VALUES["terminationGracePeriodSeconds"] >= 2 * Settings.from_environment().timing.drain_s
+    assert int(patience) >= 2 * Settings.from_environment().timing.drain_timeout_s
+    assert VALUES["terminationGracePeriodSeconds"] >= 2 * Settings.from_environment().timing.drain_timeout_s
 
 
 def test_the_drop_in_hands_over_what_it_names() -> None:
@@ -318,7 +318,7 @@ def test_the_chart_makes_a_server_that_may_do_little(values: str) -> None:
     assert {port["targetPort"] for port in made["Service"]["spec"]["ports"]} == set(ports)
     listening = {one["name"]: one.get("value", "") for one in container["env"]}
     for name, port in ports.items():
-        variable = {"grpc": "NOMEMORY_LISTEN", "http": "NOMEMORY_HTTP", "metrics": "NOMEMORY_METRICS"}[name]
+        variable = {"grpc": "NOMEMORY_LISTEN", "http": "NOMEMORY_HTTP_LISTEN", "metrics": "NOMEMORY_METRICS_LISTEN"}[name]
         assert parse_listen_address(listening[variable]).port == port
         assert port == {"grpc": GRPC, "http": HTTP, "metrics": METRICS}[name]
     mounted = {one["name"] for one in container["volumeMounts"]}
@@ -351,10 +351,10 @@ def test_the_servers_of_a_cluster_have_one_log_and_one_key_and_keep_nothing() ->
     spec = made["StatefulSet"]["spec"]
     pod = spec["template"]["spec"]
     variables = {one["name"]: one for one in pod["containers"][0]["env"]}
-    for name, secret in (("NOMEMORY_LOG", "memory-postgres"), ("NOMEMORY_QDRANT_API_KEY", "memory-qdrant")):
+    for name, secret in (("NOMEMORY_DATABASE_URL", "memory-postgres"), ("NOMEMORY_QDRANT_API_KEY", "memory-qdrant")):
         assert variables[name]["valueFrom"]["secretKeyRef"]["name"] == secret, "nothing secret is in the release"
-    assert variables["NOMEMORY_QDRANT_BUCKETS"]["value"] == "64"
-    assert variables["NOMEMORY_QDRANT_REPLICAS"]["value"] == "3"
+    assert variables["NOMEMORY_QDRANT_SHARD_KEYS"]["value"] == "64"
+    assert variables["NOMEMORY_QDRANT_REPLICATION_FACTOR"]["value"] == "3"
     assert variables["NOMEMORY_KEY_FILE"]["value"] == "/server-key/server.key"
     assert "volumeClaimTemplates" not in spec
     assert {"name": "data", "emptyDir": {"sizeLimit": "1Gi"}} in pod["volumes"]
@@ -368,7 +368,7 @@ def test_the_servers_of_a_cluster_have_one_log_and_one_key_and_keep_nothing() ->
 
 @pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
 @pytest.mark.parametrize(
-    "wrong", ["settings.NOMEMORY_LOG=x", "settings.NOMEMORY_QDRANT_URL=x", "serverKey.existingSecret="]
+    "wrong", ["settings.NOMEMORY_DATABASE_URL=x", "settings.NOMEMORY_QDRANT_URL=x", "serverKey.existingSecret="]
 )
 def test_a_cluster_that_is_half_described_is_refused(wrong: str) -> None:
     with pytest.raises(subprocess.CalledProcessError):

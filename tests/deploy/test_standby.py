@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(programs() is None, reason=NOT_INSTALLED)
 SCRIPTS = DEPLOY / "postgres"
 SECRETS = {"DATABASE_PASSWORD": "it's secret", "STANDBY_PASSWORD": 'of "the" copy'}
 WAIT_S = 60
-ATTRIBUTES = environment_of_service("compose.cluster.yaml", "nomemory-1")["NOMEMORY_LOG"].rpartition("?")[2]
+ATTRIBUTES = environment_of_service("compose.cluster.yaml", "nomemory-1")["NOMEMORY_DATABASE_URL"].rpartition("?")[2]
 
 
 def variables(server: PrivatePostgres, **more: str) -> dict[str, str]:

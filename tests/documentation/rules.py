@@ -167,7 +167,7 @@ RULES = (
     Rule("docs/recall.md", "sh", CALLED, "grpcurl"),
     Rule("docs/recall.md", "sh", COMMANDS, "nomemory serve", SERVES),
     Rule("docs/recall.md", "sh", TYPED),
-    Rule("docs/skills.md", "sh", COMMANDS, "NOMEMORY_RECALL_SKILLS", SERVES),
+    Rule("docs/skills.md", "sh", COMMANDS, "NOMEMORY_RECALL_SKILL_DIRS", SERVES),
     Rule(
         "docs/skills.md",
         "sh",

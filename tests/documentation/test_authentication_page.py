@@ -53,7 +53,7 @@ def test_its_commands_work(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: 
         keys.create(command)
     assert sorted(keys.made) == ["chat", "desk", "operator", "shop"]
     settings = Settings.from_environment(
-        data=tmp_path / "data", listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
+        data=tmp_path / "data", listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
     )
     with started(settings) as server:
         for name in ("shop", "desk"):

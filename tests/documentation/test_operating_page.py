@@ -21,7 +21,7 @@ PAGE = "docs/operating.md"
 
 
 def settings() -> Settings:
-    return Settings.from_environment(data=Path("data").absolute(), listen="127.0.0.1:0", drain_s=0.0)
+    return Settings.from_environment(data=Path("data").absolute(), listen="127.0.0.1:0", drain_timeout_s=0.0)
 
 
 def test_its_commands_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def graph(
 
 
 def settings(directory: Path, **changed: object) -> Settings:
-    return Settings.from_environment(embedder_model=str(directory), **changed)
+    return Settings.from_environment(embedding_model_dir=str(directory), **changed)
 
 
 async def vectors(chosen: Settings, *texts: str) -> list[list[float]]:
@@ -109,14 +109,14 @@ def test_whatever_changes_its_vectors_changes_its_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("missing", ["model.onnx", "tokenizer.json"])
 def test_a_directory_without_a_model_is_refused_in_a_sentence(tmp_path: Path, missing: str) -> None:
     (write_model(tmp_path) / missing).unlink()
-    with pytest.raises(EmbedderSettingsError, match=f"NOMEMORY_EMBEDDER_MODEL: .* has no {missing}"):
+    with pytest.raises(EmbedderSettingsError, match=f"NOMEMORY_EMBEDDING_MODEL_DIR: .* has no {missing}"):
         choose_embedder(settings(tmp_path))
 
 
 @pytest.mark.parametrize("broken", ["model.onnx", "tokenizer.json"])
 def test_a_broken_model_is_refused_in_a_sentence(tmp_path: Path, broken: str) -> None:
     (write_model(tmp_path) / broken).write_text("[]", encoding="utf-8")
-    with pytest.raises(EmbedderSettingsError, match="NOMEMORY_EMBEDDER_MODEL") as refused:
+    with pytest.raises(EmbedderSettingsError, match="NOMEMORY_EMBEDDING_MODEL_DIR") as refused:
         choose_embedder(settings(tmp_path))
     assert "\n" not in str(refused.value)
 
@@ -131,7 +131,7 @@ def test_the_doctor_tells_which_model_it_is_and_how_fast(tmp_path: Path) -> None
 
 
 def test_a_model_whose_vectors_are_not_finite_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EmbedderSettingsError, match=r"NOMEMORY_EMBEDDER_MODEL: .* must be finite"):
+    with pytest.raises(EmbedderSettingsError, match=r"NOMEMORY_EMBEDDING_MODEL_DIR: .* must be finite"):
         choose_embedder(settings(write_model(tmp_path, STATES * np.nan)))
 
 
@@ -164,7 +164,7 @@ NO_EMBEDDERS = {
 def test_a_graph_that_is_no_embedder_is_refused_in_a_sentence(tmp_path: Path, kind: str) -> None:
     model, told = NO_EMBEDDERS[kind]
     (write_model(tmp_path) / "model.onnx").write_bytes(model)
-    with pytest.raises(EmbedderSettingsError, match=f"NOMEMORY_EMBEDDER_MODEL: .*{told}") as refused:
+    with pytest.raises(EmbedderSettingsError, match=f"NOMEMORY_EMBEDDING_MODEL_DIR: .*{told}") as refused:
         choose_embedder(settings(tmp_path))
     assert "Error:" not in str(refused.value)
 

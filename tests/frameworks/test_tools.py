@@ -121,7 +121,7 @@ def test_what_was_remembered_is_found(noting: Noting, user: str, name: str, aske
 
 
 def test_a_search_that_would_wait_in_vain_finds_what_there_is() -> None:
-    late = Fault(Reason.ERROR_REASON_INDEX_BEHIND, "the vector index has not applied this write yet")
+    late = Fault(Reason.ERROR_REASON_INDEX_LAGGING, "the vector index has not applied this write yet")
     written = ingest.WriteMessagesResponse(results=[ingest.WriteResult()])
     written.write_token = "w_1"  # noqa: S105 - not a secret
     with scripted_server() as script, Client(script.target) as client:

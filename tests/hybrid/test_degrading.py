@@ -93,11 +93,11 @@ def test_one_name_among_two_hundred_messages(vector_server: Server, user: str) -
     token = write(vector_server, talk)
     anybody = ask(vector_server, user, "Where is the key, under a flowerpot?", token)
     assert found(anybody)[0] == "talk00060"
-    assert not anybody.told_apart
+    assert not anybody.speaker_matched
     named = ask(vector_server, user, "What did Oswin say of the key?")
     assert found(named)[0] == "talk00150"
     assert "talk00060" in found(named)
-    assert not named.told_apart
+    assert not named.speaker_matched
 
 
 def test_swapping_the_person_lowers_sufficiency(vector_server: Server, user: str) -> None:
@@ -111,8 +111,8 @@ def test_swapping_the_person_lowers_sufficiency(vector_server: Server, user: str
     token = write(vector_server, talk)
     of_her = ask(vector_server, user, "Where did Imke run a marathon?", token)
     of_him = ask(vector_server, user, "Where did Teodor run a marathon?")
-    assert of_her.told_apart
-    assert of_him.told_apart
+    assert of_her.speaker_matched
+    assert of_him.speaker_matched
     assert of_her.sufficiency > of_him.sufficiency + 0.2
     assert found(of_her)[0] == "talk00030"
 

@@ -91,7 +91,7 @@ def everything(server: Server, user: str, narrowed: m.Filter, token: str = "") -
         for embedding in (None, q.Embedding(values=EAST))
     ]
     for answer in answers:
-        answer.ClearField("index_behind")
+        answer.ClearField("index_lagging")
     return answers
 
 
@@ -101,7 +101,7 @@ def test_what_is_said_later_changes_nothing_about_earlier_answers(vector_server:
         one.embedding.extend((1.0, n / 10, 0.0, 0.0))
     before = everything(vector_server, user, until(40 * 60), write(vector_server, talk))
     assert any(answer.items for answer in before)
-    assert {one.told_apart for one in before} == {False}
+    assert {one.speaker_matched for one in before} == {False}
     later = [
         said(user, f"later{n}", f"{SMALL_TALK[n % 10]} tea film", 40 * 60 + n, name="Zoe", embedding=EAST)
         for n in range(60)

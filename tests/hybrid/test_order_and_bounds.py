@@ -175,13 +175,13 @@ def test_meaning_finds_what_no_word_does(vector_server: Server, user: str) -> No
     ]
     token = write(vector_server, messages)
     by_words = ask(vector_server, user, "flowers", token)
-    assert by_words.words_only
+    assert by_words.semantic_unavailable
     assert not by_words.embedding_model
     assert not by_words.items
     assert by_words.sufficiency == 0
     by_meaning = ask(vector_server, user, "flowers", token, query_embedding=q.Embedding(values=EAST), explain=True)
-    assert not by_meaning.words_only
-    assert by_meaning.sufficiency_by_words, "cosines of a model that the server does not know"
+    assert not by_meaning.semantic_unavailable
+    assert by_meaning.sufficiency_lexical_only, "cosines of a model that the server does not know"
     assert by_meaning.embedding_model == "none"
     assert found(by_meaning) == ["near", "aside", "far"]
     assert [item.explanation.semantic_score for item in by_meaning.items] == pytest.approx([1, 0, -1], abs=1e-6)
@@ -190,7 +190,7 @@ def test_meaning_finds_what_no_word_does(vector_server: Server, user: str) -> No
 def test_a_reply_ends_early_rather_than_being_too_large(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
-    with start(own_settings.with_changes(reply_max_bytes=20_000)) as server:
+    with start(own_settings.with_changes(max_response_bytes=20_000)) as server:
         token = write(server, [said("u", f"m{n}", "tea " + "x" * 900, n) for n in range(40)])
         answer = ask(server, "u", "tea", token, top_k=40)
         assert answer.truncated

@@ -32,7 +32,7 @@ def test_a_write_is_found_by_words_and_by_meaning_at_once(vector_server: Server,
         token = write(vector_server, [said(user, f"m{n}", text, n, embedding=vector)])
         answer = ask(vector_server, user, "parcels", token, query_embedding=VECTOR, explain=True, top_k=50)
         assert set(found(answer)) == {f"m{k}" for k in range(n + 1)}
-        assert not answer.index_behind
+        assert not answer.index_lagging
         assert all(item.explanation.semantic_score > 0.9 for item in answer.items)
         assert all(item.explanation.lexical_score > 0 for item in answer.items)
 
@@ -110,16 +110,16 @@ def test_without_an_answer_of_the_embedder_the_words_decide(
         while not answer.items:  # words come later than the write
             answer = ask(server, "u", "tea")
         assert found(answer) == ["a"]
-        assert answer.words_only
-        assert answer.index_behind
+        assert answer.semantic_unavailable
+        assert answer.index_lagging
         assert not answer.embedding_model
         assert 0 <= answer.sufficiency <= 1
         own = ask(server, "u", "tea", query_embedding=VECTOR)
-        assert (own.words_only, own.embedding_model) == (False, "absent")
+        assert (own.semantic_unavailable, own.embedding_model) == (False, "absent")
         request = q.HybridSearchRequest(user_id="u", query_text="tea", at_least=token)
         with pytest.raises(grpc.RpcError) as error:
             server.query.HybridSearch(request, timeout=0.5)
-        assert refusal(error.value).reason == "INDEX_BEHIND"
+        assert refusal(error.value).reason == "INDEX_LAGGING"
 
 
 def test_an_embedder_that_hangs_costs_half_of_the_time_and_not_the_answer(
@@ -134,7 +134,7 @@ def test_an_embedder_that_hangs_costs_half_of_the_time_and_not_the_answer(
         answer = server.query.HybridSearch(request, timeout=1)
         assert time.monotonic() - began < 0.95
         assert found(answer) == ["a"]
-        assert answer.words_only
+        assert answer.semantic_unavailable
 
 
 def test_without_the_vector_index_the_words_decide(
@@ -146,7 +146,7 @@ def test_without_the_vector_index_the_words_decide(
         answer = ask(server, "u", "tea", query_embedding=VECTOR)
         while not answer.items:
             answer = ask(server, "u", "tea", query_embedding=VECTOR)
-        assert (found(answer), answer.words_only) == (["a"], True)
+        assert (found(answer), answer.semantic_unavailable) == (["a"], True)
 
 
 def test_a_question_at_the_ends_of_the_calendar(vector_server: Server, user: str) -> None:

@@ -146,7 +146,7 @@ def test_a_search_relates_what_one_speaker_said_of_one_thing(vector_server: Serv
     token = write(vector_server, talk(user))
     question: dict[str, Any] = {"query_embedding": q.Embedding(values=(1.0, 0.1, 0.0, 0.0)), "top_k": LOOKED_AT}
     plain = ask(vector_server, user, "Which lamp is in the studio?", token, **question)
-    answer = ask(vector_server, user, "Which lamp is in the studio?", token, relate=True, **question)
+    answer = ask(vector_server, user, "Which lamp is in the studio?", token, include_relations=True, **question)
     assert found(answer) == found(plain)
     assert not plain.relations
     assert ("old", "new") in pairs(answer)
@@ -160,10 +160,10 @@ def test_a_search_relates_what_one_speaker_said_of_one_thing(vector_server: Serv
 def test_another_users_messages_are_related_to_nothing(vector_server: Server, user: str) -> None:
     token = write(vector_server, [*talk(user), *talk(f"{user}-other")])
     vector = q.Embedding(values=(1.0, 0.1, 0.0, 0.0))
-    first = ask(vector_server, user, "Which lamp?", token, relate=True, query_embedding=vector)
+    first = ask(vector_server, user, "Which lamp?", token, include_relations=True, query_embedding=vector)
     alone = f"{user}-alone"
     second = ask(
-        vector_server, alone, "Which lamp?", write(vector_server, talk(alone)), relate=True, query_embedding=vector
+        vector_server, alone, "Which lamp?", write(vector_server, talk(alone)), include_relations=True, query_embedding=vector
     )
     assert pairs(first) == pairs(second)
     assert [one.nearness for one in first.relations] == [one.nearness for one in second.relations]
@@ -171,6 +171,6 @@ def test_another_users_messages_are_related_to_nothing(vector_server: Server, us
 
 def test_without_vectors_nothing_is_related(vector_server: Server, user: str) -> None:
     plain = [said(user, f"m{n}", f"A lamp, number {n}, stands in the hall.", n) for n in range(6)]
-    answer = ask(vector_server, user, "Which lamp?", write(vector_server, plain), relate=True)
+    answer = ask(vector_server, user, "Which lamp?", write(vector_server, plain), include_relations=True)
     assert found(answer)
     assert not answer.relations

@@ -66,7 +66,7 @@ def test_what_was_taken_back_does_not_make_an_answer_likely(vector_server: Serve
     likely = ask(vector_server, user, ASKED, write(vector_server, talk(user))).sufficiency
     retracted = talk(user, "wrong")[-1]
     unlikely = ask(vector_server, user, ASKED, write(vector_server, [retracted], replace=True)).sufficiency
-    assert unlikely < EnoughRule().words_only < likely
+    assert unlikely < EnoughRule().semantic_unavailable < likely
 
 
 def test_a_chain_stands_in_its_order(vector_server: Server, user: str) -> None:

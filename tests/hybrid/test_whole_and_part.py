@@ -49,7 +49,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     def settings(name: str, timeline_max: int) -> Settings:
         return Settings.from_environment(
             data=tmp_path_factory.mktemp(name), listen="127.0.0.1:0", embedder="none", embedding_dimension=4,
-            drain_s=0.0, hybrid_timeline_max=timeline_max, hybrid_candidates_max=50,
+            drain_timeout_s=0.0, hybrid_timeline_max=timeline_max, hybrid_candidates_max=50,
         )  # fmt: skip
 
     with started(settings("whole", 1000)) as whole, started(settings("part", 50)) as part:
@@ -107,7 +107,7 @@ def test_who_fell_silent_long_ago_is_still_told_apart(both: Both) -> None:
         write(server, talk)
         asked = ask(server, "silent", "Did Kasimir repair the lighthouse?", write(server, talk[:1]), top_k=2)
         assert found(asked) == ["talk00041", "talk00040"]
-        assert asked.told_apart
+        assert asked.speaker_matched
 
 
 def test_what_stands_beside_is_not_found_in_part_either(both: Both) -> None:

@@ -22,5 +22,5 @@ class Guarded:
 
 def small(directory: Path, **changed: object) -> Settings:
     """Make the settings of a small server."""
-    basis = {"data": directory / "data", "listen": "127.0.0.1:0", "drain_s": 0.0}
+    basis = {"data": directory / "data", "listen": "127.0.0.1:0", "drain_timeout_s": 0.0}
     return Settings.from_environment(**basis | {"embedder": "none", "embedding_dimension": 4} | changed)

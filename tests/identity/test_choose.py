@@ -49,8 +49,8 @@ HALF: dict[str, tuple[dict[str, str], str]] = {
         {"tls_client_ca": _FILE, "tls_cert": _FILE, "tls_key": _FILE},
         "NOMEMORY_TLS_IDENTITIES",
     ),
-    "a key for queries of nobody": ({"recall_query_key": "nm_a_b"}, "NOMEMORY_RECALL_QUERY_TARGET"),
-    "an authority for queries in the clear": ({"recall_query_tls_ca": _FILE}, "NOMEMORY_RECALL_QUERY_TLS"),
+    "a key for queries of nobody": ({"recall_upstream_api_key": "nm_a_b"}, "NOMEMORY_RECALL_UPSTREAM"),
+    "an authority for queries in the clear": ({"recall_upstream_tls_ca": _FILE}, "NOMEMORY_RECALL_UPSTREAM_TLS"),
     "a key of Qdrant without Qdrant": ({"qdrant_api_key": "key"}, "NOMEMORY_QDRANT_URL"),
 }
 
@@ -66,7 +66,7 @@ async def test_half_a_configuration_keeps_the_server_from_starting(settle: Settl
 
 
 EMPTY = ("api_keys", "jwt_secret", "jwt_jwks", "tls_cert", "tls_key", "tls_client_ca", "tls_identities")
-EMPTY_BESIDE = ("recall_query_key", "recall_query_tls_ca", "qdrant_api_key")
+EMPTY_BESIDE = ("recall_upstream_api_key", "recall_upstream_tls_ca", "qdrant_api_key")
 
 
 @pytest.mark.parametrize("name", [*EMPTY, *EMPTY_BESIDE])

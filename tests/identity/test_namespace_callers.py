@@ -170,7 +170,7 @@ class Acme:
 
 @asynccontextmanager
 async def leaking(full_name: str, reply: object) -> AsyncIterator[grpc.aio.Channel]:
-    settings = Settings.from_environment(drain_s=0.0)
+    settings = Settings.from_environment(drain_timeout_s=0.0)
     access = Access(Acme())
     async with (
         serving([Leaking(full_name, reply)], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,

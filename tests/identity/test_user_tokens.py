@@ -184,7 +184,7 @@ class Myself:
 
 @asynccontextmanager
 async def importing() -> AsyncIterator[tuple[Imports, Any]]:
-    service, settings = Imports(), Settings.from_environment(drain_s=0.0)
+    service, settings = Imports(), Settings.from_environment(drain_timeout_s=0.0)
     access = Access(Myself())
     async with (
         serving([service], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
@@ -210,7 +210,7 @@ async def test_a_method_that_says_nothing_of_its_needs_cannot_be_served() -> Non
         def methods(self) -> Mapping[str, ServedMethod]:
             return {name: method for name, method in super().methods().items() if name != "DeleteMessages"}
 
-    settings = Settings.from_environment(drain_s=0.0)
+    settings = Settings.from_environment(drain_timeout_s=0.0)
     with pytest.raises(KeyError, match="DeleteMessages"):
         async with serving([Careless()], Addresses(ListenAddress("127.0.0.1", 0)), settings, Access(Myself())):
             pass

@@ -16,7 +16,7 @@ from served import started
 @pytest.fixture(scope="session")
 def inspected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inspected]:
     """A server without credentials, which has the sample and searches by words."""
-    with started(settings_of(tmp_path_factory.mktemp("inspector"), inspect=True)) as server:
+    with started(settings_of(tmp_path_factory.mktemp("inspector"), inspector=True)) as server:
         write_sample(server)
         yield Inspected(server)
 

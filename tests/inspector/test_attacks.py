@@ -147,7 +147,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Inspecte
     keyring = Keyring(directory / "keys.json")
     key = keyring.key("query", "recall", "act-as", "admin", "ingest", name="operator")
     signed: dict[str, Any] = {"jwt_secret": SECRET, "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
-    with started(settings_of(directory, inspect=True, api_keys=keyring.path, **signed)) as server:
+    with started(settings_of(directory, inspector=True, api_keys=keyring.path, **signed)) as server:
         with Client(server.target, api_key=key) as client:
             client.write([said("ann", "1", "I never eat peanuts."), said("bob", "2", "Zephyrquill is my secret.")])
         yield Inspected(server), key

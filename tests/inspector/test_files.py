@@ -32,13 +32,13 @@ def text(name: str) -> str:
 
 
 def test_it_is_off_by_default() -> None:
-    assert not Settings.from_environment().http.inspect
+    assert not Settings.from_environment().http.inspector
 
 
 def test_it_brings_http_with_it_on_this_machine() -> None:
     assert http_address(Settings.from_environment()) == ""
-    assert http_address(Settings.from_environment(inspect=True)) == "127.0.0.1:7701"
-    assert http_address(Settings.from_environment(inspect=True, http="127.0.0.1:0")) == "127.0.0.1:0"
+    assert http_address(Settings.from_environment(inspector=True)) == "127.0.0.1:7701"
+    assert http_address(Settings.from_environment(inspector=True, http_listen="127.0.0.1:0")) == "127.0.0.1:0"
 
 
 def test_every_file_is_served_with_the_policy(inspected: Inspected) -> None:
@@ -89,7 +89,7 @@ def test_another_name_of_the_machine_or_another_origin_gets_nothing(inspected: I
 
 
 def test_a_server_without_credentials_shows_it_to_this_machine_only(tmp_path: Path) -> None:
-    with pytest.raises(ListenAddressError), started(settings_of(tmp_path, http="0.0.0.0:0", inspect=True)):
+    with pytest.raises(ListenAddressError), started(settings_of(tmp_path, http_listen="0.0.0.0:0", inspector=True)):
         pass
 
 

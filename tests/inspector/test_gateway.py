@@ -72,7 +72,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
     directory = tmp_path_factory.mktemp("gateway")
     keyring = Keyring(directory / "keys.json")
     key = keyring.key("query", "recall", "act-as", "admin", "ingest")
-    with started(settings_of(directory, http="", api_keys=keyring.path)) as server:
+    with started(settings_of(directory, http_listen="", api_keys=keyring.path)) as server:
         write_sample(server, key)
         with inspecting(server.target, key) as opened:
             yield opened
@@ -152,7 +152,7 @@ def test_it_says_at_once_that_nobody_answers() -> None:
 
 
 def test_a_server_that_goes_away_is_told(tmp_path: Path) -> None:
-    with started(settings_of(tmp_path, http="")) as server:
+    with started(settings_of(tmp_path, http_listen="")) as server:
         leaving = inspecting(server.target)
         opened = leaving.__enter__()
     try:

@@ -161,7 +161,7 @@ def test_what_the_server_notes_is_said_in_the_pages_language(inspected: Inspecte
         f"import('/inspect/verdict.js').then(({{verdict}}) => verdict({{result: {answer}, tookMs: 1}}).textContent)"
     )
     # an entry of a skill is named as it stands there
-    assert re.findall(r"[A-Za-z_.]{3,}", said) == (["English."] if code == "NOTE_CODE_SKILL" else [])
+    assert re.findall(r"[A-Za-z_.]{3,}", said) == (["English."] if code == "NOTE_CODE_SKILL_IGNORED" else [])
 
 
 def test_faults_are_said_in_the_pages_language(inspected: Inspected, browser: Browser) -> None:
@@ -224,7 +224,7 @@ def test_skills_are_chosen_from_those_that_the_server_names(
     folder = tmp_path_factory.mktemp("skills")
     (folder / "tea").mkdir()
     (folder / "tea" / "SKILL.md").write_text("---\nname: tea\ndescription: Finds tea.\n---\nFinds tea.\n", "utf-8")
-    with started(settings_of(tmp_path_factory.mktemp("data"), inspect=True, recall_skills=str(folder))) as server:
+    with started(settings_of(tmp_path_factory.mktemp("data"), inspector=True, recall_skill_dirs=str(folder))) as server:
         write_sample(server)
         page = Inspected(server).page(browser, "sam", KOCHI)
         offered = "[...document.querySelector('#recall select').options].map(one => one.text)"

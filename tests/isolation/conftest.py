@@ -40,7 +40,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with ScriptedEndpoint(DIMENSION).serving() as endpoint:
         endpoint.chat = hostile_model(victims[0].user_id)
         settings = {
-            "NOMEMORY_HTTP": "127.0.0.1:0",
+            "NOMEMORY_HTTP_LISTEN": "127.0.0.1:0",
             "NOMEMORY_HTTP_CORS_ORIGINS": ALLOWED_ORIGIN,
             "NOMEMORY_API_KEYS": str(keyring.path),
             "NOMEMORY_JWT_SECRET": secret,
@@ -50,8 +50,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "NOMEMORY_EMBEDDING_MODEL": "scripted",
             "NOMEMORY_EMBEDDING_DIMENSION": str(DIMENSION),
             "NOMEMORY_RECALL_MODEL": "scripted",
-            "NOMEMORY_DEADLINE_DEFAULT_S": "15",
-            "NOMEMORY_AUDIT": "false",  # an audit names users, and the log is searched for their names
+            "NOMEMORY_DEFAULT_DEADLINE_S": "15",
+            "NOMEMORY_AUDIT_LOG": "false",  # an audit names users, and the log is searched for their names
             "OPENAI_BASE_URL": endpoint.url,
             "OPENAI_API_KEY": "none",
         }

@@ -60,7 +60,7 @@ def values(world: World, user_id: str, cursor: str = "", at_least: str = "") -> 
         "at_least": at_least,
         "include_trace": True,
         "explain": True,
-        "relate": True,
+        "include_relations": True,
     }
 
 

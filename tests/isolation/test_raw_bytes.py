@@ -34,7 +34,7 @@ GARBAGE = {
 }
 
 SMUGGLED_ID = b"smuggled-request"
-INNER = b"GET /v1/status HTTP/1.1\r\nhost: localhost\r\nx-request-id: " + SMUGGLED_ID + b"\r\n\r\n"
+INNER = b"GET /v1/index_status HTTP/1.1\r\nhost: localhost\r\nx-request-id: " + SMUGGLED_ID + b"\r\n\r\n"
 LENGTH = b"content-length: %d" % len(INNER)
 CHUNKED = b"transfer-encoding: chunked"
 CHUNK = b"%x\r\n%b\r\n0\r\n\r\n" % (len(INNER), INNER)
@@ -63,7 +63,7 @@ SMUGGLING = {
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server on both ports."""
     settings = Settings.from_environment(
-        data=tmp_path_factory.mktemp("raw"), listen="127.0.0.1:0", http="127.0.0.1:0", embedder="none", drain_s=0.0
+        data=tmp_path_factory.mktemp("raw"), listen="127.0.0.1:0", http="127.0.0.1:0", embedder="none", drain_timeout_s=0.0
     )
     with started(settings) as running:
         yield running

@@ -23,9 +23,9 @@ PIECES, WHOLE = 0, 10**9
 
 
 @asynccontextmanager
-async def opened(path: Path, vacuum_max_bytes: int = PIECES) -> AsyncIterator[tuple[SqliteLogWriter, SqliteLogErasure]]:
+async def opened(path: Path, max_vacuum_bytes: int = PIECES) -> AsyncIterator[tuple[SqliteLogWriter, SqliteLogErasure]]:
     writer = SqliteLogWriter(path, queue_max=100, queue_max_bytes=10**9, announce=lambda: None)
-    erasure = SqliteLogErasure(writer, path, vacuum_max_bytes)
+    erasure = SqliteLogErasure(writer, path, max_vacuum_bytes)
     try:
         yield writer, erasure
     finally:
@@ -68,12 +68,12 @@ async def erase_everything(erasure: SqliteLogErasure) -> None:
         at = await erasure.wipe(at, 100)
 
 
-@pytest.mark.parametrize("vacuum_max_bytes", [PIECES, WHOLE])
-async def test_no_byte_of_a_removed_row_is_left_and_every_other_row_is(tmp_path: Path, vacuum_max_bytes: int) -> None:
+@pytest.mark.parametrize("max_vacuum_bytes", [PIECES, WHOLE])
+async def test_no_byte_of_a_removed_row_is_left_and_every_other_row_is(tmp_path: Path, max_vacuum_bytes: int) -> None:
     chance = dice(3)
     path = tmp_path / "log.db"
     living, gone = dict[int, Message](), list[int]()
-    async with opened(path, vacuum_max_bytes) as (writer, erasure):
+    async with opened(path, max_vacuum_bytes) as (writer, erasure):
         for batch in range(15):
             some = {n: message(n, chance) for n in range(batch * 80, batch * 80 + 80)}
             await writer.write(list(some.values()), on_conflict=OnConflict.REFUSE)

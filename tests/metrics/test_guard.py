@@ -69,7 +69,7 @@ def test_the_token_scrapes_and_does_nothing_else(guarded: Guarded) -> None:
     for http in guarded.ports:
         assert scraped(http, bearer=TOKEN).value("nomemory_log_readable") == 1
     assert (
-        httpx.get(f"{guarded.server.http}/v1/status", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 401
+        httpx.get(f"{guarded.server.http}/v1/index_status", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 401
     )
 
 
@@ -84,19 +84,19 @@ def test_a_key_needs_the_right_to_see_the_whole_server(guarded: Guarded) -> None
 
 def test_refused_credentials_are_counted(guarded: Guarded) -> None:
     before = scraped(guarded.server.http, bearer=TOKEN)
-    httpx.get(f"{guarded.server.http}/v1/status", headers={"authorization": "Bearer nm_wrong"})
+    httpx.get(f"{guarded.server.http}/v1/index_status", headers={"authorization": "Bearer nm_wrong"})
     httpx.get(f"{guarded.server.http}/metrics")
     after = scraped(guarded.server.http, bearer=TOKEN)
-    called = {"method": "GetIndexStatus", "via": "http", "reason": "CREDENTIALS_INVALID"}
+    called = {"method": "GetIndexStatus", "transport": "http", "reason": "CREDENTIALS_INVALID"}
     for name, labels in (
         ("nomemory_call_errors_total", called),
-        ("nomemory_http_refused_total", {"reason": "CREDENTIALS_MISSING"}),
+        ("nomemory_http_requests_rejected_total", {"reason": "CREDENTIALS_MISSING"}),
     ):
         assert after.value(name, **labels) - before.value(name, **labels) == 1
 
 
 def test_a_token_guards_a_server_without_other_credentials(own_settings: Settings) -> None:
-    with started(own_settings.with_changes(metrics="127.0.0.1:0", metrics_token="x" * 16)) as server:
+    with started(own_settings.with_changes(metrics_listen="127.0.0.1:0", metrics_token="x" * 16)) as server:
         assert status(server.metrics) == 401
         assert status(server.metrics, "y" * 16) == 401
         assert status(server.metrics, "x" * 16) == 200
@@ -104,7 +104,7 @@ def test_a_token_guards_a_server_without_other_credentials(own_settings: Setting
 
 def test_a_port_that_others_can_reach_wants_credentials(own_settings: Settings) -> None:
     with pytest.raises(ListenAddressError, match="refusing to listen on"):
-        listen_addresses(own_settings.with_changes(metrics="0.0.0.0:9464"))
+        listen_addresses(own_settings.with_changes(metrics_listen="0.0.0.0:9464"))
 
 
 @pytest.mark.parametrize("weak", ["", "short"])

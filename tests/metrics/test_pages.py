@@ -119,5 +119,5 @@ def test_names_and_kinds_are_those_that_prometheus_expects() -> None:
 
 def test_a_label_is_escaped() -> None:
     samples = Samples()
-    samples.put(BY_NAME["nomemory_fault"], 1, 'a"b\\c\nd', "KIND")
-    assert r'nomemory_fault{part="a\"b\\c\nd",kind="KIND"} 1' in text_of(samples).decode()
+    samples.put(BY_NAME["nomemory_active_faults"], 1, 'a"b\\c\nd', "KIND")
+    assert r'nomemory_active_faults{part="a\"b\\c\nd",kind="KIND"} 1' in text_of(samples).decode()

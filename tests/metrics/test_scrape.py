@@ -49,24 +49,24 @@ def test_calls_are_counted_by_method_way_and_code(counted: Server, user: str) ->
     def more(name: str, **labels: str) -> float:
         return after.value(name, **labels) - before.value(name, **labels)
 
-    assert more(COUNT, method="ListMessages", via="grpc", code="OK") == 3
-    assert more(COUNT, method="ListMessages", via="grpc", code="INVALID_ARGUMENT") == 1
-    assert more(COUNT, method="ListMessages", via="http", code="OK") == 2
-    assert more(COUNT, method="ListMessages", via="http", code="INVALID_ARGUMENT") == 1
+    assert more(COUNT, method="ListMessages", transport="grpc", code="OK") == 3
+    assert more(COUNT, method="ListMessages", transport="grpc", code="INVALID_ARGUMENT") == 1
+    assert more(COUNT, method="ListMessages", transport="http", code="OK") == 2
+    assert more(COUNT, method="ListMessages", transport="http", code="INVALID_ARGUMENT") == 1
     errors = {"method": "ListMessages", "reason": "INVALID_FIELD"}
-    assert more("nomemory_call_errors_total", via="grpc", **errors) == 1
-    assert more("nomemory_call_errors_total", via="http", **errors) == 1
-    bucket = {"method": "ListMessages", "via": "grpc", "code": "OK", "le": "+Inf"}
+    assert more("nomemory_call_errors_total", transport="grpc", **errors) == 1
+    assert more("nomemory_call_errors_total", transport="http", **errors) == 1
+    bucket = {"method": "ListMessages", "transport": "grpc", "code": "OK", "le": "+Inf"}
     assert more("nomemory_call_duration_seconds_bucket", **bucket) == 3
 
 
 def test_what_no_method_has_taken_is_counted_by_its_reason(counted: Server) -> None:
     before = scraped(counted.http)
     assert httpx.get(f"{counted.http}/nothing/here").status_code == 404
-    assert httpx.get(f"{counted.http}/v1/status", headers={"origin": "https://evil.example"}).status_code == 403
+    assert httpx.get(f"{counted.http}/v1/index_status", headers={"origin": "https://evil.example"}).status_code == 403
     after = scraped(counted.http)
-    for reason in ("NO_SUCH_PATH", "ORIGIN_REFUSED"):
-        name = "nomemory_http_refused_total"
+    for reason in ("PATH_NOT_FOUND", "ORIGIN_NOT_ALLOWED"):
+        name = "nomemory_http_requests_rejected_total"
         assert after.value(name, reason=reason) - before.value(name, reason=reason) == 1
 
 
@@ -90,7 +90,7 @@ def test_changes_recalls_and_the_log_are_told(counted: Server, user: str) -> Non
     assert more("nomemory_messages_deleted_total", by="ids") == 1
     assert more("nomemory_log_messages") == 3
     assert more("nomemory_recalls_total") == 1
-    assert more("nomemory_recall_rounds_count") == 1
+    assert more("nomemory_recall_iterations_count") == 1
     assert after.value("nomemory_log_readable") == 1
 
 
@@ -169,7 +169,7 @@ def test_a_post_is_no_scrape(counted: Server) -> None:
 
 
 def test_who_reads_no_scrape_holds_nobody(tmp_path_factory: pytest.TempPathFactory) -> None:
-    settings = settings_of(tmp_path_factory.mktemp("unread"), unread_s=0.5, deadline_default_s=2.0)
+    settings = settings_of(tmp_path_factory.mktemp("unread"), unread_s=0.5, default_deadline_s=2.0)
     with started(settings) as server:
         ahead = request("GET /metrics").replace(b"connection: close\r\n", b"") * 10
         peers = [connected(server.http) for _ in range(5)]
@@ -185,11 +185,11 @@ def test_who_reads_no_scrape_holds_nobody(tmp_path_factory: pytest.TempPathFacto
 
 
 def test_a_port_of_its_own_has_the_figures_and_nothing_else(own_settings: Settings, start: Start, user: str) -> None:
-    with start(own_settings.with_changes(metrics="127.0.0.1:0")) as server:
+    with start(own_settings.with_changes(metrics_listen="127.0.0.1:0")) as server:
         assert server.http == ""
         server.query.ListMessages(q.ListMessagesRequest(user_id=user))
-        assert scraped(server.metrics).value(COUNT, method="ListMessages", via="grpc", code="OK") == 1
-        for path in ("/", "/v1/status", "/healthz", "/openapi.json", "/metrics/"):
+        assert scraped(server.metrics).value(COUNT, method="ListMessages", transport="grpc", code="OK") == 1
+        for path in ("/", "/v1/index_status", "/healthz", "/openapi.json", "/metrics/"):
             assert httpx.get(f"{server.metrics}{path}").status_code == 404
         assert httpx.post(f"{server.metrics}/metrics").status_code == 405
         answered = httpx.get(f"{server.metrics}/metrics", headers={"host": "evil.example"})

@@ -50,9 +50,9 @@ async def test_a_fault_that_stands_is_told_until_it_is_over() -> None:
     faults = StandingFaults()
     metrics = ServerMetrics(Meters(), faults)
     faults.stand(QDRANT, UNREACHABLE, "the Qdrant server does not answer")
-    assert read((await metrics.text()).decode()).value("nomemory_fault", part=QDRANT, kind=UNREACHABLE) == 1
+    assert read((await metrics.text()).decode()).value("nomemory_active_faults", part=QDRANT, kind=UNREACHABLE) == 1
     faults.clear(QDRANT)
-    assert read((await metrics.text()).decode()).sum("nomemory_fault") == 0
+    assert read((await metrics.text()).decode()).sum("nomemory_active_faults") == 0
 
 
 async def test_what_cannot_be_read_does_not_hide_the_rest() -> None:
@@ -82,7 +82,7 @@ async def test_the_embedder_is_counted_beneath_its_cache() -> None:
 def test_a_server_that_only_recalls_has_metrics_too(
     own_settings: Settings, start: Callable[[Settings], AbstractContextManager[Server]], vector_server: Server
 ) -> None:
-    changed = own_settings.with_changes(recall_query_target=vector_server.target, metrics="127.0.0.1:0")
+    changed = own_settings.with_changes(recall_upstream=vector_server.target, metrics_listen="127.0.0.1:0")
     with start(changed) as server:
         scrape = scraped(server.metrics)
     assert scrape.value("nomemory_process_memory_bytes", process="server") > 1_000_000

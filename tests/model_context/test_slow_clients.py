@@ -16,7 +16,7 @@ from web.raw_http import all_read, connected
 def hasty(guarded: Guarded) -> Iterator[str]:
     """A command that closes silent connections soon."""
     environment = {"NOMEMORY_TARGET": guarded.server.target, "PATH": os.environ["PATH"]}
-    with command(environment | {"NOMEMORY_CONNECTION_IDLE_S": "1"}, "--http", "127.0.0.1:0") as address:
+    with command(environment | {"NOMEMORY_CONNECTION_IDLE_TIMEOUT_S": "1"}, "--http", "127.0.0.1:0") as address:
         yield address
 
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from processes.workers import BEGIN, worker
 
-from nomemory.server.runtime.active_faults import MEMORY_EXCEEDED, NOT_ANSWERING
+from nomemory.server.runtime.active_faults import MEMORY_LIMIT_EXCEEDED, UNRESPONSIVE
 from nomemory.server.runtime.processes.ipc_connection import PipeConnection
 from nomemory.server.runtime.processes.watchdog import Watchdog, WatchPolicy
 
@@ -39,7 +39,7 @@ async def test_one_that_does_nothing_and_answers_nothing_is_killed() -> None:
     async with watched(IDLE, with_faults) as (watching, pipe):
         await asyncio.wait_for(watching, 60)
         await asyncio.wait_for(pipe.wait_closed(), 60)
-        assert [fault.kind for fault in with_faults.faults.all()] == [NOT_ANSWERING]
+        assert [fault.kind for fault in with_faults.faults.all()] == [UNRESPONSIVE]
 
 
 async def test_one_that_works_may_be_silent_for_longer_and_is_well_when_it_answers() -> None:
@@ -70,7 +70,7 @@ async def test_one_that_takes_too_much_memory_is_ended() -> None:
     async with watched(GREEDY, with_faults) as (watching, pipe):
         await asyncio.wait_for(pipe.wait_closed(), 60)
         await asyncio.wait_for(watching, 60)
-        assert {fault.kind for fault in with_faults.faults.all()} <= {MEMORY_EXCEEDED}
+        assert {fault.kind for fault in with_faults.faults.all()} <= {MEMORY_LIMIT_EXCEEDED}
 
 
 async def test_where_the_system_does_not_refuse_memory_the_watchdog_kills(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,4 +79,4 @@ async def test_where_the_system_does_not_refuse_memory_the_watchdog_kills(monkey
     async with watched(GREEDY, with_faults) as (watching, pipe):
         await asyncio.wait_for(pipe.wait_closed(), 60)
         await asyncio.wait_for(watching, 60)
-        assert [fault.kind for fault in with_faults.faults.all()] == [MEMORY_EXCEEDED]
+        assert [fault.kind for fault in with_faults.faults.all()] == [MEMORY_LIMIT_EXCEEDED]

@@ -34,7 +34,7 @@ def findings(
     """Say what a search has come to."""
     retrieval = Retrieval()
     retrieval.add(one.message for one in evidence)
-    known = None if sufficiency is None else Sufficiency(sufficiency, told_apart=False)
+    known = None if sufficiency is None else Sufficiency(sufficiency, speaker_matched=False)
     return Findings(tuple(evidence), retrieval, tuple(relations), known)
 
 

@@ -79,7 +79,7 @@ def test_a_damaged_message_is_not_served_and_hides_no_other(start: Start, own_se
 def test_the_status_names_a_damaged_message_that_nobody_read(start: Start, own_settings: Settings) -> None:
     flip(filled(start, own_settings), b"cask number 77")
     with start(own_settings) as server:
-        assert until(lambda: log_status(server).HasField("checked_ts"))
+        assert until(lambda: log_status(server).HasField("check_ts"))
         status = log_status(server)
         assert (status.damaged, list(status.damaged_sequences), status.fault) == (1, [78], "")
         assert (log_status(server, "hurt").damaged, log_status(server, "sound").damaged) == (1, 0)
@@ -98,7 +98,7 @@ def test_the_status_knows_of_damage_that_a_read_meets_before_the_check_does(
         assert refused(lambda: lists(q.ListMessagesRequest(user_id="hurt", page_size=500))) == "STORAGE_UNAVAILABLE"
         ask = IngestServiceStub(channel).GetIndexStatus
         assert until(lambda: list(ask(i.GetIndexStatusRequest()).log.damaged_sequences) == [578])
-        assert not ask(i.GetIndexStatusRequest()).log.HasField("checked_ts")
+        assert not ask(i.GetIndexStatusRequest()).log.HasField("check_ts")
 
 
 def test_a_damaged_message_can_be_deleted(start: Start, own_settings: Settings) -> None:
@@ -125,5 +125,5 @@ def test_a_damaged_page_is_no_internal_error_and_is_in_the_status(start: Start, 
 def test_a_sound_log_has_no_fault(start: Start, own_settings: Settings) -> None:
     filled(start, own_settings)
     with start(own_settings) as server:
-        assert until(lambda: log_status(server).HasField("checked_ts"))
+        assert until(lambda: log_status(server).HasField("check_ts"))
         assert (log_status(server).damaged, log_status(server).fault) == (0, "")

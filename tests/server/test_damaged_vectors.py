@@ -94,7 +94,7 @@ def settings_of(data: Path, **more: int) -> Settings:
         listen="127.0.0.1:0",
         embedder="none",
         embedding_dimension=4,
-        drain_s=0.0,
+        drain_timeout_s=0.0,
         process_memory_bytes=1 << 30,
         **more,
     )

@@ -59,7 +59,7 @@ def test_a_directory_that_cannot_be_made_is_refused_in_words(place: str) -> None
 
 def test_a_disk_with_little_room_is_refused_in_words(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        process = start(stack, tmp_path / "data", NOMEMORY_FREE_BYTES_MIN=str(10**18))
+        process = start(stack, tmp_path / "data", NOMEMORY_MIN_FREE_DISK_BYTES=str(10**18))
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "Make room" in errors
@@ -79,7 +79,7 @@ def test_a_full_disk_is_refused_in_words(tmp_path: Path, free_bytes: int) -> Non
         stack.callback(subprocess.run, ["umount", "-l", str(disk)], check=True)
         (disk / "data").mkdir()
         (disk / "filler").write_bytes(bytes(2**20 - free_bytes - 4096 * 2))
-        process = start(stack, disk / "data", NOMEMORY_FREE_BYTES_MIN="0")
+        process = start(stack, disk / "data", NOMEMORY_MIN_FREE_DISK_BYTES="0")
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "Error: " in errors

@@ -141,11 +141,11 @@ def erasing(own_settings: Settings) -> Settings:
     """Settings with which bytes are gone soon, in small pieces."""
     return own_settings.with_changes(
         erase_within_s=1.0,
-        erase_batch_max=50,
-        erase_pages_max=20,
-        erase_vacuum_max_bytes=0,
-        retention_sweep_s=0.1,
-        vector_flush_s=0.5,
+        erase_batch_size=50,
+        erase_max_pages=20,
+        erase_max_vacuum_bytes=0,
+        retention_sweep_interval_s=0.1,
+        vector_flush_interval_s=0.5,
     )
 
 
@@ -180,7 +180,7 @@ def test_nothing_of_what_is_removed_is_left_in_any_file(start: Start, erasing: S
 
 @pytest.mark.timeout(180)
 def test_the_space_of_what_is_deleted_comes_back(start: Start, own_settings: Settings, tmp_path: Path) -> None:
-    soon = {"erase_within_s": 1.0, "vector_flush_s": 0.5}
+    soon = {"erase_within_s": 1.0, "vector_flush_interval_s": 0.5}
     many = [
         said("keeper", f"keeper-id-{n}", f"word{n} " * 100, ts=n, embedding=vector_of("keeper", n)) for n in range(1000)
     ]
@@ -188,7 +188,7 @@ def test_the_space_of_what_is_deleted_comes_back(start: Start, own_settings: Set
     with start(own_settings.with_changes(data=tmp_path / "alone", **soon)) as server:
         write(server, kept)
     alone = size_of(tmp_path / "alone")
-    with start(own_settings.with_changes(**soon, erase_vacuum_max_bytes=0)) as server:
+    with start(own_settings.with_changes(**soon, erase_max_vacuum_bytes=0)) as server:
         data = own_settings.server.data
         write(server, many)
         assert size_of(data) > 2 * alone
@@ -202,8 +202,8 @@ def test_the_space_of_what_is_deleted_comes_back(start: Start, own_settings: Set
 @pytest.mark.timeout(180)
 def test_a_server_that_is_killed_while_it_erases_loses_nothing_and_goes_on(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    settings = {"NOMEMORY_ERASE_WITHIN_S": "0.5", "NOMEMORY_ERASE_BATCH_MAX": "10", "NOMEMORY_ERASE_PAGES_MAX": "10"}
-    with patch.dict(os.environ, {**settings, "NOMEMORY_ERASE_VACUUM_MAX_BYTES": "0"}):
+    settings = {"NOMEMORY_ERASE_WITHIN_S": "0.5", "NOMEMORY_ERASE_BATCH_SIZE": "10", "NOMEMORY_ERASE_MAX_PAGES": "10"}
+    with patch.dict(os.environ, {**settings, "NOMEMORY_ERASE_MAX_VACUUM_BYTES": "0"}):
         server = Process(data)
         plant(server, "keeper")
         plant(server, "q7erased", 200)

@@ -34,7 +34,7 @@ def promised(receipt: i.EraseUserResponse) -> set[str]:
 @pytest.fixture
 def soon(own_settings: Settings) -> Settings:
     return own_settings.with_changes(
-        erase_within_s=1.0, erase_retry_s=0.2, erase_vacuum_max_bytes=0, vector_flush_s=0.2
+        erase_within_s=1.0, erase_max_retry_delay_s=0.2, erase_max_vacuum_bytes=0, vector_flush_interval_s=0.2
     )
 
 
@@ -45,12 +45,12 @@ def test_where_there_is_no_room_for_a_copy_the_vectors_wait_and_are_served(
     data = soon.server.data
     texts, *vectors = texts_and_vectors("q7erased", MESSAGES)
     monkeypatch.setattr(DataDirectory, "refuse_full_disk", lambda _self, _least: None)
-    with start(soon.with_changes(free_bytes_min=MORE_THAN_ANY_DISK)) as server:
+    with start(soon.with_changes(min_free_disk_bytes=MORE_THAN_ANY_DISK)) as server:
         plant(server, "keeper", MESSAGES)
         plant(server, "q7erased", MESSAGES)
         erase = i.EraseUserRequest(user_id="q7erased")
         assert promised(server.ingest.EraseUser(erase)) == {"log", "lexical", "vector", "backlog"}
-        assert until(lambda: faults(server) == [("erasure", "ERASURE_WAITS")])
+        assert until(lambda: faults(server) == [("erasure", "ERASURE_BLOCKED")])
         wait_until_gone(data, [texts])
         assert all(file.startswith("vectors") for file in remains(data, vectors))
         assert remains(data, vectors)

@@ -133,7 +133,7 @@ def test_the_reads_give_what_brute_force_gives(
             q.LexicalSearchRequest(user_id=user, query_text=query, filter=chosen, at_least=token)
         )
         assert ids(found.items) == [one.message_id for one in expected if holds(one.words)]
-        assert not found.index_behind
+        assert not found.index_lagging
 
     near = vector_server.query.SemanticSearch(
         q.SemanticSearchRequest(

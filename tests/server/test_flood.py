@@ -89,7 +89,7 @@ def test_a_recall_over_another_server_that_has_no_room_says_so(start: Start, own
     full = own_settings.with_changes(max_inflight_reads_per_user=1)
     with (
         start(full) as server,
-        start(own_settings.with_changes(recall_query_target=server.target)) as recalls,
+        start(own_settings.with_changes(recall_upstream=server.target)) as recalls,
         grpc.insecure_channel(recalls.target) as channel,
     ):
         messages = [said("loud", f"m{n}", f"tea and the report {n}", n) for n in range(400)]
@@ -114,7 +114,7 @@ async def test_what_a_search_of_a_recall_says_of_overload_is_what_its_caller_is_
 @pytest.mark.skipif(not local_is_available(), reason="the local embedder has no package for this platform")
 def test_abandoned_searches_by_meaning_block_neither_others_nor_the_end(start: Start, tmp_path: Path) -> None:
     settings = Settings.from_environment(
-        data=tmp_path / "data", listen="127.0.0.1:0", embedder="local", drain_s=0.0, max_inflight_reads_per_user=250
+        data=tmp_path / "data", listen="127.0.0.1:0", embedder="local", drain_timeout_s=0.0, max_inflight_reads_per_user=250
     )
     with start(settings) as server:
         meaning = server.query.SemanticSearch

@@ -53,8 +53,8 @@ def narrow_server(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Server]:
     settings = Settings.from_environment(
-        data=tmp_path_factory.mktemp("narrow"), listen="127.0.0.1:0", drain_s=0.0, embedder="none",
-        embedding_dimension=4, reply_max_bytes=20_000,
+        data=tmp_path_factory.mktemp("narrow"), listen="127.0.0.1:0", drain_timeout_s=0.0, embedder="none",
+        embedding_dimension=4, max_response_bytes=20_000,
     )  # fmt: skip
     with started(settings) as server:
         yield server

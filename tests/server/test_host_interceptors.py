@@ -139,7 +139,7 @@ class Recalls(Queries):
 async def hosting(
     host: HostInterceptors, order: list[str] | None = None, **changed: float
 ) -> AsyncIterator[grpc.aio.Channel]:
-    settings = Settings.from_environment(**{"drain_s": 0.0} | changed)
+    settings = Settings.from_environment(**{"drain_timeout_s": 0.0} | changed)
     order = [] if order is None else order
     services, access = [Queries(order), Recalls(order)], Access(ByName())
     async with (
@@ -253,7 +253,7 @@ async def test_the_servers_deadline_holds_for_hooks() -> None:
     async def hang(_request: ProtoMessage, _context: CallContext) -> None:
         await asyncio.sleep(60)
 
-    async with hosting(HostInterceptors(before_handler=(hang,)), deadline_default_s=0.05) as channel:
+    async with hosting(HostInterceptors(before_handler=(hang,)), default_deadline_s=0.05) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as error:
             await list_messages(channel, "ann", ("x-name", "chat"))
     assert refusal(error.value).reason == "DEADLINE_EXCEEDED"
@@ -291,7 +291,7 @@ async def test_health_passes_interceptors_and_no_hook() -> None:
 
 
 async def test_a_server_with_grpc_interceptors_does_not_serve_http() -> None:
-    settings = Settings.from_environment(drain_s=0.0)
+    settings = Settings.from_environment(drain_timeout_s=0.0)
     access, host = Access(ByName()), HostInterceptors((Interceptor(),))
     with pytest.raises(CannotStartError, match="before_handler"):
         async with serving([Queries([])], Addresses(ANYWHERE, ANYWHERE), settings, access, host=host):

@@ -109,7 +109,7 @@ def overload(server: Server) -> str:
 
 
 def test_an_import_waits_for_room_where_too_much_is_queued(start: Start, own_settings: Settings) -> None:
-    with start(own_settings.with_changes(write_queue_max=1)) as server:
+    with start(own_settings.with_changes(max_queued_writes=1)) as server:
         with busy(own_settings.server.data / "log.db"):
             assert overload(server) == "OVERLOADED"
             imported = server.ingest.ImportMessages.future(iter([batch("v", "a"), batch("v", "b")]))
@@ -119,7 +119,7 @@ def test_an_import_waits_for_room_where_too_much_is_queued(start: Start, own_set
 
 def test_an_import_that_finds_no_room_in_time_says_so(start: Start, own_settings: Settings) -> None:
     with (
-        start(own_settings.with_changes(write_queue_max=1)) as server,
+        start(own_settings.with_changes(max_queued_writes=1)) as server,
         busy(own_settings.server.data / "log.db"),
     ):
         assert overload(server) == "OVERLOADED"

@@ -38,20 +38,20 @@ def test_a_dead_embedder_holds_up_nothing_but_meaning(
         token = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[message])).write_token
         words = server.query.LexicalSearch(q.LexicalSearchRequest(user_id="u", query_text="hello", at_least=token))
         assert ids(words.items) == ["waits"]
-        assert not words.index_behind
+        assert not words.index_lagging
 
         near = server.query.SemanticSearch(q.SemanticSearchRequest(user_id="u", query_embedding=EAST))
-        assert near.index_behind
+        assert near.index_lagging
         assert not near.items
         other = server.query.SemanticSearch(q.SemanticSearchRequest(user_id="other", query_embedding=EAST))
-        assert not other.index_behind
+        assert not other.index_lagging
 
         with pytest.raises(grpc.RpcError) as error:
             server.query.SemanticSearch(
                 q.SemanticSearchRequest(user_id="u", query_embedding=EAST, at_least=token), timeout=0.5
             )
         assert error.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        assert refusal(error.value).reason == "INDEX_BEHIND"
+        assert refusal(error.value).reason == "INDEX_LAGGING"
         waiting_for_others = q.SemanticSearchRequest(user_id="other", query_embedding=EAST, at_least=token)
         assert not server.query.SemanticSearch(waiting_for_others, timeout=5).items
 

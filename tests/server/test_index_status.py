@@ -63,4 +63,4 @@ def test_an_indexer_that_cannot_work_is_named_and_holds_up_nothing_else(start: S
         assert ids(by_time.items) == ["m"], "an empty search reads the log and waits for no index"
         with pytest.raises(grpc.RpcError) as error:
             server.query.LexicalSearch(q.LexicalSearchRequest(user_id="u", query_text="x", at_least=token), timeout=0.3)
-        assert refusal(error.value).reason == "INDEX_BEHIND"
+        assert refusal(error.value).reason == "INDEX_LAGGING"

@@ -78,7 +78,7 @@ class Misbehaving:
 
 @asynccontextmanager
 async def misbehaving(**changed: float) -> AsyncIterator[Any]:
-    settings = Settings.from_environment(drain_s=0.0, **changed)
+    settings = Settings.from_environment(drain_timeout_s=0.0, **changed)
     access = Access(LocalAuthenticator())
     async with (
         serving([Misbehaving()], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
@@ -108,7 +108,7 @@ async def test_a_stream_that_breaks_midway_shows_nothing_of_why() -> None:
 
 
 async def test_the_servers_deadline_holds_where_the_client_sets_none() -> None:
-    async with misbehaving(deadline_default_s=0.05) as stub:
+    async with misbehaving(default_deadline_s=0.05) as stub:
         with pytest.raises(grpc.aio.AioRpcError) as error:
             await stub.LexicalSearch(q.LexicalSearchRequest())
     refused = refusal(error.value)

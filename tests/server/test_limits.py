@@ -93,11 +93,11 @@ class Limited:
 
 @asynccontextmanager
 async def limited(limits: Limits | None = None, **settings: float) -> AsyncIterator[Limited]:
-    configured = Settings.from_environment(**{"drain_s": 0.0} | settings)
+    configured = Settings.from_environment(**{"drain_timeout_s": 0.0} | settings)
     queries = Queries()
     services: list[Service] = [queries, Ingest(queries)]
     access = Access(LocalAuthenticator())
-    pipeline = Pipeline(services, access, configured.timing.deadline_default_s, limits=limits)
+    pipeline = Pipeline(services, access, configured.timing.default_deadline_s, limits=limits)
     health = ServerHealth(pipeline.service_names)
     server = GrpcServer(pipeline, health, configured)
     bound = await server.start(ListenAddress("127.0.0.1", 0))
@@ -162,14 +162,14 @@ async def test_a_call_without_a_request_is_refused() -> None:
 
 
 async def test_a_request_that_does_not_end_is_given_up_at_the_deadline() -> None:
-    async with limited(deadline_default_s=0.5) as server:
+    async with limited(default_deadline_s=0.5) as server:
         with peers(server.target, 2) as opened:
             calls = [peer.call(LIST, bytes(15_000_000), declared=15_000_001) for peer in opened]
             assert await happens(opened, lambda: all(call.status == DEADLINE_EXCEEDED for call in calls))
 
 
 async def test_what_a_refused_request_held_is_freed_without_a_garbage_collection() -> None:
-    async with limited(deadline_default_s=0.5) as server:
+    async with limited(default_deadline_s=0.5) as server:
         gc.collect()
         gc.disable()
         try:
@@ -220,7 +220,7 @@ async def test_a_connection_has_a_limit_of_calls_in_flight() -> None:
 
 
 async def test_silent_connections_are_closed_after_a_while_and_one_with_a_call_stays() -> None:
-    async with limited(connection_idle_s=1.0) as server:
+    async with limited(connection_idle_timeout_s=1.0) as server:
         with peers(server.target, 3) as (watching, *silent):
             watch = watching.call(WATCH, b"")
             assert await happens([watching, *silent], lambda: all(peer.is_closed for peer in silent))
@@ -229,7 +229,7 @@ async def test_silent_connections_are_closed_after_a_while_and_one_with_a_call_s
 
 
 async def test_connections_beyond_the_limit_are_closed() -> None:
-    async with limited(connections_max=5) as server:
+    async with limited(max_connections=5) as server:
         server.queries.go_on.set()
         with peers(server.target, 1) as (early,):
             listed = early.call(LIST, b"")

@@ -117,7 +117,7 @@ def data(prepared: Path, tmp_path: Path) -> Path:
 
 def small(data: Path) -> Settings:
     return Settings.from_environment(
-        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
+        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
     )
 
 

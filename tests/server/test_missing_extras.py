@@ -26,9 +26,9 @@ WANTED = {
     "NOMEMORY_EMBEDDER=openai": ("openai", "openai", {"NOMEMORY_EMBEDDER": "openai"}),
     "NOMEMORY_RECALL_MODEL": ("openai", "openai", {"NOMEMORY_RECALL_MODEL": "qwen3:8b"}),
     "NOMEMORY_QDRANT_URL": ("qdrant", "qdrant_client", {"NOMEMORY_QDRANT_URL": "http://127.0.0.1:9"}),
-    "NOMEMORY_LOG with a database": ("postgres", "asyncpg", {"NOMEMORY_LOG": "postgresql://127.0.0.1:9/none"}),
+    "NOMEMORY_DATABASE_URL with a database": ("postgres", "asyncpg", {"NOMEMORY_DATABASE_URL": "postgresql://127.0.0.1:9/none"}),
     "NOMEMORY_OTLP_ENDPOINT": ("otel", "opentelemetry.sdk", {"NOMEMORY_OTLP_ENDPOINT": "http://127.0.0.1:9"}),
-    "NOMEMORY_EMBEDDER_MODEL": ("tokenizers", "tokenizers", {"NOMEMORY_EMBEDDER_MODEL": "model"}),
+    "NOMEMORY_EMBEDDING_MODEL_DIR": ("tokenizers", "tokenizers", {"NOMEMORY_EMBEDDING_MODEL_DIR": "model"}),
 }
 INCLUDED = {"mcp"}
 """Extras of former versions, whose packages come with every installation."""
@@ -70,7 +70,7 @@ def test_a_server_that_lacks_an_extra_does_not_start_and_says_what_to_install(wa
 
 
 def without_embedder(settings: dict[str, str]) -> dict[str, str]:
-    return settings if "NOMEMORY_EMBEDDER_MODEL" not in settings else settings | {"NOMEMORY_EMBEDDER": "local"}
+    return settings if "NOMEMORY_EMBEDDING_MODEL_DIR" not in settings else settings | {"NOMEMORY_EMBEDDER": "local"}
 
 
 def test_migration_without_the_driver_names_the_missing_extra(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def of_model(endpoint: Models, model: str) -> dict[str, str]:
     return {
         "NOMEMORY_EMBEDDER": "openai", "OPENAI_BASE_URL": endpoint.url, "OPENAI_API_KEY": "secret-key",
         "NOMEMORY_EMBEDDING_MODEL": model, "NOMEMORY_EMBEDDING_DIMENSION": str(DIMENSION),
-        "NOMEMORY_EMBEDDING_BATCH_MAX": "2", "NOMEMORY_DRAIN_S": "0", "NOMEMORY_VECTOR_FLUSH_S": "0.1",
+        "NOMEMORY_EMBEDDING_BATCH_SIZE": "2", "NOMEMORY_DRAIN_TIMEOUT_S": "0", "NOMEMORY_VECTOR_FLUSH_INTERVAL_S": "0.1",
     }  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def status(channel: grpc.Channel) -> i.GetIndexStatusResponse:
 
 def is_switched(channel: grpc.Channel) -> bool:
     now = status(channel)
-    return now.embedder.model == NEW and not now.HasField("coming_vector") and not now.vector.pending
+    return now.embedder.model == NEW and not now.HasField("next_vector") and not now.vector.pending
 
 
 def collections(data: Path) -> list[str]:
@@ -116,7 +116,7 @@ def is_exact(found: q.SemanticSearchResponse, text: str) -> bool:
 def test_the_former_model_answers_until_the_new_one_has_everything_over_crashes(data: Path, endpoint: Models) -> None:
     endpoint.hold(NEW, after=4)
     with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
-        assert until(lambda: 0 < status(channel).coming_vector.pending < COUNT)
+        assert until(lambda: 0 < status(channel).next_vector.pending < COUNT)
         assert_served_by_the_former(channel)
         assert is_exact(nearest(channel, "a later one", write(channel, "a later one")), "a later one")
         server.process.kill()
@@ -131,7 +131,7 @@ def test_the_former_model_answers_until_the_new_one_has_everything_over_crashes(
         for text in (*TEXTS, "a later one"):
             found = nearest(channel, text)
             assert is_exact(found, text)
-            assert (found.embedding_model, found.index_behind, len(found.items)) == (NEW, False, COUNT + 1)
+            assert (found.embedding_model, found.index_lagging, len(found.items)) == (NEW, False, COUNT + 1)
         assert until(lambda: collections(data) == [f"new-{DIMENSION}"])
         assert info(channel).embedding_model == NEW
         texts = [text for text in endpoint.embedded[NEW] if text.startswith("text")]
@@ -143,10 +143,10 @@ def test_the_former_model_answers_until_the_new_one_has_everything_over_crashes(
 def assert_served_by_the_former(channel: grpc.Channel) -> None:
     now = status(channel)
     assert (now.vector.name, now.embedder.model) == (f"former-{DIMENSION}", FORMER)
-    assert (now.coming_vector.name, now.coming_embedder.model) == (f"new-{DIMENSION}", NEW)
+    assert (now.next_vector.name, now.next_embedder.model) == (f"new-{DIMENSION}", NEW)
     found = nearest(channel, TEXTS[3])
     assert is_exact(found, TEXTS[3])
-    assert (found.embedding_model, found.index_behind, info(channel).embedding_model) == (FORMER, False, FORMER)
+    assert (found.embedding_model, found.index_lagging, info(channel).embedding_model) == (FORMER, False, FORMER)
 
 
 def info(channel: grpc.Channel) -> s.GetServerInfoResponse:
@@ -155,7 +155,7 @@ def info(channel: grpc.Channel) -> s.GetServerInfoResponse:
 
 def test_no_read_mixes_two_models_while_they_are_changed(data: Path, endpoint: Models) -> None:
     endpoint.hold(NEW, after=4)
-    with run(data, endpoint, NEW, NOMEMORY_EMBEDDING_CACHE_MAX="0") as server:
+    with run(data, endpoint, NEW, NOMEMORY_EMBEDDING_CACHE_SIZE="0") as server:
         channels = [server.channel() for _ in range(3)]
         answers: list[q.SemanticSearchResponse] = []
         failures: list[grpc.RpcError] = []
@@ -182,7 +182,7 @@ def test_no_read_mixes_two_models_while_they_are_changed(data: Path, endpoint: M
             assert until(lambda: len(answers) > asked + 20)
         assert not failures
         assert {answer.embedding_model for answer in answers} == {FORMER, NEW}
-        assert all(len(answer.items) == COUNT and not answer.index_behind for answer in answers)
+        assert all(len(answer.items) == COUNT and not answer.index_lagging for answer in answers)
         for channel in channels:
             assert nearest(channel, TEXTS[1]).embedding_model == info(channel).embedding_model == NEW
         assert until(lambda: collections(data) == [f"new-{DIMENSION}"])
@@ -193,11 +193,11 @@ def test_where_the_former_model_is_gone_the_new_one_answers_with_what_it_has(dat
         gone = f"http://127.0.0.1:{held.getsockname()[1]}/v1"
     remember(data, endpoint.url, gone)
     endpoint.hold(NEW, after=4)
-    patient = run(data, endpoint, NEW, NOMEMORY_EMBEDDING_PREVIOUS_TIMEOUT_S="0.5")
+    patient = run(data, endpoint, NEW, NOMEMORY_PREVIOUS_EMBEDDING_TIMEOUT_S="0.5")
     with patient as server, grpc.insecure_channel(server.target) as channel:
         assert until(lambda: answers_with(channel, NEW))
         found = nearest(channel, "words")
-        assert found.index_behind
+        assert found.index_lagging
         assert len(found.items) < COUNT
         assert "former does not answer any more" in status(channel).vector.notice
         server.process.kill()
@@ -232,7 +232,7 @@ def test_a_model_that_cannot_be_made_any_more_is_said_in_words(data: Path, endpo
     endpoint.hold(NEW, after=0)
     with here(data, endpoint, NEW) as channel:
         now = status(channel)
-        assert (now.embedder.model, now.HasField("coming_vector")) == (NEW, False)
+        assert (now.embedder.model, now.HasField("next_vector")) == (NEW, False)
         assert "cannot be run any more" in now.vector.notice
         assert (kind or "it is not known how it was run") in now.vector.notice
         assert collections(data) == [f"former-{DIMENSION}", f"new-{DIMENSION}"], "nothing is deleted yet"
@@ -243,7 +243,7 @@ def test_a_model_that_cannot_be_made_any_more_is_said_in_words(data: Path, endpo
 
 
 @pytest.mark.parametrize(
-    ("key", "sent"), [({}, "none"), ({"NOMEMORY_EMBEDDING_FORMER_API_KEY": "former-key"}, "former-key")]
+    ("key", "sent"), [({}, "none"), ({"NOMEMORY_PREVIOUS_EMBEDDING_API_KEY": "former-key"}, "former-key")]
 )
 def test_the_key_of_one_endpoint_is_never_sent_to_another(
     data: Path, endpoint: Models, key: dict[str, str], sent: str
@@ -273,23 +273,23 @@ def test_who_goes_back_to_the_former_model_loses_nothing(data: Path, endpoint: M
     endpoint.hold(NEW, after=4)
     soon = {"NOMEMORY_EMBEDDING_TIMEOUT_S": "2"}  # a held call ends, so the server can stop
     with here(data, endpoint, NEW, **soon) as channel:
-        assert until(lambda: status(channel).coming_vector.pending > 0)
+        assert until(lambda: status(channel).next_vector.pending > 0)
     with here(data, endpoint, FORMER) as channel:
         assert is_exact(nearest(channel, TEXTS[2]), TEXTS[2])
-        assert not status(channel).HasField("coming_vector")
+        assert not status(channel).HasField("next_vector")
         assert until(lambda: collections(data) == [f"former-{DIMENSION}"])
 
 
 def test_who_has_just_taken_over_serves_on_if_another_model_follows_after_a_crash(data: Path, endpoint: Models) -> None:
     with (
-        run(data, endpoint, NEW, NOMEMORY_VECTOR_FLUSH_S="60") as server,
+        run(data, endpoint, NEW, NOMEMORY_VECTOR_FLUSH_INTERVAL_S="60") as server,
         grpc.insecure_channel(server.target) as channel,
     ):
         assert until(lambda: is_switched(channel))
         server.process.kill()
     endpoint.hold("third", after=0)
     with run(data, endpoint, "third") as server, grpc.insecure_channel(server.target) as channel:
-        assert status(channel).coming_vector.name == f"third-{DIMENSION}"
+        assert status(channel).next_vector.name == f"third-{DIMENSION}"
         found = nearest(channel, TEXTS[3])
         assert is_exact(found, TEXTS[3])
         assert (found.embedding_model, len(found.items)) == (NEW, COUNT)
@@ -299,18 +299,18 @@ def test_a_model_that_embeds_hardly_anything_does_not_take_over(data: Path, endp
     endpoint.useless.add(NEW)
     with here(data, endpoint, NEW) as channel:
         assert until(lambda: "cannot embed many messages" in status(channel).vector.notice)
-        assert status(channel).coming_vector.parked == COUNT
+        assert status(channel).next_vector.dead_letters == COUNT
         assert is_exact(nearest(channel, TEXTS[2]), TEXTS[2])
         assert collections(data) == [f"former-{DIMENSION}", f"new-{DIMENSION}"]
 
 
 def test_an_erasure_that_waits_for_the_coming_index_is_said(data: Path, endpoint: Models) -> None:
     endpoint.hold(NEW, after=4)
-    soon = {"NOMEMORY_ERASE_WITHIN_S": "6", "NOMEMORY_ERASE_RETRY_S": "0.1"}  # the index of words keeps up with that
+    soon = {"NOMEMORY_ERASE_WITHIN_S": "6", "NOMEMORY_ERASE_MAX_RETRY_DELAY_S": "0.1"}  # the index of words keeps up with that
     with here(data, endpoint, NEW, **soon) as channel:
         ingest = IngestServiceStub(channel)
         ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=["text-11"]))
-        waits = ("ERASURE_WAITS", f"the index new-{DIMENSION} is behind")
+        waits = ("ERASURE_BLOCKED", f"the index new-{DIMENSION} is behind")
         assert until(lambda: [(one.kind, one.detail) for one in status(channel).faults] == [waits]), [
             str(one) for one in status(channel).faults
         ]

@@ -221,7 +221,7 @@ def test_a_cursor_expires(start: Callable[[Settings], AbstractContextManager[Ser
 def test_a_page_ends_early_rather_than_grow_too_large(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
-    with start(own_settings.with_changes(reply_max_bytes=2000)) as server:
+    with start(own_settings.with_changes(max_response_bytes=2000)) as server:
         write(server, [said("u", f"m{n}", "x" * 500, ts=n) for n in range(10)])
         pages = [len(page) for page in walk(server, "u", None, [10])]
         assert pages == [3, 3, 3, 1]

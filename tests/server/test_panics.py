@@ -45,7 +45,7 @@ def test_a_panic_is_not_derived_from_exception() -> None:
 
 
 async def test_a_panic_ends_a_call_with_a_status() -> None:
-    settings = Settings.from_environment(drain_s=0.0)
+    settings = Settings.from_environment(drain_timeout_s=0.0)
     access = Access(LocalAuthenticator())
     async with (
         serving([Panicking()], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,

@@ -42,7 +42,7 @@ class Process:
         environment = {
             **os.environ,
             "NOMEMORY_DATA": str(data),
-            "NOMEMORY_LOG": url,
+            "NOMEMORY_DATABASE_URL": url,
             "NOMEMORY_LISTEN": "127.0.0.1:0",
             "NOMEMORY_EMBEDDER": "none",
             "NOMEMORY_EMBEDDING_DIMENSION": "4",
@@ -149,7 +149,7 @@ def test_while_the_database_is_away_calls_are_unavailable_and_afterwards_they_ar
 ) -> None:
     if programs() is None:
         pytest.skip(NOT_INSTALLED)
-    with private_postgres() as database, start(own_settings.with_changes(log=fresh_schema(database))) as server:
+    with private_postgres() as database, start(own_settings.with_changes(database_url=fresh_schema(database))) as server:
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said("u", "m", "word")]))
         database.stop()
         with pytest.raises(grpc.RpcError) as reading:
@@ -179,7 +179,7 @@ def test_two_servers_of_one_database_answer_alike(
     url = fresh_schema(postgres)
     key_file = tmp_path / "key"
     key_file.write_bytes(os.urandom(32))  # what one has sealed, the other opens
-    ours = own_settings.with_changes(log=url, erase_within_s=2.0, key_file=key_file)
+    ours = own_settings.with_changes(database_url=url, erase_within_s=2.0, key_file=key_file)
     theirs = ours.with_changes(data=tmp_path / "other")
     with start(ours) as one, start(theirs) as other:
         batch = i.WriteMessagesRequest(
@@ -204,7 +204,7 @@ def test_two_servers_of_one_database_answer_alike(
 
 @pytest.mark.timeout(240)
 def test_the_url_of_the_database_is_on_no_command_line(postgres_url: str, tmp_path: Path) -> None:
-    with fleet(tmp_path / "data", NOMEMORY_LOG=postgres_url) as running:
+    with fleet(tmp_path / "data", NOMEMORY_DATABASE_URL=postgres_url) as running:
         ingest = ingest_service_pb2_grpc.IngestServiceStub(running.channel())
         ingest.WriteMessages(
             i.WriteMessagesRequest(messages=[said("u", "m", "x", embedding=VECTOR)]), timeout=_PATIENCE_S

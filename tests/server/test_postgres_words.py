@@ -19,7 +19,7 @@ from talk import refusal, said
 def server(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data, log = tmp_path_factory.mktemp("data"), fresh_schema(postgres)
     settings = Settings.from_environment(
-        data=data, log=log, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
+        data=data, log=log, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
     )
     with started(settings) as running:
         yield running
@@ -38,7 +38,7 @@ def test_what_is_acknowledged_is_found_at_once(server: Server, user: str) -> Non
         asked = q.LexicalSearchRequest(user_id=user, query_text=f'"{number}次"', at_least=written.write_token)
         reply = server.query.LexicalSearch(asked)
         assert [item.message_id for item in reply.items][:1] == [f"m{number}"]
-        assert not reply.index_behind
+        assert not reply.index_lagging
     server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user, message_ids=["m7"]))
     assert len(found(server, user, "火锅")) == 19
 
@@ -77,7 +77,7 @@ def test_the_index_is_never_behind(server: Server, user: str) -> None:
 
 def test_a_damaged_message_is_not_answered(server: Server, postgres: PrivatePostgres, user: str) -> None:
     server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said(user, "m", "火锅")]))
-    log = server.settings.server.log
+    log = server.settings.server.database_url
     assert log is not None
     schema = log.get_secret_value().partition("search_path=")[2]
     execute(postgres, f"UPDATE \"{schema}\".messages SET wire = wire || '\\x20' WHERE user_id = '{user}'")  # noqa: S608

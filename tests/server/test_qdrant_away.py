@@ -84,14 +84,14 @@ def test_a_qdrant_server_that_is_away_is_named_until_it_is_back(start: Start, tm
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
     settings = Settings.from_environment(
-        data=tmp_path / "data", listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0,
+        data=tmp_path / "data", listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0,
         qdrant_url=f"grpc://127.0.0.1:{port}", vector_probe_s=0.3,
     )  # fmt: skip
     with start(settings) as server:
 
         def faults() -> list[tuple[str, str]]:
             now = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
-            assert bool(now.vector.fault) == now.vector.HasField("fault_since")
+            assert bool(now.vector.fault) == now.vector.HasField("error_ts")
             return [(fault.part, fault.kind) for fault in now.faults if fault.since.seconds]
 
         def is_well() -> bool:

@@ -53,8 +53,8 @@ class Process:
             "NOMEMORY_DATA": str(directory / "data"),
             "NOMEMORY_LISTEN": "127.0.0.1:0",
             "NOMEMORY_EMBEDDER": "none",
-            "NOMEMORY_RECALL_SKILLS": str(directory / "skills"),
-            "NOMEMORY_AUDIT": "false",  # it names users, and nothing else of the log does
+            "NOMEMORY_RECALL_SKILL_DIRS": str(directory / "skills"),
+            "NOMEMORY_AUDIT_LOG": "false",  # it names users, and nothing else of the log does
         }
         self.log = directory / "log"
         with self.log.open("w") as log:
@@ -183,7 +183,7 @@ def test_no_question_ranks_another_users_messages_nor_by_them(attacked: Process,
     again = attacked.query.HybridSearch(q.HybridSearchRequest(user_id=ALICE, query_text=question, explain=True))
     assert again == ranked
     nobodys = attacked.query.HybridSearch(q.HybridSearchRequest(user_id="carol", query_text=question, explain=True))
-    assert (len(nobodys.items), nobodys.sufficiency, nobodys.told_apart) == (0, 0.0, False)
+    assert (len(nobodys.items), nobodys.sufficiency, nobodys.speaker_matched) == (0, 0.0, False)
 
 
 def test_instructions_in_messages_are_not_followed(attacked: Process) -> None:
@@ -233,12 +233,12 @@ def test_the_other_user_can_recall_what_is_theirs(attacked: Process) -> None:
 def test_bad_requests_name_every_violation(attacked: Process) -> None:
     request = r.RecallRequest(
         question=" ",
-        context=r.RecallContext(time_zone="Mars/Olympus", role_pref=9),  # type: ignore[arg-type]
+        context=r.RecallContext(time_zone="Mars/Olympus", preferred_role=9),  # type: ignore[arg-type]
         budget=r.RecallBudget(iterations=-1),
     )
     with pytest.raises(grpc.RpcError) as error:
         attacked.recall.Recall(request, metadata=(("x-user-id", ALICE),))
-    assert refusal(error.value).fields == ["question", "context.time_zone", "context.role_pref", "budget.iterations"]
+    assert refusal(error.value).fields == ["question", "context.time_zone", "context.preferred_role", "budget.iterations"]
 
 
 def test_an_unknown_skill_is_said_plainly(attacked: Process) -> None:

@@ -62,7 +62,7 @@ def elsewhere(
 ) -> Iterator[Client]:
     """A client of a process that keeps nothing and reads from that server."""
     alone = Settings.from_environment(
-        data=tmp_path / "nothing", listen="127.0.0.1:0", recall_query_target=vector_server.target, drain_s=0.0
+        data=tmp_path / "nothing", listen="127.0.0.1:0", recall_upstream=vector_server.target, drain_timeout_s=0.0
     )
     with start(alone) as remote, Client(remote.target) as connected:
         yield connected
@@ -87,7 +87,7 @@ def test_it_reaches_the_ranking_only_and_says_what_was_searched_without_it(clien
     assert all("query_embedding" not in step.arguments for step in ranked.trace)
     without = client.recall(QUESTION, user_id=teller, include_trace=True)
     assert without.limits.notes[0] == WITHOUT_MEANING
-    assert without.limits.coded_notes[0].code == r.NOTE_CODE_MEANING_INCOMPLETE
+    assert without.limits.coded_notes[0].code == r.NOTE_CODE_SEMANTIC_INCOMPLETE
     assert len(without.limits.coded_notes) == len(without.limits.notes)
 
 

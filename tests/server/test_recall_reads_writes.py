@@ -76,7 +76,7 @@ def test_a_process_that_reads_from_another_waits_there(
     vector_server: Server, start: Start, tmp_path: Path, user: str
 ) -> None:
     alone = Settings.from_environment(
-        data=tmp_path / "nothing", listen="127.0.0.1:0", recall_query_target=vector_server.target, drain_s=0.0
+        data=tmp_path / "nothing", listen="127.0.0.1:0", recall_upstream=vector_server.target, drain_timeout_s=0.0
     )
     with start(alone) as remote, recalling(remote) as stub:
         for n in range(20):
@@ -119,11 +119,11 @@ def test_while_an_index_is_behind_nothing_is_denied(behind: tuple[Server, Recall
     for question in ("Where did the zebra sleep?", "斑马睡在哪里？"):
         pending = stub.Recall(r.RecallRequest(question=question), metadata=as_user("u"), timeout=20)
         assert pending.verdict == r.VERDICT_PENDING
-        assert pending.limits.index_behind
+        assert pending.limits.index_lagging
         assert not pending.memory_view.ByteSize()
         others = stub.Recall(r.RecallRequest(question=question), metadata=as_user("other"), timeout=20)
         assert others.verdict == r.VERDICT_INSUFFICIENT
-        assert not others.limits.index_behind
+        assert not others.limits.index_lagging
 
 
 def test_waiting_ends_with_the_deadline(behind: tuple[Server, RecallServiceStub, str]) -> None:
@@ -131,6 +131,6 @@ def test_waiting_ends_with_the_deadline(behind: tuple[Server, RecallServiceStub,
     with pytest.raises(grpc.RpcError) as error:
         stub.Recall(asked(1, token), metadata=as_user("u"), timeout=2)
     assert error.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    assert refusal(error.value).reason == "INDEX_BEHIND"
+    assert refusal(error.value).reason == "INDEX_LAGGING"
     answered = stub.Recall(asked(1, token), metadata=as_user("other"), timeout=20)
     assert answered.verdict == r.VERDICT_INSUFFICIENT

@@ -36,7 +36,7 @@ SAID = {
 def remembering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that has read the sample, on words alone."""
     data = tmp_path_factory.mktemp("remembering")
-    with started(Settings.from_environment(data=data, listen="127.0.0.1:0", embedder="none", drain_s=0.0)) as server:
+    with started(Settings.from_environment(data=data, listen="127.0.0.1:0", embedder="none", drain_timeout_s=0.0)) as server:
         with Client(server.target) as client:
             messages: Any = ({**one, "ts": datetime.fromisoformat(one["ts"])} for one in SAID.values())
             written = client.import_messages(messages)
@@ -73,7 +73,7 @@ def test_the_same_code_answers_from_another_process(
     remembering: Server, start: Callable[[Settings], AbstractContextManager[Server]], tmp_path: Path
 ) -> None:
     alone = Settings.from_environment(
-        data=tmp_path / "nothing", listen="127.0.0.1:0", recall_query_target=remembering.target, drain_s=0.0
+        data=tmp_path / "nothing", listen="127.0.0.1:0", recall_upstream=remembering.target, drain_timeout_s=0.0
     )
     request = r.RecallRequest(question="我对什么过敏？")
     metadata = (("x-user-id", "lin"),)
@@ -92,7 +92,7 @@ def test_the_same_code_answers_from_another_process(
 def test_a_recall_says_so_when_there_is_nothing_to_read_from(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
-    lost = own_settings.with_changes(recall_query_target="127.0.0.1:9")
+    lost = own_settings.with_changes(recall_upstream="127.0.0.1:9")
     with start(lost) as server, grpc.insecure_channel(server.target) as channel:
         with pytest.raises(grpc.RpcError) as error:
             RecallServiceStub(channel).Recall(
@@ -104,7 +104,7 @@ def test_a_recall_says_so_when_there_is_nothing_to_read_from(
 def test_it_does_not_read_from_another_machine_in_the_clear(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
-    far = own_settings.with_changes(recall_query_target="192.0.2.1:7700")
+    far = own_settings.with_changes(recall_upstream="192.0.2.1:7700")
     with pytest.raises(RecallSettingsError, match="in the clear"), start(far):
         pass
 
@@ -112,7 +112,7 @@ def test_it_does_not_read_from_another_machine_in_the_clear(
 def test_it_does_not_open_a_guarded_store_to_anybody_on_the_machine(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
-    guarded = {"recall_query_target": "127.0.0.1:7700", "recall_query_key": SecretStr("nm_a_b")}
+    guarded = {"recall_upstream": "127.0.0.1:7700", "recall_upstream_api_key": SecretStr("nm_a_b")}
     opened = own_settings.with_changes(**guarded)
     with pytest.raises(RecallSettingsError, match="anybody on this machine"), start(opened):
         pass

@@ -30,7 +30,7 @@ async def test_closing_the_stream_cancels_the_recall() -> None:
         raise AssertionError("it went on")
 
     settings = Settings.from_environment()
-    skills = SkillLibrary(skill_folders(settings), settings.recall.skill)
+    skills = SkillLibrary(skill_folders(settings), settings.recall.default_skill)
     service = RecallService(ask, skills, host_budget(settings), settings)
     deadline = asyncio.get_running_loop().time() + 10
     context = CallContext("id", deadline, Caller("test", frozenset()), BoundUser("u", "token"))

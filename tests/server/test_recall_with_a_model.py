@@ -48,7 +48,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripted]:
         listen="127.0.0.1:0",
         embedder="none",
         embedding_dimension=4,
-        drain_s=0.0,
+        drain_timeout_s=0.0,
         recall_model="scripted",
         recall_model_timeout_s=PATIENCE_S,
         recall_deadline_s=SEARCHING_S,

@@ -164,7 +164,7 @@ def test_an_import_refuses_such_a_message_and_stores_the_others(vector_server: S
 
 def test_http_says_it_too(tmp_path: Path, start: Start) -> None:
     settings = Settings.from_environment(
-        data=tmp_path, listen="127.0.0.1:0", http="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
+        data=tmp_path, listen="127.0.0.1:0", http="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
     )
     with start(settings) as server:
         write(server, tea("u", "a"), tea("u", "b", "a", ts=2))

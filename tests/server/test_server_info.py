@@ -60,12 +60,12 @@ async def test_the_asynchronous_client_is_told_the_same(vector_server: Server) -
 
 def test_the_limits_are_the_settings(start: Start, own_settings: Settings) -> None:
     changed = {
-        "request_max_bytes": 10_000,
-        "content_max_bytes": 100,
-        "write_batch_max": 3,
-        "page_size_max": 60,
-        "query_max_chars": 50,
-        "top_k_max": 30,
+        "max_request_bytes": 10_000,
+        "max_content_bytes": 100,
+        "max_batch_messages": 3,
+        "max_page_size": 60,
+        "max_query_chars": 50,
+        "max_top_k": 30,
         "max_inflight_reads_per_user": 4,
         "max_inflight_reads_per_caller": 5,
     }
@@ -85,7 +85,7 @@ def test_the_limits_are_the_settings(start: Start, own_settings: Settings) -> No
 
 
 def test_what_the_limits_allow_is_taken_and_one_more_is_not(start: Start, own_settings: Settings) -> None:
-    small = own_settings.with_changes(content_max_bytes=100, write_batch_max=3, page_size_max=60, query_max_chars=50)
+    small = own_settings.with_changes(max_content_bytes=100, max_batch_messages=3, max_page_size=60, max_query_chars=50)
     with start(small) as server, Client(server.target) as client:
         limits = client.server_info().limits
         sizes: list[tuple[int, Callable[[int], object]]] = [
@@ -105,13 +105,13 @@ def test_what_the_limits_allow_is_taken_and_one_more_is_not(start: Start, own_se
 def test_a_server_that_only_recalls_tells_what_it_knows(
     start: Start, own_settings: Settings, vector_server: Server
 ) -> None:
-    with start(own_settings.with_changes(recall_query_target=vector_server.target)) as server:
+    with start(own_settings.with_changes(recall_upstream=vector_server.target)) as server:
         info = told(server)
     assert (info.version, list(info.features)) == (__version__, ["recall"])
     assert (info.embedding_model, info.embedding_dimension) == ("", 0)
     settings = own_settings.limits
     assert info.limits == s.ServerLimits(
-        request_bytes=settings.request_max_bytes, query_chars=settings.query_max_chars, turns=20
+        request_bytes=settings.max_request_bytes, query_chars=settings.max_query_chars, turns=20
     )
 
 
@@ -133,7 +133,7 @@ def test_a_chat_model_is_a_feature_where_it_plans(
 
 
 def test_it_names_the_skills_of_recalls_as_they_are_now(start: Start, own_settings: Settings, tmp_path: Path) -> None:
-    with start(own_settings.with_changes(recall_skills=str(tmp_path))) as server:
+    with start(own_settings.with_changes(recall_skill_dirs=str(tmp_path))) as server:
         assert list(told(server).skills) == ["nomemory-recall-default"]
         for name in ("tea", "Not a skill", "no-file"):
             (tmp_path / name).mkdir()

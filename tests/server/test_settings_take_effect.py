@@ -50,7 +50,7 @@ async def test_a_token_that_has_just_expired_is_valid_within_the_leeway() -> Non
 def test_a_write_is_refused_if_the_queue_holds_too_many_bytes(start: Start, own_settings: Settings) -> None:
     write = i.WriteMessagesRequest(messages=[said("u", "", "x" * 1000)])
     with (
-        start(own_settings.with_changes(write_queue_max_bytes=2000)) as server,
+        start(own_settings.with_changes(max_queued_write_bytes=2000)) as server,
         closing(sqlite3.connect(own_settings.server.data / "log.db", isolation_level=None)) as other,
     ):
         other.execute("BEGIN IMMEDIATE")  # the writer waits, and so do the writes behind it
@@ -83,10 +83,10 @@ def test_a_step_of_the_ranking_can_be_left_out(start: Start, own_settings: Setti
             return {component.name for component in item.explanation.components}
 
     assert "speaker" in components(own_settings)
-    assert "speaker" not in components(own_settings.with_changes(hybrid_without="around speaker"))
+    assert "speaker" not in components(own_settings.with_changes(hybrid_disabled_features="around speaker"))
     with (
         pytest.raises(CannotStartError, match="there is no step words; the steps are meaning,"),
-        start(own_settings.with_changes(hybrid_without="words")),
+        start(own_settings.with_changes(hybrid_disabled_features="words")),
     ):
         pass
 
@@ -118,12 +118,12 @@ def test_a_recall_has_the_budget_and_the_threshold_of_the_settings(
 
     monkeypatch.setattr(recall_wiring, "RecallHost", Recorded)
     settings = own_settings.with_changes(
-        recall_tool_calls=5, recall_evidence_messages=3, recall_quoted=0.3, recall_sufficiency=0.9
+        recall_max_tool_calls=5, recall_evidence_messages=3, recall_quote_threshold=0.3, recall_sufficiency_threshold=0.9
     )
     budget = recall_wiring.host_budget(settings)
     assert (budget.tool_calls, budget.evidence_messages) == (5, 3)
     with start(settings):
-        assert [(rule.quoted, rule.told_apart) for rule in rules] == [(0.3, 0.9)]
+        assert [(rule.quoted, rule.speaker_matched) for rule in rules] == [(0.3, 0.9)]
 
 
 def test_workers_are_watched_as_the_settings_say() -> None:

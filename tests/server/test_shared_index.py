@@ -60,8 +60,8 @@ def two(own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_pat
         ours = own_settings.with_changes(
             log=fresh_schema(postgres),
             qdrant_url=qdrant.url,
-            qdrant_buckets=4,
-            postgres_lease_s=2.0,
+            qdrant_shard_keys=4,
+            indexer_lock_lease_s=2.0,
             erase_within_s=4.0,
         )
         theirs = ours.with_changes(data=tmp_path / "other")
@@ -82,7 +82,7 @@ def test_what_one_server_is_told_the_other_finds_by_meaning(two: Two) -> None:
         assert two.found(asked, user, EAST, token) == ["e"]
         assert two.found(told, user, NORTH, token) == ["n"]
         status = asked.ingest.GetIndexStatus(i.GetIndexStatusRequest(user_id=user))
-        assert (status.vector.pending, status.vector.parked) == (0, 0)
+        assert (status.vector.pending, status.vector.dead_letters) == (0, 0)
     assert two.points() == 2 * len(users)
     token = two.one.ingest.EraseUser(i.EraseUserRequest(user_id=users[0])).write_token
     assert two.found(two.other, users[0], EAST, token) == []
@@ -96,8 +96,8 @@ def test_what_a_killed_server_had_not_indexed_another_one_does(postgres: Private
     with qdrant_stand_in() as qdrant:
         start = partial(
             fleet,
-            NOMEMORY_LOG=fresh_schema(postgres),
-            NOMEMORY_POSTGRES_LEASE_S="2",
+            NOMEMORY_DATABASE_URL=fresh_schema(postgres),
+            NOMEMORY_INDEXER_LOCK_LEASE_S="2",
             NOMEMORY_QDRANT_URL=qdrant.url,
         )
         with start(tmp_path / "one") as one, start(tmp_path / "other") as other:
@@ -120,7 +120,7 @@ def test_who_waits_for_another_servers_write_does_not_wait_for_the_next_look(
     own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexer, "_POLL_S", 600.0)
-    settings = own_settings.with_changes(log=fresh_schema(postgres), key_file=tmp_path / "key")
+    settings = own_settings.with_changes(database_url=fresh_schema(postgres), key_file=tmp_path / "key")
     (tmp_path / "key").write_bytes(bytes(32))
     with start(settings) as one, start(settings.with_changes(data=tmp_path / "other")) as other:
         for n in range(3):

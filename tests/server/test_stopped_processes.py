@@ -56,7 +56,7 @@ def test_each_process_that_is_stopped_is_named_and_replaced(tmp_path: Path) -> N
 
             def is_named(part: str = part, named: list[i.ServerFault] = named) -> bool:
                 faults = ask(i.GetIndexStatusRequest(), timeout=30).faults
-                named += [fault for fault in faults if fault.part == part and fault.kind == "NOT_ANSWERING"]
+                named += [fault for fault in faults if fault.part == part and fault.kind == "UNRESPONSIVE"]
                 return bool(named)
 
             assert until(is_named), part

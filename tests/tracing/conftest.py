@@ -28,7 +28,7 @@ def collector() -> Iterator[Collector]:
 @pytest.fixture
 def traced_settings(own_settings: Settings, collector: Collector) -> Settings:
     """Settings of a small server that records every trace and sends spans soon."""
-    return own_settings.with_changes(otlp_endpoint=collector.target, trace_ratio=1.0, trace_flush_s=0.05)
+    return own_settings.with_changes(otlp_endpoint=collector.target, trace_sample_ratio=1.0, trace_export_interval_s=0.05)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def traced_server(shared_collector: Collector, tmp_path_factory: pytest.TempPath
     with fleet(
         data,
         NOMEMORY_OTLP_ENDPOINT=shared_collector.target,
-        NOMEMORY_TRACE_RATIO="0",
-        NOMEMORY_TRACE_FLUSH_S="0.05",
+        NOMEMORY_TRACE_SAMPLE_RATIO="0",
+        NOMEMORY_TRACE_EXPORT_INTERVAL_S="0.05",
     ) as running:
         yield running

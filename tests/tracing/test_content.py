@@ -168,7 +168,7 @@ def test_a_call_over_http_is_part_of_its_callers_trace(
 ) -> None:
     traces = [fresh_trace(), fresh_trace()]
     with (
-        start(traced_settings.with_changes(http="127.0.0.1:0")) as server,
+        start(traced_settings.with_changes(http_listen="127.0.0.1:0")) as server,
         httpx.Client(base_url=server.http) as client,
     ):
         for trace in traces:  # on one connection

@@ -48,11 +48,11 @@ def test_without_an_endpoint_there_are_no_traces(own_settings: Settings) -> None
 
 async def test_where_callers_do_not_decide_the_share_does(own_settings: Settings) -> None:
     parent = [("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")]
-    for callers_decide in (True, False):
+    for parent_sampling in (True, False):
         changed = own_settings.with_changes(
-            otlp_endpoint=LOCAL, trace_ratio=0.0, trace_callers_decide=callers_decide, trace_timeout_s=0.1
+            otlp_endpoint=LOCAL, trace_sample_ratio=0.0, trace_parent_sampling=parent_sampling, trace_export_timeout_s=0.1
         )
         async with AsyncExitStack() as stack:
             tracer = start_tracing(changed, stack)
             assert tracer is not None
-            assert tracer.begin("call", parent).span.is_recording() == callers_decide
+            assert tracer.begin("call", parent).span.is_recording() == parent_sampling

@@ -88,21 +88,21 @@ def test_parked_work_waits_for_the_message_to_change(backlog: Backlog, reader: B
     backlog.park(dict.fromkeys(backlog.take([], 2), "TEXT_REFUSED"))
     assert backlog.take(["ann"], 9) == []
     assert not reader.is_behind("ann", 2)
-    assert reader.counts() == BacklogCounts(pending=0, parked=2)
-    assert reader.counts("ann") == BacklogCounts(pending=0, parked=1)
-    assert reader.parked_ids("bob") == ["m2"]
+    assert reader.counts() == BacklogCounts(pending=0, dead_letters=2)
+    assert reader.counts("ann") == BacklogCounts(pending=0, dead_letters=1)
+    assert reader.dead_letter_ids("bob") == ["m2"]
     assert reader.checkpoint().latest == 2
     backlog.feed([change(3)], FeedPosition.at(3))
     assert backlog.take([], 9) == [Pending("ann", "m1", 3)]
     assert not reader.is_behind("ann", 2)
     assert reader.is_behind("ann", 3)
-    assert reader.parked_ids("ann") == []
+    assert reader.dead_letter_ids("ann") == []
 
 
 def test_parked_ids_are_limited(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.feed([change(n, "ann", f"m{n:03}") for n in range(150)], FeedPosition.at(150))
     backlog.park(dict.fromkeys(backlog.take([], 150), "TEXT_REFUSED"))
-    assert reader.parked_ids("ann") == [f"m{n:03}" for n in range(100)]
+    assert reader.dead_letter_ids("ann") == [f"m{n:03}" for n in range(100)]
 
 
 def test_starting_over_forgets_everything(backlog: Backlog, reader: BacklogReader) -> None:
@@ -148,7 +148,7 @@ class BacklogMachine(RuleBasedStateMachine):
         self.backlog.feed(changes, FeedPosition.at(self.sequence))
         for one in changes:
             row = self.rows.setdefault((one.user_id, one.message_id), Row(one.sequence, one.sequence))
-            row.oldest = one.sequence if row.state == "parked" else row.oldest
+            row.oldest = one.sequence if row.state == "dead_letters" else row.oldest
             row.latest, row.state = one.sequence, "pending"
 
     @rule(hot=st.lists(st.sampled_from([*USERS, "nobody"]), unique=True), limit=st.integers(1, 7))
@@ -164,7 +164,7 @@ class BacklogMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def settle(self, data: st.DataObject) -> None:
         some = data.draw(st.lists(st.sampled_from(self.taken), unique=True))
-        state = data.draw(st.sampled_from(["applied", "parked"]))
+        state = data.draw(st.sampled_from(["applied", "dead_letters"]))
         if state == "applied":
             self.backlog.mark_applied(some)
         else:
@@ -190,14 +190,14 @@ class BacklogMachine(RuleBasedStateMachine):
     @invariant()
     def agrees(self) -> None:
         pending = [(key, row) for key, row in self.rows.items() if row.state == "pending"]
-        parked = [key for key, row in self.rows.items() if row.state == "parked"]
+        dead_letters = [key for key, row in self.rows.items() if row.state == "dead_letters"]
         assert self.reader.fed() == self.backlog.fed() == FeedPosition.at(self.sequence)
-        assert self.reader.counts() == BacklogCounts(len(pending), len(parked))
+        assert self.reader.counts() == BacklogCounts(len(pending), len(dead_letters))
         assert self.reader.checkpoint().latest == min((row.oldest - 1 for _, row in pending), default=self.sequence)
         for user in USERS:
             oldest = min((row.oldest for key, row in pending if key[0] == user), default=self.sequence + 1)
             assert self.reader.is_pending(user) == (oldest <= self.sequence)
-            assert self.reader.parked_ids(user) == sorted(key[1] for key in parked if key[0] == user)
+            assert self.reader.dead_letter_ids(user) == sorted(key[1] for key in dead_letters if key[0] == user)
             for sequence in (oldest - 1, oldest, self.sequence, self.sequence + 1):
                 assert self.reader.is_behind(user, sequence) == (sequence >= oldest)
 

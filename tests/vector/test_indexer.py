@@ -23,7 +23,7 @@ from nomemory.server.indexing.vector import backlog_feed, desired_points
 from nomemory.server.indexing.vector.indexer import VectorIndexer
 from nomemory.server.message import Message
 from nomemory.server.message_filter import EVERYTHING, Filter
-from nomemory.server.runtime.active_faults import INDEX_DAMAGED, StandingFaults
+from nomemory.server.runtime.active_faults import INDEX_INCONSISTENT, StandingFaults
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.collection import collection_of
 from nomemory.server.search.semantic.edge.index import EdgeIndex
@@ -39,7 +39,7 @@ class World:
 
     def __init__(self, directory: Path, embedder: Embedder, **changed: object) -> None:
         self.settings = Settings.from_environment(
-            **{"data": directory, "vector_flush_s": 0.2, "embedding_part_chars": 50, "embedding_parts_max": 4} | changed
+            **{"data": directory, "vector_flush_interval_s": 0.2, "embedding_chunk_chars": 50, "embedding_max_chunks": 4} | changed
         )
         self.embedder = embedder
         directory.mkdir(parents=True, exist_ok=True)
@@ -152,7 +152,7 @@ async def test_a_replacement_that_is_taken_in_half_by_half_leaves_nothing_of_the
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backlog_feed, "_MAX_CHANGES", 1)
-    async with world(tmp_path, ScriptedEmbedder(), vector_flush_s=1e-9) as w, running(w):
+    async with world(tmp_path, ScriptedEmbedder(), vector_flush_interval_s=1e-9) as w, running(w):
         await w.write(said(" ".join(f"{name} {'x' * 38}." for name in ("one", "two", "six"))))
         await w.settled()
         assert await w.index.count() == 3
@@ -197,7 +197,7 @@ async def test_parts_that_an_earlier_run_stored_and_did_not_note_are_removed(
             with pytest.raises(LookupError):
                 await w.indexer.run()
             assert await w.index.count() == 3
-    async with world(tmp_path, ScriptedEmbedder(), embedding_parts_max=1) as w, running(w):
+    async with world(tmp_path, ScriptedEmbedder(), embedding_max_chunks=1) as w, running(w):
         await w.settled()
         assert await w.found("ann", sentences[0]) == ["m1"]
         assert await w.index.count() == 1
@@ -343,13 +343,13 @@ async def test_a_text_that_is_refused_is_parked_until_it_changes(tmp_path: Path)
             await w.write(said("poison", "m0"), *(said(f"text {number}", f"m{number}") for number in range(1, 9)))
             await w.settled()
             status = await w.indexer.status("ann")
-            assert (status.pending, status.parked, status.parked_ids) == (0, 1, ("m0",))
+            assert (status.pending, status.dead_letters, status.dead_letter_ids) == (0, 1, ("m0",))
             assert await w.index.count() == 8
             assert w.indexer.fault is None
             await w.write(said("antidote", "m0"))
             await w.settled()
             assert await w.found("ann", "antidote") == ["m0"]
-            assert (await w.indexer.status("ann")).parked == 0
+            assert (await w.indexer.status("ann")).dead_letters == 0
 
 
 async def test_a_replacement_that_is_refused_leaves_nothing_of_the_old_version(tmp_path: Path) -> None:
@@ -378,7 +378,7 @@ async def test_an_outage_of_the_embedder_loses_nothing_and_parks_nobody(tmp_path
         embedder.down = None
         await w.settled()
         assert w.indexer.fault is None
-        assert (await w.indexer.status()).parked == 0
+        assert (await w.indexer.status()).dead_letters == 0
         assert await w.index.count() == 71
 
 
@@ -397,7 +397,7 @@ async def test_a_rate_limit_is_waited_out_without_smaller_batches(tmp_path: Path
 async def test_a_text_that_always_breaks_the_embedder_does_not_hold_up_the_others(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder("openai")
     embedder.broken = {"breaks it"}
-    async with world(tmp_path, embedder, embedding_batch_max=4) as w, running(w):
+    async with world(tmp_path, embedder, embedding_batch_size=4) as w, running(w):
         await w.write(said("breaks it", "m00"), *(said(f"text {number}", f"m{number:02}") for number in range(1, 20)))
         await w.until_pending(lambda pending: pending == 1)
         assert await w.index.count() == 19
@@ -448,7 +448,7 @@ async def test_a_restart_in_the_middle_goes_on_where_it_was(tmp_path: Path) -> N
 
 
 async def test_stopping_flushes_so_that_nothing_is_done_twice(tmp_path: Path) -> None:
-    async with world(tmp_path, ScriptedEmbedder(), vector_flush_s=3600) as w:
+    async with world(tmp_path, ScriptedEmbedder(), vector_flush_interval_s=3600) as w:
         await w.write(said("tea"))
         async with running(w):
             await w.settled()
@@ -499,7 +499,7 @@ async def test_only_what_is_missing_is_embedded_again_and_that_is_said_while_it_
     embedder.gate.clear()
     async with world(tmp_path, embedder) as w, running(w):
         await embedder.called.wait()
-        assert [fault.kind for fault in w.faults.all()] == [INDEX_DAMAGED]
+        assert [fault.kind for fault in w.faults.all()] == [INDEX_INCONSISTENT]
         assert await w.indexer.behind("ann", 1)
         embedder.gate.set()
         await w.until(lambda: not w.faults.all())

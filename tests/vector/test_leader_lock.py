@@ -113,7 +113,7 @@ async def test_progress_after_the_loss_of_the_lock_is_not_published(servers: Ser
     with pytest.raises(Fault):
         await servers.ours.publish(late)
     assert await servers.known.behind("ann", 1)
-    assert (await servers.known.status("ann")).parked == 0
+    assert (await servers.known.status("ann")).dead_letters == 0
     assert (await servers.known.checkpoint()).latest == 0
 
 

@@ -36,7 +36,7 @@ def kept(tmp_path: Path, former: Settings) -> ModelRecord:
 
 
 def test_everything_that_the_model_was_made_from_comes_back_but_the_keys(tmp_path: Path) -> None:
-    former = settings(HERE, "small", embedding_batch_max=50, embedding_former_api_key="older-secret")
+    former = settings(HERE, "small", embedding_batch_size=50, previous_embedding_api_key="older-secret")
     found = kept(tmp_path, former)
     written = (tmp_path / "model.json").read_text()
     assert not any(secret in written for secret in ("secret", "password", "key=k"))
@@ -54,7 +54,7 @@ def test_a_key_goes_to_its_own_endpoint(
     tmp_path: Path, now: str | None, former_key: str | None, key: str | None
 ) -> None:
     again = kept(tmp_path, settings(HERE, "small")).restored(
-        settings(now, "large", embedding_former_api_key=former_key)
+        settings(now, "large", previous_embedding_api_key=former_key)
     )
     assert (again.openai.api_key.get_secret_value() if again.openai.api_key else None) == key
     assert str(again.openai.base_url).endswith("models.example/v1") or now == HERE

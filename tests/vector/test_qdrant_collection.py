@@ -345,5 +345,5 @@ async def test_without_buckets_a_server_that_is_no_cluster_is_asked_for_none(clu
 
 @pytest.mark.parametrize(("replicas", "expected"), [(1, 1), (2, 2), (3, 2), (9, 5)])
 def test_more_than_half_of_the_copies_have_a_write_before_it_counts(replicas: int, expected: int) -> None:
-    settings = Settings.from_environment(qdrant_replicas=replicas)
+    settings = Settings.from_environment(qdrant_replication_factor=replicas)
     assert QdrantSharding.of(settings).write_consistency == expected

@@ -87,7 +87,7 @@ class Server:
             QdrantIndex(cluster.qdrant, COLLECTION, DIMENSION),
             embedder,
             directory / "vectors",
-            Settings.from_environment(data=directory, vector_flush_s=0.2),
+            Settings.from_environment(data=directory, vector_flush_interval_s=0.2),
             asyncio.Event(),
             shared=self.shared,
         )
@@ -341,12 +341,12 @@ async def test_what_is_set_aside_stays_so_when_another_server_takes_over(
             await c.write(said("poison"), said(f"text of {name}", name))
             await c.settled()
             status = await c.known.status("ann")
-            assert (status.parked, status.parked_ids) == (1, ("m1",))
+            assert (status.dead_letters, status.dead_letter_ids) == (1, ("m1",))
             await server.stop()
         last = c.server("last", ScriptedEmbedder())
         await c.write(said("antidote"))
         await c.settled()
-        assert (await c.known.status("ann")).parked == 0
+        assert (await c.known.status("ann")).dead_letters == 0
         await last.stop()
 
 

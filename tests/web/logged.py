@@ -16,7 +16,7 @@ from identity.logged import SERVE
 def logging_to(path: Path, *options: str, **settings: str) -> Iterator[str]:
     """Run a server whose log goes to a file; give where it serves HTTP."""
     environment = os.environ | {f"NOMEMORY_{name.upper()}": value for name, value in settings.items()}
-    environment |= {"NOMEMORY_EMBEDDER": "none", "NOMEMORY_DATA": str(path.parent / "data"), "NOMEMORY_DRAIN_S": "0.5"}
+    environment |= {"NOMEMORY_EMBEDDER": "none", "NOMEMORY_DATA": str(path.parent / "data"), "NOMEMORY_DRAIN_TIMEOUT_S": "0.5"}
     command = [*SERVE, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", *options]
     with (
         path.open("w") as log,

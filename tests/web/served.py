@@ -13,7 +13,7 @@ from served import Server
 
 def settings_of(directory: object, **changed: object) -> Settings:
     """Settings of a small server with both ways in."""
-    basis = {"data": f"{directory}/data", "listen": "127.0.0.1:0", "http": "127.0.0.1:0", "drain_s": 0.5}
+    basis = {"data": f"{directory}/data", "listen": "127.0.0.1:0", "http": "127.0.0.1:0", "drain_timeout_s": 0.5}
     return Settings.from_environment(**basis | {"embedder": "none", "embedding_dimension": 4} | changed)
 
 

@@ -159,7 +159,7 @@ def test_bad_utf8_and_control_characters_in_a_path_are_refused(web: Web, path: s
 
 
 def test_a_body_that_is_too_large_is_refused(web: Web) -> None:
-    most = web.server.settings.limits.request_max_bytes
+    most = web.server.settings.limits.max_request_bytes
     answer = web.client.post("/v1/messages", content=b" " * (most + 1), headers=JSON)
     assert (answer.status_code, reason(answer)) == (413, "REQUEST_TOO_LARGE")
 
@@ -170,7 +170,7 @@ def test_the_request_of_a_read_may_be_less_large(web: Web) -> None:
 
 
 def test_so_is_one_that_does_not_say_its_length(web: Web) -> None:
-    most = web.server.settings.limits.request_max_bytes
+    most = web.server.settings.limits.max_request_bytes
     chunk = b"100000\r\n" + b" " * 0x10_0000 + b"\r\n"
     head = request("POST /v1/messages", "content-type: application/json", "transfer-encoding: chunked")
     found = answered(web.server.http, head, *[chunk] * (most // 0x10_0000 + 2), b"0\r\n\r\n")
@@ -196,7 +196,7 @@ def test_a_body_where_none_belongs_is_refused(web: Web) -> None:
 
 def test_nothing_is_at_other_paths_and_verbs(web: Web) -> None:
     nowhere = web.client.get("/v2/users/u/messages")
-    assert (nowhere.status_code, nowhere.json()["error"]["code"], reason(nowhere)) == (404, "NOT_FOUND", "NO_SUCH_PATH")
+    assert (nowhere.status_code, nowhere.json()["error"]["code"], reason(nowhere)) == (404, "NOT_FOUND", "PATH_NOT_FOUND")
     wrong = web.client.put("/v1/users/u/messages")
     assert (wrong.status_code, set(wrong.headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
     assert web.client.post("/nomemory.v1.QueryService/ListMessages", json={}).status_code == 404
@@ -218,9 +218,9 @@ def test_a_call_ends_at_its_timeout(web: Web) -> None:
 
 
 def test_a_call_goes_by_the_id_of_its_client(web: Web) -> None:
-    assert web.client.get("/v1/status", headers={"x-request-id": "mine-1"}).headers["x-request-id"] == "mine-1"
+    assert web.client.get("/v1/index_status", headers={"x-request-id": "mine-1"}).headers["x-request-id"] == "mine-1"
     unusable = [(b"x-request-id", "é".encode())]
-    other = web.client.get("/v1/status", headers=unusable).headers["x-request-id"]
+    other = web.client.get("/v1/index_status", headers=unusable).headers["x-request-id"]
     assert re.fullmatch(r"[0-9a-f]{26}", other)
 
 
@@ -241,15 +241,15 @@ def test_a_conflict_and_a_missing_message_have_their_statuses(web: Web, user: st
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"GET \xff HTTP/1.1\r\nhost: localhost\r\n\r\n",
-        b"GET /v1/status HTTP/1.1\r\nhost: localhost\r\nx: a\0b\r\n\r\n",
+        b"GET /v1/index_status HTTP/1.1\r\nhost: localhost\r\nx: a\0b\r\n\r\n",
         request("POST /v1/messages", "content-length: 2", "transfer-encoding: chunked", body=b"0\r\n\r\n"),
         request("POST /v1/messages", "content-length: 2", "content-length: 3", body=b"{} "),
         request("POST /v1/messages", "content-length: -1"),
-        request("GET /v1/status", "host: other"),
-        request("GET /v1/status", "x-user-id: \xff"),
-        request("GET /v1/status", "x-user-id-bin: ***"),
-        request("GET /v1/status", f"x: {'a' * 1_000_000}"),
-        request("GET /v1/status", *["a: b"] * 200_000),
+        request("GET /v1/index_status", "host: other"),
+        request("GET /v1/index_status", "x-user-id: \xff"),
+        request("GET /v1/index_status", "x-user-id-bin: ***"),
+        request("GET /v1/index_status", f"x: {'a' * 1_000_000}"),
+        request("GET /v1/index_status", *["a: b"] * 200_000),
         request("GET /" + "a" * 1_000_000),
         b"\r\n" * 20_000,
     ],
@@ -278,4 +278,4 @@ def test_headers_behind_a_body_are_not_read(web: Web, user: str) -> None:
 def test_a_body_that_is_not_wanted_may_be_announced_in_any_words(web: Web, expected: tuple[str, ...]) -> None:
     found = answered(web.server.http, request("PUT /v1/messages", "content-length: 2", *expected, body=b"{}"))
     assert found.startswith(b"HTTP/1.1 405 ")
-    assert b"ERROR_REASON_NO_SUCH_PATH" in found
+    assert b"ERROR_REASON_PATH_NOT_FOUND" in found

@@ -70,7 +70,7 @@ REQUESTS: dict[str, Callable[[str], ProtoMessage]] = {
         user_id=user, query_embedding=VECTOR, top_k=3, min_score=-1.0
     ),
     "HybridSearch": lambda user: query.HybridSearchRequest(
-        user_id=user, query_text="What do I never eat?", query_embedding=VECTOR, explain=True, relate=True
+        user_id=user, query_text="What do I never eat?", query_embedding=VECTOR, explain=True, include_relations=True
     ),
     "GetNeighbors": lambda user: query.GetNeighborsRequest(user_id=user, message_id="m-1/é", before=0, after=5),
     "BatchGetMessages": lambda user: query.BatchGetMessagesRequest(

@@ -61,7 +61,7 @@ async def serving(
     """Serve until the context is left; return the server and a client of it."""
     settings = Settings.from_environment()
     access = Access(LocalAuthenticator())
-    pipeline = Pipeline([queries], access, settings.timing.deadline_default_s, limits=limits)
+    pipeline = Pipeline([queries], access, settings.timing.default_deadline_s, limits=limits)
     health = ServerHealth(pipeline.service_names)
     server = HttpServer(api_application(pipeline, health, settings, None), None, 10)
     bound = await server.start(ListenAddress("127.0.0.1", 0))

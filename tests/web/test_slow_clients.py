@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with short timeouts."""
     directory = tmp_path_factory.mktemp("hasty")
-    with started(settings_of(directory, connection_idle_s=1, deadline_default_s=2.0)) as server:
+    with started(settings_of(directory, connection_idle_timeout_s=1, default_deadline_s=2.0)) as server:
         yield server
 
 
@@ -52,7 +52,7 @@ def test_headers_of_a_chunk_have_a_limit(web: Web, begun: bytes) -> None:
 
 
 def test_pipelined_requests_are_answered_in_order(web: Web) -> None:
-    ahead = [request(f"GET /v1/status?user_id=u{n}", f"x-request-id: r{n}") for n in range(5)]
+    ahead = [request(f"GET /v1/index_status?user_id=u{n}", f"x-request-id: r{n}") for n in range(5)]
     ahead = [one.replace(b"connection: close\r\n", b"") for one in ahead[:-1]] + ahead[-1:]
     with closing(connected(web.server.http)) as peer:
         peer.sendall(b"".join(ahead))

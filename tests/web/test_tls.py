@@ -73,20 +73,20 @@ def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path) -> No
 
 def test_no_address_is_opened_that_grpc_would_not_open(tmp_path: Path) -> None:
     with pytest.raises(ListenAddressError, match="refusing to listen"):
-        listen_addresses(settings_of(tmp_path, http="0.0.0.0:1"))
+        listen_addresses(settings_of(tmp_path, http_listen="0.0.0.0:1"))
     keyring = Keyring(tmp_path / "keys.json")
     keyring.key("query")
     with pytest.raises(ListenAddressError, match="in the clear"):
-        listen_addresses(settings_of(tmp_path, http="[::]:1", api_keys=keyring.path))
+        listen_addresses(settings_of(tmp_path, http_listen="[::]:1", api_keys=keyring.path))
     with pytest.raises(ListenAddressError, match="HOST:PORT"):
-        listen_addresses(settings_of(tmp_path, http="7701"))
-    assert listen_addresses(settings_of(tmp_path, http="")).http is None
+        listen_addresses(settings_of(tmp_path, http_listen="7701"))
+    assert listen_addresses(settings_of(tmp_path, http_listen="")).http is None
 
 
 def test_a_port_that_is_taken_is_said_to_be(tmp_path: Path) -> None:
     with (
         started(settings_of(tmp_path)) as server,
         pytest.raises(ListenAddressError, match="is the port taken"),
-        started(settings_of(tmp_path / "other", http=server.http.removeprefix("http://"))),
+        started(settings_of(tmp_path / "other", http_listen=server.http.removeprefix("http://"))),
     ):
         pass

@@ -48,7 +48,7 @@ def test_its_body_arrives(web: Web, user: str, path: str, pause_s: float, *, is_
 
 @pytest.mark.parametrize("pause_s", [0.0, 0.2])
 def test_its_body_is_no_request(web: Web, pause_s: float) -> None:
-    inner = request("GET /v1/status", "x-request-id: smuggled")
+    inner = request("GET /v1/index_status", "x-request-id: smuggled")
     head = request("POST /v1/messages", "content-type: application/json", f"content-length: {len(inner)}", *H2C)
     with closing(connected(web.server.http)) as peer:
         peer.sendall(head.replace(b"connection: close\r\n", b""))
@@ -60,7 +60,7 @@ def test_its_body_is_no_request(web: Web, pause_s: float) -> None:
 
 
 def test_requests_sent_ahead_are_answered_in_order(web: Web) -> None:
-    ahead = [request("GET /v1/status", f"x-request-id: r{n}", *H2C) for n in range(5)]
+    ahead = [request("GET /v1/index_status", f"x-request-id: r{n}", *H2C) for n in range(5)]
     found = answered(
         web.server.http, *[one.replace(b"connection: close\r\n", b"") for one in ahead], request("GET /healthz")
     )

@@ -81,8 +81,8 @@ class RecallAgent:
             await search.take_neighbours()
             draft = await self._quoted(search, question, skill)
         synthesis = conclude(question, draft, search.findings(), self._rule)
-        if synthesis.verdict is Verdict.INSUFFICIENT and await search.index_behind():
-            synthesis = replace(synthesis, verdict=Verdict.PENDING, notes=(*synthesis.notes, note(NoteKind.PENDING)))
+        if synthesis.verdict is Verdict.INSUFFICIENT and await search.index_lagging():
+            synthesis = replace(synthesis, verdict=Verdict.PENDING, notes=(*synthesis.notes, note(NoteKind.INDEXING_PENDING)))
         return self._result(search, stop, synthesis, skill)
 
     async def _search(self, search: SearchSession) -> StopReason:
@@ -146,7 +146,7 @@ class RecallAgent:
     def _result(self, search: SearchSession, stop: StopReason, synthesis: Synthesis, skill: Skill) -> RecallResult:
         if synthesis.verdict in _UNANSWERED and stop is StopReason.SUFFICIENT:
             stop = StopReason.NO_GAIN  # what the planner took to suffice does not
-        of_skill = (note(NoteKind.SKILL, said=said) for said in skill.notes)
+        of_skill = (note(NoteKind.SKILL_IGNORED, said=said) for said in skill.notes)
         notes = (*self._notes, *of_skill, *synthesis.notes)
         evidence = _cited_first(search.findings(), synthesis, self._budget.evidence_messages)
         truncated = any(len(item.message.content) > self._budget.evidence_chars for item in evidence)

@@ -85,8 +85,8 @@ def golden_server() -> Iterator[Path]:
 
 def _settings(keys: Path, certificate: Path, private: Path) -> Mapping[str, str]:
     return {
-        "NOMEMORY_AUDIT": "false",
-        "NOMEMORY_HTTP": "127.0.0.1:0",
+        "NOMEMORY_AUDIT_LOG": "false",
+        "NOMEMORY_HTTP_LISTEN": "127.0.0.1:0",
         "NOMEMORY_EMBEDDER": "none",
         "NOMEMORY_EMBEDDING_DIMENSION": "4",
         "NOMEMORY_API_KEYS": str(keys),

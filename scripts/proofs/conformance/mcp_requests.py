@@ -30,7 +30,7 @@ _ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "question": "question",
         "context.timeRange.since": "since",
         "context.timeRange.until": "until",
-        "context.rolePref": "role",
+        "context.preferredRole": "role",
         "context.timeZone": "time_zone",
         "context.conversationId": "conversation_id",
         "skill": "skill",

@@ -13,7 +13,7 @@ _SHOWN: Final = None
 _MESSAGE: Final = dict.fromkeys(
     ("messageId", "ts", "role", "name", "conversationId", "content", "retracts", "retractedBy"), _SHOWN
 )
-_SCORED: Final = {"items": {"message": _MESSAGE, "score": _SHOWN}, "indexBehind": _SHOWN}
+_SCORED: Final = {"items": {"message": _MESSAGE, "score": _SHOWN}, "indexLagging": _SHOWN}
 _CITATIONS: Final = {"messageId": _SHOWN, "quote": _SHOWN, "ts": _SHOWN}
 _STATEMENT: Final = {"text": _SHOWN, "citations": _CITATIONS, "supersededBy": _SHOWN, "attribution": _SHOWN}
 _SHAPES: Final[Mapping[str, Any]] = {
@@ -29,7 +29,7 @@ _SHAPES: Final[Mapping[str, Any]] = {
         "items": _MESSAGE,
         "scores": {"messageId": _SHOWN, "score": _SHOWN},
         "nextCursor": _SHOWN,
-        "indexBehind": _SHOWN,
+        "indexLagging": _SHOWN,
     },
     "ListMessages": {"items": _MESSAGE, "nextCursor": _SHOWN},
     "GetNeighbors": {"items": _MESSAGE},
@@ -73,7 +73,7 @@ def reply(call: str, answered: Json) -> Json:
     items = [_scored(one) for one in messages] if _SHAPES[call] is _SCORED else [_message(one) for one in messages]
     scores = [{"messageId": one["message_id"], "score": one["score"]} for one in messages if call == "LexicalSearch"]
     return _some(
-        items=items, scores=scores, nextCursor=answered["next_cursor"], indexBehind=answered["index_behind"] or None
+        items=items, scores=scores, nextCursor=answered["next_cursor"], indexLagging=answered["index_lagging"] or None
     )
 
 

@@ -18,7 +18,7 @@ from proofs.conformance.play import CallRefusedError, Json, Play, play
 
 _FLATTENED = ("filter", "timeRange", "context", "recall", "highlight")
 """Messages within a request whose fields are options of their own."""
-_RENAMED = {"queryEmbedding": "embedding", "rolePref": "role"}
+_RENAMED = {"queryEmbedding": "embedding", "preferredRole": "role"}
 
 
 def arguments(request: Json) -> dict[str, Any]:

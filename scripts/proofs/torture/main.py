@@ -174,9 +174,9 @@ class Torture:
         endpoint = self._stack.enter_context(ScriptedEndpoint(_DIMENSION).serving())
         database = self._stack.enter_context(private_postgres(DURABLE))
         settings = self._embedding_by(endpoint)
-        settings |= {"NOMEMORY_LOG": database.url, "NOMEMORY_POSTGRES_LEASE_S": LEASE_S}
+        settings |= {"NOMEMORY_DATABASE_URL": database.url, "NOMEMORY_INDEXER_LOCK_LEASE_S": LEASE_S}
         if proxy is not None:
-            settings |= {"NOMEMORY_QDRANT_URL": proxy.url, "NOMEMORY_QDRANT_BUCKETS": "8"}
+            settings |= {"NOMEMORY_QDRANT_URL": proxy.url, "NOMEMORY_QDRANT_SHARD_KEYS": "8"}
         servers = [self._server(f"replica{number}{'-shared' * bool(proxy)}", settings) for number in range(_REPLICAS)]
         return Harness(
             name,

@@ -45,8 +45,8 @@ def wait_for_indexes(server: Reachable, longest_s: float) -> list[Finding]:
 
 
 def _of_status(status: GetIndexStatusResponse) -> list[Finding]:
-    parked = status.lexical.parked + status.vector.parked
-    return [Finding("parked", f"{parked} messages that could be embedded")] if parked else []
+    dead_letters = status.lexical.dead_letters + status.vector.dead_letters
+    return [Finding("dead_letters", f"{dead_letters} messages that could be embedded")] if dead_letters else []
 
 
 def _in_words(status: GetIndexStatusResponse) -> str:

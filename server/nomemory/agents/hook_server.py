@@ -116,7 +116,7 @@ class HookServer:
             RecalledMessage(one.message_id, one.ts.ToDatetime(tzinfo=UTC), one.name or role_name(one.role), one.content)
             for one in messages
         ]
-        return Block(recalled, question=question, behind=found.index_behind).text(_BLOCK_TOKENS)
+        return Block(recalled, question=question, behind=found.index_lagging).text(_BLOCK_TOKENS)
 
     async def _store_all(self) -> None:
         with Client(self._home.target) as client:

@@ -24,7 +24,7 @@ from nomemory.server.runtime.startup_errors import CannotStartError
 
 _LOOKS: Final = 20
 """How often it looks, in the time that it may be unused."""
-_ELSEWHERE: Final = ("http", "metrics", "recall_query_target")
+_ELSEWHERE: Final = ("http", "metrics", "recall_upstream")
 _LOG_BYTES: Final = 1 << 20
 _tasks: Final = set[asyncio.Task[None]]()
 
@@ -50,7 +50,7 @@ def _settings(home: Home) -> Settings:
     trusting = {name: field.default for name, field in IdentitySettings.model_fields.items()}
     here = {"data": home.data, "log": None, "key_file": None, "listen": home.target, "inspect": False}
     nowhere = dict.fromkeys(_ELSEWHERE, "")
-    return Settings.from_environment(**trusting, **here, **nowhere, audit=False, log_level="warning")
+    return Settings.from_environment(**trusting, **here, **nowhere, audit_log=False, log_level="warning")
 
 
 def _begin(home: Home, idle_s: float) -> None:

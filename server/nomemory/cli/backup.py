@@ -15,10 +15,10 @@ from nomemory.server.store import backup as backups
 _REFUSALS = (backups.BackupError, CannotStartError)
 _SECONDS = "%Y%m%dT%H%M%SZ"
 _BACKUP_IN_POSTGRES = """\
-the message log is in PostgreSQL (NOMEMORY_LOG), and its own tools back it up: pg_dump for a copy of one moment, or \
+the message log is in PostgreSQL (NOMEMORY_DATABASE_URL), and its own tools back it up: pg_dump for a copy of one moment, or \
 continuous archiving. Keep `server.key` of the data directory with it. The indexes are rebuilt from the messages."""
 _RESTORE_IN_POSTGRES = """\
-the message log is in PostgreSQL (NOMEMORY_LOG), and its own tools restore it. Before a server starts, run `nomemory \
+the message log is in PostgreSQL (NOMEMORY_DATABASE_URL), and its own tools restore it. Before a server starts, run `nomemory \
 doctor --accept-loss` once: write tokens and cursors of before are refused from then on. Other servers of the same log \
 start again when `log.json` in their data directories is deleted."""
 
@@ -33,7 +33,7 @@ def backup(*, data: Path | None, out: Path | None) -> None:
     message that was acknowledged before the command began. Whoever has it can read the messages.
     """
     settings = configured(data=data)
-    if settings.server.log is not None:
+    if settings.server.database_url is not None:
         raise click.ClickException(_BACKUP_IN_POSTGRES)
     target = out or Path(f"nomemory-{datetime.now(UTC):{_SECONDS}}")
     try:
@@ -54,7 +54,7 @@ def restore(*, backup: Path, data: Path | None, replace: bool) -> None:
     indexes are rebuilt when the server starts.
     """
     settings = configured(data=data)
-    if settings.server.log is not None:
+    if settings.server.database_url is not None:
         raise click.ClickException(_RESTORE_IN_POSTGRES)
     directory = DataDirectory(settings.server.data, settings.server.key_file)
     try:

@@ -53,10 +53,10 @@ def status(reply: ingest_service_pb2.GetIndexStatusResponse) -> Iterable[Table]:
     else:
         table.add_row(_label("Meaning"), _progress(reply.vector), Text(one_line(reply.vector.name), style="dim"))
         table.add_row(_label("Embedder"), *_embedder(embedder))
-    if reply.HasField("coming_vector"):
-        coming = reply.coming_vector
+    if reply.HasField("next_vector"):
+        coming = reply.next_vector
         table.add_row(_label("To come"), _progress(coming), Text(one_line(coming.name), style="dim"))
-        table.add_row("", *_embedder(reply.coming_embedder))
+        table.add_row("", *_embedder(reply.next_embedder))
     for fault in reply.faults:
         said = Text(f"{one_line(fault.part)}: {one_line(fault.detail or fault.kind)}", style="red")
         since = Text(f"since {fault.since.ToDatetime(tzinfo=UTC):{_MOMENT}} UTC", style="dim")
@@ -199,8 +199,8 @@ def _progress(index: ingest_service_pb2.IndexStatus) -> Text:
         parts.append(Text("up to date", style="green"))
     if index.notice:
         parts.append(Text("rebuilt since the server started", style="yellow"))
-    if index.parked:
-        parts.append(Text(f"{index.parked:,} can never be indexed", style="red"))
+    if index.dead_letters:
+        parts.append(Text(f"{index.dead_letters:,} can never be indexed", style="red"))
     if index.fault:
         parts.append(Text(f"retrying after {one_line(index.fault)}", style="red"))
     return Text(", ").join(parts)

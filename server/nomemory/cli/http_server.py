@@ -38,11 +38,11 @@ async def serve(
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
-    server = HttpServer(application, tls, settings.connections.connection_idle_s)
+    server = HttpServer(application, tls, settings.connections.connection_idle_timeout_s)
     try:
         bound = await server.start(address)
     except (IdentitySettingsError, ListenAddressError) as error:
         raise click.ClickException(str(error)) from None
     announce(bound)
     await stop.wait()
-    await server.stop(settings.timing.drain_s)
+    await server.stop(settings.timing.drain_timeout_s)

@@ -71,8 +71,8 @@ def hybrid_records(reply: query.HybridSearchResponse) -> Iterator[Json]:
     """Return the hits; on each stands what holds of the answer as a whole, and how that was found out."""
     answered = {
         "sufficiency": round(reply.sufficiency, 6),
-        "told_apart": reply.told_apart,
-        "words_only": reply.words_only,
+        "speaker_matched": reply.speaker_matched,
+        "semantic_unavailable": reply.semantic_unavailable,
         "embedding_model": reply.embedding_model,
     }
     for item in reply.items:

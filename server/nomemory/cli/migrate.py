@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nomemory.server.store.migration import MigrationOutcome
 
 _SCHEMES: Final = ("postgresql://", "postgres://")
-_NO_URL: Final = "The target is the URL of a PostgreSQL database, as an argument or in NOMEMORY_LOG."
+_NO_URL: Final = "The target is the URL of a PostgreSQL database, as an argument or in NOMEMORY_DATABASE_URL."
 
 
 @click.command("migrate")
@@ -31,17 +31,17 @@ _NO_URL: Final = "The target is the URL of a PostgreSQL database, as an argument
 def migrate(*, data_dir: Path, database_url: str | None) -> None:
     """Migrate the message log of a data directory to an empty PostgreSQL database.
 
-    DATABASE_URL is postgresql://…; the default is NOMEMORY_LOG. PGPASSWORD, or the URL in NOMEMORY_LOG, keeps a
+    DATABASE_URL is postgresql://…; the default is NOMEMORY_DATABASE_URL. PGPASSWORD, or the URL in NOMEMORY_DATABASE_URL, keeps a
     password out of the list of processes. Stop the server first.
 
     All rows are copied in one transaction and verified. If the command is interrupted, run it again. Afterwards no
-    server starts on the data directory without NOMEMORY_LOG; log.db keeps its messages until you delete it.
+    server starts on the data directory without NOMEMORY_DATABASE_URL; log.db keeps its messages until you delete it.
 
     The log keeps its sequences and ids. With the same server.key, cursors and write tokens stay valid, and nothing is
     embedded again. To go back, export the messages and import them.
     """
     settings = configured()
-    url = database_url or (settings.server.log.get_secret_value() if settings.server.log else "")
+    url = database_url or (settings.server.database_url.get_secret_value() if settings.server.database_url else "")
     if not url.startswith(_SCHEMES):
         raise click.UsageError(_NO_URL)
     with _errors_explained():
@@ -101,6 +101,6 @@ def _summary(outcome: MigrationOutcome, data_dir: Path) -> str:
     migrated = "were already migrated" if outcome.was_complete else "migrated and verified"
     return (
         f"{counted(outcome.messages, 'message')} {migrated}, up to change {outcome.position.sequence:,}.\n"
-        "Start the server with NOMEMORY_LOG and the same data directory."
+        "Start the server with NOMEMORY_DATABASE_URL and the same data directory."
         f" {data_dir / 'log.db'} still has the messages: delete it when you no longer need it."
     )

@@ -61,7 +61,7 @@ def search(*, query: str, user: str, narrowing: Narrowing, paging: Paging, outpu
     found, cursor, behind, truncated = 0, "", False, False
     for page in paging.follow(partial(client.lexical_search, user, query, snippet_chars=0, **narrowing)):
         output.show(page)
-        found, cursor, behind = found + len(page.items), page.next_cursor, behind or page.index_behind
+        found, cursor, behind = found + len(page.items), page.next_cursor, behind or page.index_lagging
         truncated = truncated or page.truncated
     if cursor:
         output.more(cursor)
@@ -86,7 +86,7 @@ def semantic(
     output.show(reply)
     if reply.truncated:
         output.notice(_CUT)
-    _tell_what_is_missing(output, found=bool(reply.items), behind=reply.index_behind, by=" by meaning")
+    _tell_what_is_missing(output, found=bool(reply.items), behind=reply.index_lagging, by=" by meaning")
 
 
 @click.command("hybrid")
@@ -105,9 +105,9 @@ def hybrid(
     output.show(reply)
     if reply.truncated:
         output.notice(_CUT)
-    if reply.words_only:
+    if reply.semantic_unavailable:
         output.notice("Ranked by words alone: the server has no embedder, or it does not answer.")
-    _tell_what_is_missing(output, found=bool(reply.items), behind=reply.index_behind)
+    _tell_what_is_missing(output, found=bool(reply.items), behind=reply.index_lagging)
 
 
 def _tell_what_is_missing(output: Output, *, found: bool, behind: bool, by: str = "") -> None:

@@ -77,5 +77,5 @@ def recall(
 
 
 def _notice_what_is_behind(result: pb.RecallResponse, output: Output) -> None:
-    if result.limits.index_behind and result.verdict != pb.VERDICT_PENDING:
+    if result.limits.index_lagging and result.verdict != pb.VERDICT_PENDING:
         output.notice("Some of this user's messages cannot be found yet; nomemory status shows more.")

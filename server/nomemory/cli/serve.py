@@ -27,19 +27,19 @@ _TERMINAL_DEFAULTS: Final[Mapping[str, str | bool]] = {"log_level": "warning", "
 @click.option("--metrics", metavar="HOST:PORT", help="Where to serve metrics; with --http they are there anyway.")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), help="Least level to log.")
 @click.option("--recall-only", is_flag=True, help="Keep nothing: serve recalls over the server that --query names.")
-@click.option("--query", "query_target", metavar="HOST:PORT", help="With --recall-only: the server to read from.")
-def serve(*, recall_only: bool, query_target: str | None, **options: Path | str | bool | None) -> None:
+@click.option("--query", "upstream", metavar="HOST:PORT", help="With --recall-only: the server to read from.")
+def serve(*, recall_only: bool, upstream: str | None, **options: Path | str | bool | None) -> None:
     """Run the server until it is told to stop.
 
     Every setting can also be given as an environment variable, NOMEMORY_ and its name in capitals (docs/settings.md);
     an option overrides it. Where standard error is a terminal, there are warnings in plain lines, and no audit;
     elsewhere the log is JSON.
     """
-    if recall_only != bool(query_target):
+    if recall_only != bool(upstream):
         raise click.UsageError("--recall-only and --query go together.")
     if sys.stderr.isatty():
         options |= {name: default for name, default in _TERMINAL_DEFAULTS.items() if _is_unset(name, options)}
-    settings = configured(recall_query_target=query_target, **options)
+    settings = configured(recall_upstream=upstream, **options)
     with only_the_log(settings.server.log_level):
         with loading():
             from nomemory.cli import startup  # noqa: PLC0415 - the engines load only in the process that serves

@@ -38,10 +38,10 @@ def _announce(settings: Settings, addresses: Addresses) -> None:
     lines = [f"NoMemory serves {addresses}. Stop it with Ctrl-C."]
     if addresses.http:
         lines.append(f"HTTP at {scheme}://{addresses.http}")
-        if settings.http.inspect:
+        if settings.http.inspector:
             lines.append(f"The inspector at {scheme}://{addresses.http}{INSPECTOR}")
     if addresses.metrics:
         lines.append(f"Metrics at {scheme}://{addresses.metrics}/metrics")
-    if not settings.recall.query_target:
+    if not settings.recall.upstream:
         lines.append(f"Its data is in {settings.server.data.resolve()}")
     click.echo("\n".join(lines))

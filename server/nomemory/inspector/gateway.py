@@ -69,7 +69,7 @@ class Guard:
         """Check under which name a request comes, and from which page. A page cannot let its own name point here.
 
         Raises:
-            Fault: ORIGIN_REFUSED.
+            Fault: ORIGIN_NOT_ALLOWED.
         """
         if host.lower() not in self._hosts:
             raise _refused("the inspector answers to its own address only")
@@ -80,7 +80,7 @@ class Guard:
         """Check the token of a call.
 
         Raises:
-            Fault: ORIGIN_REFUSED, the call comes from another site; CREDENTIALS_MISSING, CREDENTIALS_INVALID.
+            Fault: ORIGIN_NOT_ALLOWED, the call comes from another site; CREDENTIALS_MISSING, CREDENTIALS_INVALID.
         """
         if any(name == "sec-fetch-site" and value not in {"same-origin", "none"} for name, value in metadata):
             raise _refused("pages of other sites may not use the inspector")
@@ -93,7 +93,7 @@ class Guard:
 
 
 def _refused(message: str) -> Fault:
-    return Fault(Reason.ERROR_REASON_ORIGIN_REFUSED, message)
+    return Fault(Reason.ERROR_REASON_ORIGIN_NOT_ALLOWED, message)
 
 
 class GuardMiddleware:

@@ -31,7 +31,7 @@ class Messages(Result):
 
     messages: list[Message]
     next_cursor: str = Field(default="", description="pass it on as `cursor` for the next page; empty: there is none")
-    index_behind: bool = Field(default=False, description="whether messages were stored that cannot be found yet")
+    index_lagging: bool = Field(default=False, description="whether messages were stored that cannot be found yet")
 
 
 class Quote(Result):

@@ -27,7 +27,7 @@ Context = ServerRequestContext[Any, Any]
 
 REFUSAL: Final = "nomemory/refusal"
 """The key under which the `_meta` of a tool's result has the facts of a refusal."""
-_INDEX_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_BEHIND)
+_INDEX_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_LAGGING)
 _INVALID_FIELD: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INVALID_FIELD)
 
 _WRITERS_MAX: Final = 1024

@@ -28,7 +28,7 @@ class ScriptedQuery:
 
     One that waits is out of time after its timeout, as with grpc. Where meaning cannot be searched, its ranking goes by
     words. `coverage` is how much of a question each message holds, `sufficiency` how likely they answer it, and
-    `told_apart` whether that knows of whom things were said. `relations` are the pairs that its rankings bring, call by
+    `speaker_matched` whether that knows of whom things were said. `relations` are the pairs that its rankings bring, call by
     call.
     """
 
@@ -40,7 +40,7 @@ class ScriptedQuery:
         *,
         coverage: float = 0.5,
         sufficiency: float = 0.5,
-        told_apart: bool = False,
+        speaker_matched: bool = False,
         relations: Sequence[Sequence[tuple[str, str]]] = (),
     ) -> None:
         self.asked: list[Any] = []
@@ -52,7 +52,7 @@ class ScriptedQuery:
         self._hangs = hangs
         self._coverage = coverage
         self._sufficiency = sufficiency
-        self._told_apart = told_apart
+        self._told_apart = speaker_matched
         self._relations = list(relations)
         self.ListMessages = self._method("ListMessages")
         self.LexicalSearch = self._method("LexicalSearch")
@@ -107,7 +107,7 @@ class ScriptedQuery:
             item = reply.items.add(message=message, score=1 - place / 100)
             item.explanation.coverage = self._coverage
         reply.sufficiency = self._sufficiency if self._messages else 0.0
-        reply.told_apart = self._told_apart
+        reply.speaker_matched = self._told_apart
         for earlier, later in self._relations.pop(0) if self._relations else ():
-            reply.relations.add(earlier_message_id=earlier, later_message_id=later, nearness=4.0, shared_words=0.9)
-        reply.words_only = reply.sufficiency_by_words = "SemanticSearch" in {*self._failing, self._hangs}
+            reply.relations.add(earlier_message_id=earlier, later_message_id=later, semantic_z_score=4.0, shared_terms=0.9)
+        reply.semantic_unavailable = reply.sufficiency_lexical_only = "SemanticSearch" in {*self._failing, self._hangs}

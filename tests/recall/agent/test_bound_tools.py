@@ -268,10 +268,10 @@ async def test_a_vector_that_does_not_fit_is_the_callers_fault_and_no_observatio
 
 
 async def test_a_ranking_says_how_likely_it_answers_and_how_much_of_it_words_found() -> None:
-    stub = ScriptedQuery([said("lin", "m1", "x", 1)], coverage=0.25, sufficiency=0.75, told_apart=True)
+    stub = ScriptedQuery([said("lin", "m1", "x", 1)], coverage=0.25, sufficiency=0.75, speaker_matched=True)
     result = await bound(stub).call("hybrid_search", {"query_text": "x"}, 5.0)
-    assert (result.word_hits, result.coverage, result.words_only) == (1, 0.25, False)
-    assert result.sufficiency == Sufficiency(0.75, told_apart=True)
+    assert (result.word_hits, result.coverage, result.semantic_unavailable) == (1, 0.25, False)
+    assert result.sufficiency == Sufficiency(0.75, speaker_matched=True)
     assert (await bound(ScriptedQuery()).call("hybrid_search", {"query_text": "x"}, 5.0)).sufficiency is None
 
 

@@ -29,7 +29,7 @@ async def budget_within(left_s: float) -> Budget:
         seen.append(query.budget)
         raise QueryServiceUnavailableError
 
-    skills = SkillLibrary(skill_folders(settings), settings.recall.skill)
+    skills = SkillLibrary(skill_folders(settings), settings.recall.default_skill)
     service = RecallService(ask, skills, host_budget(settings), settings)
     give_up = asyncio.get_running_loop().time() + left_s
     with pytest.raises(Fault):
@@ -52,8 +52,8 @@ async def test_a_long_deadline_gives_no_more_than_the_host_does() -> None:
 
 
 def test_without_a_deadline_a_recall_has_all_the_time_that_the_settings_give_a_model() -> None:
-    settings = Settings.from_environment(recall_model="slow", recall_model_timeout_s=100.0, recall_iterations=2)
-    skills = SkillLibrary(skill_folders(settings), settings.recall.skill)
+    settings = Settings.from_environment(recall_model="slow", recall_model_timeout_s=100.0, recall_max_iterations=2)
+    skills = SkillLibrary(skill_folders(settings), settings.recall.default_skill)
     with_model = RecallService(never, skills, host_budget(settings), settings).methods()["Recall"]
     assert with_model.min_deadline_s >= 2 * 100.0 + settings.recall.deadline_s
     rules = Settings.from_environment()
@@ -65,5 +65,5 @@ async def never(_user_id: str, _query: RecallQuery, _skill: Skill, _on_step: OnS
 
 
 def test_a_model_reads_as_much_as_the_settings_say() -> None:
-    budget = host_budget(Settings.from_environment(recall_model="m", recall_read_messages=7, recall_read_tokens=900))
+    budget = host_budget(Settings.from_environment(recall_model="m", recall_context_messages=7, recall_context_tokens=900))
     assert (budget.read_messages, budget.read_tokens) == (7, 900)

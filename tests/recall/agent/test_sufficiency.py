@@ -20,7 +20,7 @@ NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
 QUESTION = Question("What does Ann do on Sundays, paint?", NOW)
 TALK = [said("lin", "m1", "I paint on Sundays, I love to paint.", 1, name="Ann")]
 UNNAMED = [said("lin", "m1", "I paint on Sundays, I love to paint.", 1)]
-RULE = EnoughRule(told_apart=0.5, named=0.6, unnamed=0.2, words_only=0.8)
+RULE = EnoughRule(speaker_matched=0.5, named=0.6, unnamed=0.2, semantic_unavailable=0.8)
 
 
 async def answered(sufficiency: float, stub: ScriptedQuery | None = None, rule: EnoughRule = RULE) -> RecallResult:
@@ -29,7 +29,7 @@ async def answered(sufficiency: float, stub: ScriptedQuery | None = None, rule: 
 
 @pytest.mark.parametrize("enough", [True, False])
 @pytest.mark.parametrize(
-    ("messages", "told_apart", "failing", "least"),
+    ("messages", "speaker_matched", "failing", "least"),
     [
         (TALK, True, {}, 0.5),
         (TALK, False, {}, 0.6),
@@ -39,10 +39,10 @@ async def answered(sufficiency: float, stub: ScriptedQuery | None = None, rule: 
     ids=["told-apart", "named", "unnamed", "words-only"],
 )
 async def test_the_operating_points_decide_and_the_view_stays(
-    messages: list[ChatMessage], failing: dict[str, grpc.StatusCode], least: float, *, told_apart: bool, enough: bool
+    messages: list[ChatMessage], failing: dict[str, grpc.StatusCode], least: float, *, speaker_matched: bool, enough: bool
 ) -> None:
     sufficiency = least + (0.01 if enough else -0.01)
-    stub = ScriptedQuery(messages, failing, sufficiency=sufficiency, told_apart=told_apart)
+    stub = ScriptedQuery(messages, failing, sufficiency=sufficiency, speaker_matched=speaker_matched)
     result = await answered(sufficiency, stub)
     assert (result.verdict is Verdict.SUPPORTED) is enough
     assert [one.text for one in result.memory_view.statements()] == ["I paint on Sundays, I love to paint."]

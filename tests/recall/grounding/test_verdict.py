@@ -10,11 +10,11 @@ from nomemory.recall.grounding.verdict import decide
 from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.sufficiency import EnoughRule, Sufficiency
 
-RULE = EnoughRule(told_apart=0.8, named=0.6, unnamed=0.2, words_only=0.7)
+RULE = EnoughRule(speaker_matched=0.8, named=0.6, unnamed=0.2, semantic_unavailable=0.7)
 
 
 @pytest.mark.parametrize(
-    ("told_apart", "words_only", "named", "least"),
+    ("speaker_matched", "semantic_unavailable", "named", "least"),
     [
         (True, False, True, 0.8),
         (True, True, False, 0.8),
@@ -24,20 +24,20 @@ RULE = EnoughRule(told_apart=0.8, named=0.6, unnamed=0.2, words_only=0.7)
     ],
 )
 def test_each_operating_point_decides_its_own_case(
-    *, told_apart: bool, words_only: bool, named: bool, least: float
+    *, speaker_matched: bool, semantic_unavailable: bool, named: bool, least: float
 ) -> None:
     for probability, verdict in ((least, Verdict.SUPPORTED), (least - 0.01, Verdict.INSUFFICIENT)):
-        known = Sufficiency(probability, told_apart, by_words=words_only)
+        known = Sufficiency(probability, speaker_matched, by_words=semantic_unavailable)
         assert decide(known, RULE, cited=True, contradictory=False, named=named).verdict is verdict
 
 
 def test_what_cites_nothing_answers_nothing() -> None:
-    sure = Sufficiency(1.0, told_apart=True)
+    sure = Sufficiency(1.0, speaker_matched=True)
     assert decide(sure, RULE, cited=False, contradictory=False, named=False).verdict is Verdict.INSUFFICIENT
 
 
 def test_a_contradiction_is_told_however_likely_the_answer() -> None:
-    unsure = Sufficiency(0.0, told_apart=False)
+    unsure = Sufficiency(0.0, speaker_matched=False)
     assert decide(unsure, RULE, cited=True, contradictory=True, named=False).verdict is Verdict.CONFLICTING
 
 

@@ -25,7 +25,7 @@ from nomemory.recall.model.sufficiency import Sufficiency
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 QUESTION = Question("Do I eat spicy food?", NOW)
 CONTENTS = {"m1": "I never eat spicy food.", "m2": "I had a spicy hotpot, loved it.", "m3": "The weather was fine."}
-LIKELY, UNLIKELY = Sufficiency(0.9, told_apart=False), Sufficiency(0.01, told_apart=False)
+LIKELY, UNLIKELY = Sufficiency(0.9, speaker_matched=False), Sufficiency(0.01, speaker_matched=False)
 
 
 NEVER = DraftStatement(Section.PREFERENCES, "eats nothing spicy", (DraftCitation("m1", "never eat spicy food"),))

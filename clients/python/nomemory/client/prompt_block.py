@@ -329,7 +329,7 @@ def prompt_block(reply: pb.RecallResponse, question: str = "", time_zone: str = 
     statements = [*view.preferences, *view.profile, *view.constraints]
     found = marks(statements, reply.conflicts, frozenset(_passed_on(statements)))
     messages = [_message(one) for one in reply.evidence]
-    return Block(messages, found, question, _zone(time_zone), reply.limits.index_behind)
+    return Block(messages, found, question, _zone(time_zone), reply.limits.index_lagging)
 
 
 def oldest_first(reply: pb.RecallResponse) -> list[pb.EvidenceMessage]:

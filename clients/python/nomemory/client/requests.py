@@ -267,7 +267,7 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     """
     context = recall_service_pb2.RecallContext(
         time_range=_time_range(since, until),
-        role_pref=_role(role),
+        preferred_role=_role(role),
         time_zone=time_zone,
         now=None if now is None else timestamp("now", now),
         conversation_id=conversation_id or "",

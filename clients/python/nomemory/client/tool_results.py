@@ -36,13 +36,13 @@ def page(reply: query.ListMessagesResponse) -> Json:
 def lexical_page(reply: query.LexicalSearchResponse) -> Json:
     """Show a page of a search by words."""
     found = [message(hit.message, hit.score) for hit in lexical_hits(reply)]
-    return _some(messages=found, next_cursor=reply.next_cursor, index_behind=reply.index_behind)
+    return _some(messages=found, next_cursor=reply.next_cursor, index_lagging=reply.index_lagging)
 
 
 def ranked(reply: query.HybridSearchResponse | query.SemanticSearchResponse) -> Json:
     """Show what a search by meaning or by everything found."""
     found = [message(item.message, item.score) for item in reply.items]
-    return _some(messages=found, index_behind=reply.index_behind)
+    return _some(messages=found, index_lagging=reply.index_lagging)
 
 
 def around(reply: query.GetNeighborsResponse) -> Json:

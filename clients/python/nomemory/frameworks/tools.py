@@ -13,7 +13,7 @@ from nomemory.frameworks.tool_arguments import Json, ToolCallError, read_argumen
 from nomemory.v1 import error_reason_pb2
 
 Answer = TypeVar("Answer")
-_INDEX_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_BEHIND)
+_INDEX_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_LAGGING)
 
 
 class LastWrite:

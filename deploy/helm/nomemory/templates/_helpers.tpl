@@ -55,7 +55,7 @@ timeoutSeconds: 10
 
 {{- /* Of all settings one may be named in two places: the values' own, and `settings`. */ -}}
 {{- define "nomemory.named-once" -}}
-{{- range $name, $value := dict "NOMEMORY_LOG" .Values.log.existingSecret "NOMEMORY_QDRANT_URL" .Values.qdrant.url -}}
+{{- range $name, $value := dict "NOMEMORY_DATABASE_URL" .Values.log.existingSecret "NOMEMORY_QDRANT_URL" .Values.qdrant.url -}}
 {{- if and $value (hasKey $.Values.settings $name) -}}
 {{- fail (printf "%s is in settings, and has a value of its own: name it once." $name) -}}
 {{- end -}}

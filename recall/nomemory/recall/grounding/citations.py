@@ -51,10 +51,10 @@ class _Struck:
 
     def notes(self) -> tuple[Note, ...]:
         notes = (
-            note(NoteKind.NOT_RETRIEVED, count=self.not_retrieved),
-            note(NoteKind.NOT_THERE, count=len(self.not_there), ids=self._ids()),
-            note(NoteKind.UNCITED, count=self.uncited),
-            note(NoteKind.OVER_LIMIT, count=self.over_limit, limit=MAX_STATEMENTS),
+            note(NoteKind.CITATION_NOT_RETRIEVED, count=self.not_retrieved),
+            note(NoteKind.QUOTE_NOT_FOUND, count=len(self.not_there), ids=self._ids()),
+            note(NoteKind.STATEMENT_UNCITED, count=self.uncited),
+            note(NoteKind.STATEMENT_LIMIT, count=self.over_limit, limit=MAX_STATEMENTS),
         )
         return tuple(one for one in notes if one.count)
 

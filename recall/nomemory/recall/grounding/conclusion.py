@@ -42,7 +42,7 @@ def conclude(question: Question, draft: Draft, findings: Findings, rule: EnoughR
     verdict = own_verdict(draft.verdict, cited=_holds(view, findings.retrieval), contradictory=bool(claimed))
     if verdict is not None:
         return _as_drafted(view, verdict, claimed, findings, notes)
-    misfit = () if draft.verdict is None else (note(NoteKind.VERDICT_MISFIT, verdict=draft.verdict.value),)
+    misfit = () if draft.verdict is None else (note(NoteKind.MODEL_VERDICT_REJECTED, verdict=draft.verdict.value),)
     return _by_rules(question, draft, findings, rule, misfit)
 
 
@@ -54,7 +54,7 @@ def _as_drafted(
     view = _marked(view, findings, against)
     stated = {one.text: one for one in view.statements()}
     conflicts = tuple(Conflict(stated[earlier], stated[later]) for earlier, later in claimed)
-    return Synthesis(view, verdict, conflicts, (*notes, note(NoteKind.VERDICT_OF_MODEL)))
+    return Synthesis(view, verdict, conflicts, (*notes, note(NoteKind.MODEL_VERDICT)))
 
 
 def _by_rules(

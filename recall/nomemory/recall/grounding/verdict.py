@@ -48,11 +48,11 @@ def decide(
         named: whether speakers have names.
     """
     if not cited:
-        return Ruling(Verdict.INSUFFICIENT, note(NoteKind.NOTHING_CITED))
+        return Ruling(Verdict.INSUFFICIENT, note(NoteKind.NO_STATEMENT))
     if contradictory:
-        return Ruling(Verdict.CONFLICTING, note(NoteKind.CONTRADICTORY))
+        return Ruling(Verdict.CONFLICTING, note(NoteKind.CONFLICT))
     if sufficiency is None:
-        return Ruling(Verdict.SUPPORTED, note(NoteKind.NOT_ESTIMATED))
+        return Ruling(Verdict.SUPPORTED, note(NoteKind.SUFFICIENCY_UNKNOWN))
     estimate, enough = sufficiency.probability, rule.least(sufficiency, named=named)
     verdict, does = (Verdict.SUPPORTED, "") if estimate >= enough else (Verdict.INSUFFICIENT, "do not ")
-    return Ruling(verdict, note(NoteKind.ESTIMATED, does=does, estimate=estimate, enough=enough), enough)
+    return Ruling(verdict, note(NoteKind.SUFFICIENCY_ESTIMATED, does=does, estimate=estimate, enough=enough), enough)

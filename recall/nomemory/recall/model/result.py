@@ -56,4 +56,4 @@ class RecallResult:
         ]
         found = marks(statements, self.conflicts, passed_on)
         asked, zone = (question.text, question.now.tzinfo) if question else ("", None)
-        return Block(messages, found, asked, zone or UTC, self.limits.index_behind).text(max_tokens)
+        return Block(messages, found, asked, zone or UTC, self.limits.index_lagging).text(max_tokens)

@@ -44,7 +44,7 @@ class Limits:
     planner: str
     stop_reason: StopReason
     truncated: bool
-    index_behind: bool
+    index_lagging: bool
     widened: bool
     skill: str
     dropped_arguments: int

@@ -12,12 +12,12 @@ class Sufficiency:
 
     Attributes:
         probability: how likely the log is to answer.
-        told_apart: whether it knows of whom, among several speakers, things were said.
+        speaker_matched: whether it knows of whom, among several speakers, things were said.
         by_words: whether nearness in meaning has no part in it.
     """
 
     probability: float
-    told_apart: bool
+    speaker_matched: bool
     by_words: bool = False
 
 
@@ -26,17 +26,17 @@ class EnoughRule:
     """The operating points of an answer: the host's.
 
     Attributes:
-        told_apart: the probability that is enough where the question names one of several speakers.
+        speaker_matched: the probability that is enough where the question names one of several speakers.
         named: the same where people with names speak and the question names none.
         unnamed: the same where a user talks with an assistant.
-        words_only: the same where words alone tell: meaning could not be searched, or not by the local embedder.
+        semantic_unavailable: the same where words alone tell: meaning could not be searched, or not by the local embedder.
         quoted: how likely a message must be to answer, to be quoted beside the first.
     """
 
-    told_apart: float = 0.5
+    speaker_matched: float = 0.5
     named: float = 0.45
     unnamed: float = 0.22
-    words_only: float = 0.75
+    semantic_unavailable: float = 0.75
     quoted: float = 0.11
 
     def is_met(self, sufficiency: Sufficiency | None, *, named: bool) -> bool:
@@ -45,10 +45,10 @@ class EnoughRule:
 
     def least(self, sufficiency: Sufficiency, *, named: bool) -> float:
         """Return the probability that is enough."""
-        if sufficiency.told_apart:
-            return self.told_apart
+        if sufficiency.speaker_matched:
+            return self.speaker_matched
         if sufficiency.by_words:
-            return self.words_only
+            return self.semantic_unavailable
         return self.named if named else self.unnamed
 
 

@@ -230,7 +230,7 @@ class SearchSession:
         """Leave out of the time for searching what a model took to answer."""
         self._give_up += seconds
 
-    async def index_behind(self) -> bool:
+    async def index_lagging(self) -> bool:
         """Return whether messages of the user are stored but not searchable yet.
 
         A ranking tells it of words and of meaning. Where none was made, the indexes are asked.
@@ -254,7 +254,7 @@ class SearchSession:
             planner=planner,
             stop_reason=stop,
             truncated=truncated or self._cut,
-            index_behind=self._behind,
+            index_lagging=self._behind,
             widened=self._coverage.widened,
             skill=self._skill.name,
             dropped_arguments=self._dropped,
@@ -264,10 +264,10 @@ class SearchSession:
         )
 
     def _notes(self) -> tuple[Note, ...]:
-        notes = [note(NoteKind.ONE_CONVERSATION)] if self._question.conversation_id else []
+        notes = [note(NoteKind.SINGLE_CONVERSATION)] if self._question.conversation_id else []
         if self._meaning_failed:
             then = ": the words decided" if self._words_answered else ""
-            notes.append(note(NoteKind.MEANING_INCOMPLETE, then=then))
+            notes.append(note(NoteKind.SEMANTIC_INCOMPLETE, then=then))
         return tuple(notes)
 
     def _when(self, message_id: str) -> tuple[float, str]:
@@ -310,8 +310,8 @@ class SearchSession:
             self._coverage.add(result.scope)
         self._dropped += result.dropped
         self._cut |= result.cut
-        self._behind |= result.index_behind
-        self._meaning_failed |= result.words_only or (call.tool == SEMANTIC_SEARCH and not result.answered)
+        self._behind |= result.index_lagging
+        self._meaning_failed |= result.semantic_unavailable or (call.tool == SEMANTIC_SEARCH and not result.answered)
         self._knows_both_indexes |= call.tool == HYBRID_SEARCH and result.answered
         self._words_answered |= call.tool in {LEXICAL_SEARCH, HYBRID_SEARCH} and result.answered
         if self._sufficiency is None:

@@ -57,7 +57,7 @@ _VECTOR: Final = "query_embedding.values"
 """The contract's field for the caller's own vector."""
 _AT_LEAST: Final = "at_least"
 """The contract's field for the caller's write token."""
-_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_BEHIND)
+_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_LAGGING)
 _FIRST: Final = 3
 MEANING_IS_OFF: Final = "meaning cannot be searched"
 """What observations say where `meaning_off` is set."""
@@ -133,7 +133,7 @@ class BoundTools:
     async def is_behind(self, timeout_s: float) -> bool:
         """Return whether words or meaning lack messages of the user that are stored; False if nobody says."""
         reply = await self._probe(timeout_s)
-        return reply is not None and reply.index_behind
+        return reply is not None and reply.index_lagging
 
     async def _probe(self, timeout_s: float) -> pb.HybridSearchResponse | None:
         try:
@@ -221,7 +221,7 @@ class BoundTools:
         reply = await self._stub.LexicalSearch(request, timeout=timeout_s, metadata=self._metadata)
         scored = zip(reply.items, reply.scores, strict=True)
         found = self._own(Hit(retrieved(item), score.score) for item, score in scored)
-        return self._result(found, asked.filter, next_cursor=reply.next_cursor, index_behind=reply.index_behind)
+        return self._result(found, asked.filter, next_cursor=reply.next_cursor, index_lagging=reply.index_lagging)
 
     async def _semantic(self, asked: SemanticArguments, timeout_s: float) -> ToolResult:
         if bool(asked.query_text.strip()) == bool(asked.query_embedding):
@@ -231,27 +231,27 @@ class BoundTools:
         request = self._requests.semantic(asked)
         reply = await self._stub.SemanticSearch(request, timeout=timeout_s, metadata=self._metadata)
         found = self._own(Hit(retrieved(item.message), item.score) for item in reply.items)
-        return self._result(found, asked.filter, index_behind=reply.index_behind, cut=reply.truncated)
+        return self._result(found, asked.filter, index_lagging=reply.index_lagging, cut=reply.truncated)
 
     async def _hybrid(self, asked: HybridArguments, timeout_s: float) -> ToolResult:
         request = self._requests.hybrid(asked)
         reply = await self._stub.HybridSearch(request, timeout=timeout_s, metadata=self._metadata)
         found = self._own(map(ranked_hit, reply.items))
         result = self._result(
-            found, asked.filter, index_behind=reply.index_behind, cut=reply.truncated, is_ranking=True
+            found, asked.filter, index_lagging=reply.index_lagging, cut=reply.truncated, is_ranking=True
         )
         covered = [item.explanation.coverage for item in reply.items]
-        self._has_meaning &= not reply.words_only
+        self._has_meaning &= not reply.semantic_unavailable
         self._waits = False
-        words_only = f"; {MEANING_IS_OFF}: the words decided" if reply.words_only else ""
+        semantic_unavailable = f"; {MEANING_IS_OFF}: the words decided" if reply.semantic_unavailable else ""
         return replace(
             result,
-            observation=result.observation + words_only,
+            observation=result.observation + semantic_unavailable,
             word_hits=sum(1 for share in covered if share > 0),
             coverage=max(covered[:_FIRST], default=0.0),
-            words_only=reply.words_only,
-            meaning_off=reply.words_only,
-            sufficiency=Sufficiency(reply.sufficiency, reply.told_apart, reply.sufficiency_by_words) if found else None,
+            semantic_unavailable=reply.semantic_unavailable,
+            meaning_off=reply.semantic_unavailable,
+            sufficiency=Sufficiency(reply.sufficiency, reply.speaker_matched, reply.sufficiency_lexical_only) if found else None,
             relations=tuple(map(relation, reply.relations)),
         )
 
@@ -276,7 +276,7 @@ class BoundTools:
         wanted: SearchFilter | None,
         *,
         next_cursor: str = "",
-        index_behind: bool = False,
+        index_lagging: bool = False,
         cut: bool = False,
         is_ranking: bool = False,
     ) -> ToolResult:
@@ -285,14 +285,14 @@ class BoundTools:
         notes = [f"{len(kept)} messages"]
         if left_out := len(found) - len(kept):
             notes.append(f"{left_out} more were cut to fit the budget")
-        if index_behind:
+        if index_lagging:
             notes.append("the index is behind: some stored messages were not searchable yet")
         if next_cursor:
             notes.append(f"there are more: next_cursor {next_cursor}")
         return ToolResult(
             items=tuple(kept),
             next_cursor=next_cursor,
-            index_behind=index_behind,
+            index_lagging=index_lagging,
             cut=cut or left_out > 0,
             observation="; ".join(notes),
             scope=_scope(wanted).until(self._before) if wanted else None,

@@ -87,7 +87,7 @@ class RequestBuilder:
             query_text=asked.query_text,
             top_k=min(asked.top_k, max(self._budget.result_items, self._budget.evidence_messages)),
             explain=True,
-            relate=True,
+            include_relations=True,
         )
         if self.has_vector_of(asked.query_text):
             request.query_embedding.values.extend(self._embedded[1])

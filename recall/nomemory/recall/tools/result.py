@@ -40,7 +40,7 @@ class ToolResult:
     Attributes:
         items: best first, or in the tool's order.
         next_cursor: continues the listing; empty: there is no more.
-        index_behind: messages were stored but not searchable yet.
+        index_lagging: messages were stored but not searchable yet.
         cut: messages were left out to fit the host's budget.
         dropped: arguments that named a user and were taken out.
         observation: what a planner should know, in words.
@@ -49,7 +49,7 @@ class ToolResult:
         answered: false if the call was refused or failed.
         word_hits: how many of the items hold words of the query; None where a call does not say.
         coverage: how much of the query's words the best of the first items holds, 0 to 1.
-        words_only: a search that should have looked for meaning, too, did not.
+        semantic_unavailable: a search that should have looked for meaning, too, did not.
         meaning_off: the call showed, or met, that meaning cannot be searched.
         sufficiency: how likely it is that the log answers; None where a call does not say.
         relations: which of the messages speak of the same thing.
@@ -57,7 +57,7 @@ class ToolResult:
 
     items: tuple[Hit, ...] = ()
     next_cursor: str = ""
-    index_behind: bool = False
+    index_lagging: bool = False
     cut: bool = False
     dropped: int = 0
     observation: str = ""
@@ -66,7 +66,7 @@ class ToolResult:
     answered: bool = True
     word_hits: int | None = None
     coverage: float = 0.0
-    words_only: bool = False
+    semantic_unavailable: bool = False
     meaning_off: bool = False
     sufficiency: Sufficiency | None = None
     relations: tuple[Relation, ...] = ()
@@ -101,9 +101,9 @@ def fitting(found: Sequence[Hit], budget: Budget) -> list[Hit]:
 
 def ranked_hit(item: pb.HybridItem) -> Hit:
     """Return what a hybrid search has found, with its score and how far its meaning stands out."""
-    return Hit(retrieved(item.message), item.score, item.explanation.semantic_deviations)
+    return Hit(retrieved(item.message), item.score, item.explanation.semantic_z_score)
 
 
 def relation(found: pb.MessageRelation) -> Relation:
     """Return how two messages of a reply stand to each other."""
-    return Relation(found.earlier_message_id, found.later_message_id, found.nearness, found.shared_words)
+    return Relation(found.earlier_message_id, found.later_message_id, found.semantic_z_score, found.shared_terms)

@@ -22,7 +22,7 @@ class ServiceError:
     """A call's error.
 
     `violations` are what is wrong with the fields of the request, by their paths. `reason` is the contract's name for
-    what went wrong, such as `ERROR_REASON_INDEX_BEHIND`; empty: it says none.
+    what went wrong, such as `ERROR_REASON_INDEX_LAGGING`; empty: it says none.
     """
 
     code: grpc.StatusCode

@@ -48,7 +48,7 @@ def doctor(
 def _checks(settings: Settings, target: Target) -> Iterator[Check]:
     yield check_sqlite()
     yield from check_storage(settings.server.data)
-    if settings.server.log is None:
+    if settings.server.database_url is None:
         checks = list(check_data(DataDirectory(settings.server.data)))
         yield from checks
         if not any(check.state == "fail" for check in checks):  # of a log that does not hold nothing can be expected

@@ -31,7 +31,7 @@ from nomemory.server.store.sqlite.schema import SCHEMA_VERSION, identity, open_f
 _RESTORE = "Restore a backup: nomemory restore BACKUP --replace."
 _REPAIR = "Stop the server and run: nomemory doctor --repair."
 _NAMED_MAX = 10
-_IN_POSTGRES: Final = "the message log is in PostgreSQL (NOMEMORY_LOG), and --repair and --delete-damaged mend a file"
+_IN_POSTGRES: Final = "the message log is in PostgreSQL (NOMEMORY_DATABASE_URL), and --repair and --delete-damaged mend a file"
 
 
 def check_data(directory: DataDirectory) -> Iterator[Check]:
@@ -126,7 +126,7 @@ def check_postgres(settings: Settings) -> Iterator[Check]:
         store = log_store(settings, directory)
         log, lost = store.position(), known_loss(directory, store.position)
     except CannotStartError as error:
-        yield Check("Message log", "fail", str(error), "Check the database, or NOMEMORY_LOG.")
+        yield Check("Message log", "fail", str(error), "Check the database, or NOMEMORY_DATABASE_URL.")
         return
     sequence = log.sequence if log else 0
     yield Check("Message log", "ok", f"in PostgreSQL, up to change {sequence:,}; its pages are the database's to check")
@@ -142,7 +142,7 @@ def treat(settings: Settings, *, repair: bool, accept_loss: bool, delete_damaged
     directory = DataDirectory(settings.server.data)
     if not directory.root.is_dir():
         raise click.ClickException(f"there is no directory {directory.root}")
-    if settings.server.log is not None and (repair or delete_damaged):
+    if settings.server.database_url is not None and (repair or delete_damaged):
         raise click.ClickException(_IN_POSTGRES)
     try:
         if accept_loss:

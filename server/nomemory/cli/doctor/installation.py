@@ -28,7 +28,7 @@ _SQLITE: Final = (3, 37, 0)
 _SPACE_FAIL: Final = 100 * 1024**2
 _SPACE_WARN: Final = 1024**3
 _LOCAL: Final = ("auto", "local")
-_LET_IT_KEEP: Final = "Set NOMEMORY_EMBEDDING_MODELS to a directory that can be written and has room for 31 MB."
+_LET_IT_KEEP: Final = "Set NOMEMORY_EMBEDDING_MODEL_CACHE_DIR to a directory that can be written and has room for 31 MB."
 _MESSAGE: Final = "I moved to the flat above the bakery in March, and the smell of bread wakes me before the alarm."
 _MESSAGES: Final = 20
 _EMBEDDERS: Final = "docs/embedders.md says what each embedder needs."
@@ -74,12 +74,12 @@ def check_embedder(settings: Settings) -> Check:
             return Check("Embedder", "skip", f"{kind}: not asked, because it may cost")
         told = asyncio.run(_local(settings))
     except (CannotStartError, Fault) as error:
-        does_without = kind == "auto" and settings.embedder.directory is None and not local_is_available()
+        does_without = kind == "auto" and settings.embedder.model_dir is None and not local_is_available()
         return Check("Embedder", "warn" if does_without else "fail", str(error), _EMBEDDERS)
     except ExtensionError as error:
         return Check("Embedder", "fail", str(error), "Set NOMEMORY_EMBEDDER to another one.")
     models = models_directory(settings)
-    if settings.embedder.directory is None and not is_cached(models):
+    if settings.embedder.model_dir is None and not is_cached(models):
         told += f"; converted again at each start, because it cannot be kept in {models}"
         return Check("Embedder", "warn", told, _LET_IT_KEEP)
     return Check("Embedder", "ok", told)

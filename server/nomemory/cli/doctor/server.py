@@ -76,17 +76,17 @@ def _check_log(log: ingest_service_pb2.LogStatus) -> Check:
         sequences = ", ".join(map(str, log.damaged_sequences[:_NAMED_MAX]))
         finding = f"{log.damaged:,} messages are damaged, sequences {sequences}"
         return Check("Server's log", "fail", finding, "Restore a backup: nomemory restore")
-    if not log.HasField("checked_ts"):
+    if not log.HasField("check_ts"):
         return Check("Server's log", "ok", f"{log.messages:,} messages; the first check for damage is under way")
-    checked = log.checked_ts.ToDatetime(tzinfo=UTC)
+    checked = log.check_ts.ToDatetime(tzinfo=UTC)
     return Check("Server's log", "ok", f"{log.messages:,} messages, sound when checked at {checked:%Y-%m-%d %H:%M} UTC")
 
 
 def _check_index(name: str, index: ingest_service_pb2.IndexStatus) -> Check:
     if index.fault:
         return Check(name, "fail", f"retrying after {index.fault}", _SEE_LOG)
-    if index.parked:
-        finding = f"{index.parked:,} messages can never be indexed"
+    if index.dead_letters:
+        finding = f"{index.dead_letters:,} messages can never be indexed"
         return Check(name, "warn", finding, "nomemory status --user USER --json names them.")
     if index.pending:
         return Check(name, "ok", f"catching up, {index.pending:,} messages to go")

@@ -54,7 +54,7 @@ def new(*, scenario: str, name: str | None, out: Path, language: str | None) -> 
         raise click.ClickException(f"{one_line(str(refused))}.") from None
     click.echo(f"Wrote {as_text(report)}")
     click.echo(
-        f"Serve it with NOMEMORY_RECALL_SKILLS={click.format_filename(report.path.parent)}, "
+        f"Serve it with NOMEMORY_RECALL_SKILL_DIRS={click.format_filename(report.path.parent)}, "
         f"and ask with: nomemory recall --skill {report.name} …",
         err=True,
     )

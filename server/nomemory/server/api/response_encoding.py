@@ -63,7 +63,7 @@ def _explained(item: HybridHit) -> bytes:
         semantic_score=item.semantic_score,
         lexical_score=item.lexical_score,
         coverage=item.coverage,
-        semantic_deviations=item.deviations,
+        semantic_z_score=item.deviations,
         components=components,
     )
     return pb.HybridItem(explanation=explanation).SerializeToString()

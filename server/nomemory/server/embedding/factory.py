@@ -90,7 +90,7 @@ def choose_embedder(
     """
     meters = meters or Meters()
     model = around(MeteredEmbedder(_embedder(settings, policy), meters))
-    return CachedEmbedder(model, settings.embedder.cache_max)
+    return CachedEmbedder(model, settings.embedder.cache_size)
 
 
 def _embedder(settings: Settings, policy: WatchPolicy | None) -> Embedder:
@@ -104,7 +104,7 @@ def _embedder(settings: Settings, policy: WatchPolicy | None) -> Embedder:
 
 
 def _auto(settings: Settings, policy: WatchPolicy | None) -> Embedder:
-    if settings.embedder.directory is None and not local_is_available():
+    if settings.embedder.model_dir is None and not local_is_available():
         return _none(settings, policy)
     return local_embedder(settings, policy)
 
@@ -128,20 +128,20 @@ def local_model(settings: Settings) -> LocalModel:
     Raises:
         EmbedderSettingsError: see there.
     """
-    if settings.embedder.directory is None:
+    if settings.embedder.model_dir is None:
         if not local_is_available():
             raise EmbedderSettingsError(HOW_TO_GET_AN_EMBEDDER)
         return package_model(models_directory(settings))
     prefixes = settings.embedder.query_prefix, settings.embedder.document_prefix
     try:
-        return directory_model(settings.embedder.directory.resolve(), *prefixes, settings.embedder.pooling)
+        return directory_model(settings.embedder.model_dir.resolve(), *prefixes, settings.embedder.pooling)
     except LocalModelError as error:
-        raise EmbedderSettingsError(f"NOMEMORY_EMBEDDER_MODEL: {error}") from None
+        raise EmbedderSettingsError(f"NOMEMORY_EMBEDDING_MODEL_DIR: {error}") from None
 
 
 def models_directory(settings: Settings) -> Path:
     """Return where models are kept."""
-    return settings.embedder.models or cache_directory()
+    return settings.embedder.model_cache_dir or cache_directory()
 
 
 def _none(settings: Settings, _policy: WatchPolicy | None) -> NoEmbedder:
@@ -158,7 +158,7 @@ def _openai(settings: Settings, _policy: WatchPolicy | None) -> Embedder:
     key = settings.openai.api_key
     client = connect(settings.openai.base_url, key.get_secret_value() if key else None, settings.embedder.timeout_s)
     return OpenAICompatibleEmbedder(
-        client, settings.embedder.model, settings.embedder.dimension, settings.embedder.batch_max
+        client, settings.embedder.model, settings.embedder.dimension, settings.embedder.batch_size
     )
 
 

@@ -19,7 +19,7 @@ from nomemory.server.runtime.processes.worker import Worker
 from nomemory.server.runtime.processes.worker_errors import WorkerError, WorkerFailedError, WorkerLostError
 
 HOW_TO_GET_AN_EMBEDDER = (
-    "the local embedder has no package for this platform: set NOMEMORY_EMBEDDER_MODEL to a directory with a model, or "
+    "the local embedder has no package for this platform: set NOMEMORY_EMBEDDING_MODEL_DIR to a directory with a model, or "
     "set NOMEMORY_EMBEDDER=openai with OPENAI_BASE_URL, "
     "NOMEMORY_EMBEDDING_MODEL and NOMEMORY_EMBEDDING_DIMENSION, or NOMEMORY_EMBEDDER=none"
 )
@@ -139,7 +139,7 @@ class LocalEmbedder:
         try:
             await self._called([_HARMLESS])
         except (WorkerLostError, WorkerFailedError, UnusableVectorError):
-            return unavailable("the model embeds no text: see NOMEMORY_EMBEDDER_MODEL", "misconfigured")
+            return unavailable("the model embeds no text: see NOMEMORY_EMBEDDING_MODEL_DIR", "misconfigured")
         return TextRefusedError(position, cause)
 
     async def _called(self, texts: Sequence[str]) -> list[Vector]:

@@ -88,7 +88,7 @@ def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling
     for name in _FILES:
         if not (path / name).is_file():
             raise LocalModelError(f"{path} has no {name}")
-    need_extra("tokenizers", ("onnxruntime", "tokenizers"), "NOMEMORY_EMBEDDER_MODEL")
+    need_extra("tokenizers", ("onnxruntime", "tokenizers"), "NOMEMORY_EMBEDDING_MODEL_DIR")
     arguments = (str(path), query_prefix, document_prefix, pooling)
     done = subprocess.run(  # noqa: S603 - our own command
         [sys.executable, "-P", "-m", "nomemory.server.embedding.onnx.directory_model", *arguments],

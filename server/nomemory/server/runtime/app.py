@@ -97,13 +97,13 @@ async def running(settings: Settings, interceptors: HostInterceptors = _NO_INTER
     meters, faults = Meters(), StandingFaults()
     async with AsyncExitStack() as stack:
         tracer = start_tracing(settings, stack)
-        if settings.recall.query_target:
+        if settings.recall.upstream:
             services, reads = recall_only_services(settings, meters, stack), None
             exporter, health_check = ServerMetrics(meters, faults), None
         else:
             directory = DataDirectory.of(settings)
             stack.enter_context(directory.taken())
-            directory.refuse_full_disk(settings.server.free_bytes_min)
+            directory.refuse_full_disk(settings.server.min_free_disk_bytes)
             refuse_loss(directory, log_store(settings, directory).position)
             parts = await build_parts(settings, directory, faults, meters, stack)
             services, reads = await make_services(settings, directory, parts, meters, stack)

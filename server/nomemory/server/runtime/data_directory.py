@@ -32,7 +32,7 @@ the data directory {root} cannot be written: {cause}. Make room on its disk, giv
 as, or choose another one with --data."""
 _FULL = """\
 the disk of {root} has {free:,} bytes free, and a server does not start with less than {least:,}: it would fail at the \
-next write. Make room, or set NOMEMORY_FREE_BYTES_MIN."""
+next write. Make room, or set NOMEMORY_MIN_FREE_DISK_BYTES."""
 
 _NO_KEY_FILE = """\
 NOMEMORY_KEY_FILE names {key_file}, and there is no such file. Put 32 random bytes there, the same for all servers of \

@@ -81,4 +81,4 @@ INSPECTOR: Final = "/inspect/"
 
 def http_address(settings: Settings) -> str:
     """Return it as HOST:PORT; empty: HTTP is not served."""
-    return settings.http.listen or (INSPECTOR_ADDRESS if settings.http.inspect else "")
+    return settings.http.listen or (INSPECTOR_ADDRESS if settings.http.inspector else "")

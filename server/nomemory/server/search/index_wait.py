@@ -13,7 +13,7 @@ async def wait_until(reached: Callable[[], Awaitable[bool]], *, name: str, timeo
     """Wait for an index. It is polled, so any process may write it.
 
     Raises:
-        Fault: INDEX_BEHIND if it does not get there in time.
+        Fault: INDEX_LAGGING if it does not get there in time.
     """
     if await reached():
         return
@@ -21,5 +21,5 @@ async def wait_until(reached: Callable[[], Awaitable[bool]], *, name: str, timeo
     with span(f"wait for the {name}"):
         while not await reached():
             if asyncio.get_running_loop().time() >= give_up:
-                raise Fault(Reason.ERROR_REASON_INDEX_BEHIND, f"the {name} has not applied this write yet")
+                raise Fault(Reason.ERROR_REASON_INDEX_LAGGING, f"the {name} has not applied this write yet")
             await asyncio.sleep(poll_s)

@@ -61,11 +61,11 @@ class LexicalListing:
     that a score is a function of cursor and message alone.
     """
 
-    def __init__(self, index: LexicalIndex, log: LogReader, cursors: Cursors, reply_max_bytes: int) -> None:
+    def __init__(self, index: LexicalIndex, log: LogReader, cursors: Cursors, max_response_bytes: int) -> None:
         self._index = index
         self._log = log
         self._cursors = cursors
-        self._reply_max_bytes = reply_max_bytes
+        self._reply_max_bytes = max_response_bytes
 
     async def reached(self, user_id: str, sequence: int) -> bool:
         """Return whether the index has applied this user's changes up to a sequence."""

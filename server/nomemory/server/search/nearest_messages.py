@@ -44,10 +44,10 @@ class Nearest:
 class NearestMessages:
     """Searches a vector index, and reads the messages themselves off the log."""
 
-    def __init__(self, log: LogReader, speakers: Speakers, reply_max_bytes: int) -> None:
+    def __init__(self, log: LogReader, speakers: Speakers, max_response_bytes: int) -> None:
         self._log = log
         self._speakers = speakers
-        self._reply_max_bytes = reply_max_bytes
+        self._reply_max_bytes = max_response_bytes
 
     async def reached(self, space: VectorSpace, user_id: str, sequence: int) -> bool:
         """Return whether the index has applied this user's changes up to a sequence."""

@@ -39,15 +39,15 @@ class TimeListing:
     Args:
         log: the message log.
         cursors: seal and open the places of pages.
-        reply_max_bytes: where a page ends early.
+        max_response_bytes: where a page ends early.
         slots: of the expensive reads.
     """
 
-    def __init__(self, log: LogReader, cursors: Cursors, reply_max_bytes: int, slots: RoundRobinLimit) -> None:
+    def __init__(self, log: LogReader, cursors: Cursors, max_response_bytes: int, slots: RoundRobinLimit) -> None:
         self._log = log
         self._slots = slots
         self._cursors = cursors
-        self._reply_max_bytes = reply_max_bytes
+        self._reply_max_bytes = max_response_bytes
 
     async def page(self, listing: Listing, page_size: int, cursor: str, beside: Beside = nothing_beside) -> TimePage:
         """Read one page, newest first; `beside` counts towards the size of the reply.

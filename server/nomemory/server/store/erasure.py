@@ -17,7 +17,7 @@ from typing import Final
 from nomemory.server.faults import Fault
 from nomemory.server.indexing.vector.collection_cleanup import CollectionCleanup
 from nomemory.server.indexing.vector.indexed_spaces import IndexedSpaces
-from nomemory.server.runtime.active_faults import ERASURE, ERASURE_WAITS, StandingFaults
+from nomemory.server.runtime.active_faults import ERASURE, ERASURE_BLOCKED, StandingFaults
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.search.lexical.protocol import LexicalProgress
@@ -99,7 +99,7 @@ class Erasure:
         self._indexes = indexes
         self._settings = settings
         self._poll_s = min(_LONGEST_POLL_S, max(_SHORTEST_POLL_S, settings.erasure.within_s / _LOOKS))
-        self._retry_s = min(settings.erasure.retry_s, settings.erasure.within_s / 4)
+        self._retry_s = min(settings.erasure.max_retry_delay_s, settings.erasure.within_s / 4)
         self._waiting_since: float | None = -settings.erasure.within_s
 
     async def run(self) -> None:
@@ -132,7 +132,7 @@ class Erasure:
             return False
         self._faults.clear(ERASURE)
         await self._indexes.wipe_removed()
-        await _all_pieces(partial(self._log.forget, until, self._settings.erasure.batch_max))
+        await _all_pieces(partial(self._log.forget, until, self._settings.erasure.batch_size))
         await self._clean_log()
         self._waiting_since = later
         _log.info("erased what was removed", until=until.latest, took_s=round(time.monotonic() - began_at, 3))
@@ -140,7 +140,7 @@ class Erasure:
 
     async def _postpone(self, obstacle: str, *, are_vectors_due: bool = False) -> None:
         """Say what is in the way, and erase the rest: at once, and then as often as is due."""
-        self._faults.stand(ERASURE, ERASURE_WAITS, obstacle)
+        self._faults.stand(ERASURE, ERASURE_BLOCKED, obstacle)
         now = time.monotonic()
         if now >= self._others_due_at:
             if are_vectors_due:
@@ -150,7 +150,7 @@ class Erasure:
             self._others_due_at = now + self._settings.erasure.within_s / 2
 
     async def _clean_log(self) -> None:
-        await _all_pieces(partial(self._log.give_back, self._settings.erasure.pages_max))
+        await _all_pieces(partial(self._log.give_back, self._settings.erasure.max_pages))
         await self._wipe_log()
 
     async def _behind_for_long(self, until: FeedPosition) -> str:
@@ -164,7 +164,7 @@ class Erasure:
         at: int | None = 0
         while at is not None:
             began_at = time.monotonic()
-            reached = await self._log.wipe(at, self._settings.erasure.pages_max)
+            reached = await self._log.wipe(at, self._settings.erasure.max_pages)
             await asyncio.sleep(self._poll_s if reached == at else time.monotonic() - began_at)
             at = reached
 

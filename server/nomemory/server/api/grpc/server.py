@@ -93,11 +93,11 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
     return [
         # Without this a second server on the same port binds silently and takes half of the connections.
         ("grpc.so_reuseport", 0),
-        ("grpc.max_receive_message_length", settings.limits.request_max_bytes),
+        ("grpc.max_receive_message_length", settings.limits.max_request_bytes),
         ("grpc.max_send_message_length", -1),
-        ("grpc.max_allowed_incoming_connections", max_connections(connections.connections_max)),
+        ("grpc.max_allowed_incoming_connections", max_connections(connections.max_connections)),
         ("grpc.max_concurrent_streams", MAX_STREAMS),
-        ("grpc.max_connection_idle_ms", int(connections.connection_idle_s * 1000)),
+        ("grpc.max_connection_idle_ms", int(connections.connection_idle_timeout_s * 1000)),
         ("grpc.max_connection_age_ms", int(_AGE_S * 1000)),
         ("grpc.max_connection_age_grace_ms", _AGE_GRACE_S * 1000),
         ("grpc.server_handshake_timeout_ms", _HANDSHAKE_S * 1000),

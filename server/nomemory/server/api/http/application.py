@@ -56,9 +56,9 @@ def api_application(
     if settings.server.reflection:
         document = orjson.dumps(openapi_document(methods))
         routes += [fixed_route("/openapi.json", document, "application/json"), *try_it_routes()]
-    if settings.http.inspect:
+    if settings.http.inspector:
         routes += inspector_routes()
-    write_bytes = settings.limits.request_max_bytes
+    write_bytes = settings.limits.max_request_bytes
     routes += call_routes(
         {rule: write_bytes if required.writes else MAX_READ_BYTES for rule, required in methods.items()}, pipeline
     )
@@ -116,6 +116,6 @@ async def _refuse_http_exception(refusals: Refusals, request: Request, error: Ex
     """Answer a request to a path that does not exist, or does not take the verb."""
     if isinstance(error, HTTPException) and error.status_code == _METHOD_NOT_ALLOWED:
         headers = error.headers or {}
-        fault = Fault(Reason.ERROR_REASON_NO_SUCH_PATH, f"this path takes {headers.get('Allow', 'other verbs')}")
+        fault = Fault(Reason.ERROR_REASON_PATH_NOT_FOUND, f"this path takes {headers.get('Allow', 'other verbs')}")
         return refusals.reply(request.scope, fault, _METHOD_NOT_ALLOWED, headers)
-    return refusals.reply(request.scope, Fault(Reason.ERROR_REASON_NO_SUCH_PATH, "there is nothing at this path"))
+    return refusals.reply(request.scope, Fault(Reason.ERROR_REASON_PATH_NOT_FOUND, "there is nothing at this path"))

@@ -55,7 +55,7 @@ class MetricsPage:
             Fault: CREDENTIALS_MISSING, CREDENTIALS_INVALID, SCOPE_MISSING or DEADLINE_EXCEEDED.
         """
         await self._authorize(request)
-        async with asyncio.timeout(self.settings.timing.deadline_default_s):
+        async with asyncio.timeout(self.settings.timing.default_deadline_s):
             text = await self.exporter.text()
         return Response(text, headers={**UNCACHED, "content-type": CONTENT_TYPE})
 

@@ -48,7 +48,7 @@ class OriginCheck:
         headers = Headers(scope=scope)
         problem = self._problem(headers.get("host", ""), headers.get("origin", ""))
         if problem:
-            fault = Fault(Reason.ERROR_REASON_ORIGIN_REFUSED, problem)
+            fault = Fault(Reason.ERROR_REASON_ORIGIN_NOT_ALLOWED, problem)
             await self._refusals.reply(scope, fault)(scope, receive, send)
         else:
             await self._app(scope, receive, send)

@@ -43,7 +43,7 @@ class Refusals:
         request_id = request_id_in(scope)
         reply = error_reply(status_of(fault, request_id), http_status)
         reply.headers.update(headers or {})
-        self.meters.count(catalog.HTTP_REFUSED, plain_reason(fault))
+        self.meters.count(catalog.HTTP_REJECTED, plain_reason(fault))
         reason = f"ERROR_REASON_{plain_reason(fault)}"
         _log.info("refused", request_id=request_id, status=reply.status_code, reason=reason)
         return reply

@@ -130,7 +130,7 @@ def _missing(settings: Settings) -> Iterator[str]:
         )
     if vector.qdrant_api_key and not vector.qdrant_url:
         yield "NOMEMORY_QDRANT_API_KEY needs NOMEMORY_QDRANT_URL"
-    if recall.query_key and not recall.query_target:
-        yield "NOMEMORY_RECALL_QUERY_KEY needs NOMEMORY_RECALL_QUERY_TARGET"
-    if recall.query_tls_ca and not recall.query_tls:
-        yield "NOMEMORY_RECALL_QUERY_TLS_CA needs NOMEMORY_RECALL_QUERY_TLS"
+    if recall.upstream_api_key and not recall.upstream:
+        yield "NOMEMORY_RECALL_UPSTREAM_API_KEY needs NOMEMORY_RECALL_UPSTREAM"
+    if recall.upstream_tls_ca and not recall.upstream_tls:
+        yield "NOMEMORY_RECALL_UPSTREAM_TLS_CA needs NOMEMORY_RECALL_UPSTREAM_TLS"

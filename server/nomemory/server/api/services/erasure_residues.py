@@ -51,7 +51,7 @@ def residues(settings: Settings, erase_ts: Timestamp, *, waits: bool) -> list[pb
     remote = settings.vector.qdrant_url is not None
     wiped = {"log": _LOG, "lexical": _LEXICAL, "backlog": _BACKLOG} | ({} if remote else {"vector": _EDGE})
     others = {"vector": _QDRANT} if remote else {}
-    if settings.server.log is not None:
+    if settings.server.database_url is not None:
         del wiped["log"]
         others["log"] = _POSTGRES
     if waits:

@@ -66,8 +66,8 @@ class StatusReport:
             faults=map(_encoded, self.faults.all()),
         )
         if next_ is not None:
-            status.coming_vector.CopyFrom(await self._vector(next_, user_id, prefix, counts.sequence))
-            status.coming_embedder.CopyFrom(_embedder(next_))
+            status.next_vector.CopyFrom(await self._vector(next_, user_id, prefix, counts.sequence))
+            status.next_embedder.CopyFrom(_embedder(next_))
         return status
 
     def _log(self, user_id: str | None, prefix: str, counts: LogCounts) -> pb.LogStatus:
@@ -76,7 +76,7 @@ class StatusReport:
             sequence=counts.sequence, messages=counts.messages, users=counts.users, damaged=len(damaged)
         )
         if self.damage.checked_at is not None:
-            status.checked_ts.FromMilliseconds(int(self.damage.checked_at * 1000))
+            status.check_ts.FromMilliseconds(int(self.damage.checked_at * 1000))
         if not prefix:
             status.fault = self.damage.file
             status.damaged_sequences.extend(one.sequence for one in damaged[:_NAMED_MAX])
@@ -89,7 +89,7 @@ class StatusReport:
             checkpoint=min(applied, sequence),
             pending=await self.log.pending(FeedPosition.at(applied), user_id, prefix),
             fault=fault.kind if fault else "",
-            fault_since=_timestamp(fault.since_s) if fault else None,
+            error_ts=_timestamp(fault.since_s) if fault else None,
             notice=self.notice,
         )
 
@@ -100,10 +100,10 @@ class StatusReport:
             name=one.space.name,
             checkpoint=min(await self._checkpoint(vector.checkpoint, user_id), sequence),
             pending=vector.pending + await self.log.pending(vector.fed, user_id, prefix),
-            parked=vector.parked,
-            parked_message_ids=vector.parked_ids,
+            dead_letters=vector.dead_letters,
+            dead_letter_message_ids=vector.dead_letter_ids,
             fault=fault.kind if fault else "",
-            fault_since=_timestamp(fault.since_s) if fault else None,
+            error_ts=_timestamp(fault.since_s) if fault else None,
             notice=self.spaces.notice if one is self.spaces.active else "",
         )
 

@@ -75,7 +75,7 @@ class IngestService:
     @property
     def audit(self) -> Audit:
         """What notes changes."""
-        return Audit(is_on=self.settings.server.audit)
+        return Audit(is_on=self.settings.server.audit_log)
 
     async def write_messages(self, request: pb.WriteMessagesRequest, context: CallContext) -> pb.WriteMessagesResponse:
         """Store a batch, all or nothing."""

@@ -129,7 +129,7 @@ class QueryService:
         reply = pb.LexicalSearchResponse(
             next_cursor=page.next_cursor,
             scores=[pb.MessageScore(message_id=item.message.message_id, score=item.score) for item in page.items],
-            index_behind=page.behind,
+            index_lagging=page.behind,
             truncated=page.truncated,
         )
         return listing_reply([item.message.wire for item in page.items], query.mask, reply) + marks
@@ -142,7 +142,7 @@ class QueryService:
             await self._reach_meaning(space, request, context)
             nearest = await self.by_meaning.search(space, query)
         reply = pb.SemanticSearchResponse(
-            truncated=nearest.truncated, index_behind=nearest.behind, embedding_model=space.embedder.model
+            truncated=nearest.truncated, index_lagging=nearest.behind, embedding_model=space.embedder.model
         )
         return semantic_reply(nearest.items, mask, reply)
 
@@ -157,12 +157,12 @@ class QueryService:
             answer = await self.hybrid.search(space, replace(query, patience_s=patience_s))
         reply = pb.HybridSearchResponse(
             truncated=answer.truncated,
-            index_behind=answer.behind,
-            words_only=answer.words_only,
-            embedding_model="" if answer.words_only else space.embedder.model,
+            index_lagging=answer.behind,
+            semantic_unavailable=answer.semantic_unavailable,
+            embedding_model="" if answer.semantic_unavailable else space.embedder.model,
             sufficiency=answer.sufficiency,
-            told_apart=answer.told_apart,
-            sufficiency_by_words=answer.by_words,
+            speaker_matched=answer.speaker_matched,
+            sufficiency_lexical_only=answer.by_words,
             relations=map(encode_relation, answer.relations),
         )
         return hybrid_reply(answer.items, mask, reply, explain=request.explain)
@@ -176,7 +176,7 @@ class QueryService:
             request.message_id,
             before=before,
             after=after,
-            budget_bytes=self.settings.limits.reply_max_bytes,
+            budget_bytes=self.settings.limits.max_response_bytes,
         )
         reply = pb.GetNeighborsResponse(
             anchor_index=around.anchor_index,
@@ -191,7 +191,7 @@ class QueryService:
         message_ids = list(request.message_ids)
         found = await self.log.by_ids(request.user_id, message_ids)
         present = [found[message_id] for message_id in message_ids if message_id in found]
-        fits = fitting(present, self.settings.limits.reply_max_bytes)
+        fits = fitting(present, self.settings.limits.max_response_bytes)
         reply = pb.BatchGetMessagesResponse(
             missing_message_ids=[message_id for message_id in message_ids if message_id not in found],
             omitted_message_ids=[message.message_id for message in present[fits:]],
@@ -228,7 +228,7 @@ class QueryService:
     async def export_messages(self, request: pb.ExportMessagesRequest, _context: CallContext) -> AsyncIterator[bytes]:
         """Read everything in the order of the log, batch by batch."""
         listing = decode_export(request, self.settings)
-        batch_max = min(self.settings.limits.write_batch_max, _EXPORTED_AT_ONCE)
+        batch_max = min(self.settings.limits.max_batch_messages, _EXPORTED_AT_ONCE)
         async for batch in self.by_time.batches(listing, batch_max, request.cursor):
             yield listing_reply(batch.wires, None, pb.ExportMessagesResponse(next_cursor=batch.next_cursor))
 

@@ -108,7 +108,7 @@ def _limits(limits: Limits) -> pb.RecallLimits:
         planner=limits.planner,
         stop_reason=pb.StopReason.Value(f"STOP_REASON_{limits.stop_reason.name}"),
         truncated=limits.truncated,
-        index_behind=limits.index_behind,
+        index_lagging=limits.index_lagging,
         widened=limits.widened,
         skill=limits.skill,
         dropped_arguments=limits.dropped_arguments,

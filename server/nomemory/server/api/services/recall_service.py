@@ -101,7 +101,7 @@ class RecallService:
     async def _asked(
         self, context: CallContext, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep
     ) -> RecallResult:
-        with Audit(is_on=self.settings.server.audit).recalling(context) as retrieved:
+        with Audit(is_on=self.settings.server.audit_log).recalling(context) as retrieved:
             result = await self.ask(user_id, query, skill, on_step)
             retrieved.messages = len(result.evidence)
             self._note(result)
@@ -110,7 +110,7 @@ class RecallService:
     def _note(self, result: RecallResult) -> None:
         limits = result.limits
         self.meters.count(catalog.RECALLS, result.verdict.value, limits.stop_reason.value)
-        self.meters.observe(catalog.RECALL_ROUNDS, limits.iterations)
+        self.meters.observe(catalog.RECALL_ITERATIONS, limits.iterations)
         self.meters.count(catalog.RECALL_DROPPED, by=limits.dropped_arguments)
 
     def _prepared(self, request: pb.RecallRequest, context: CallContext) -> tuple[str, RecallQuery, Skill]:
@@ -170,7 +170,7 @@ def _faults() -> Iterator[None]:
         refused = Violation("at_least", str(error))
         raise bad_field(Reason.ERROR_REASON_WRITE_TOKEN_INVALID, refused) from error
     except IndexBehindError as error:
-        raise Fault(Reason.ERROR_REASON_INDEX_BEHIND, str(error)) from error
+        raise Fault(Reason.ERROR_REASON_INDEX_LAGGING, str(error)) from error
     except QueryServiceUnavailableError as error:
         message = "the query service does not answer"
         raise Fault(Reason.ERROR_REASON_QUERY_SERVICE_UNAVAILABLE, message, retry_after_s=1.0) from error

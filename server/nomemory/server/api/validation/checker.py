@@ -90,12 +90,12 @@ class Checker:
     def page_size(self, value: int) -> int:
         """Check a page's size. 0 means the default."""
         limits = self.settings.limits
-        return self.amount("page_size", value, most=limits.page_size_max) or _PAGE_SIZE_DEFAULT
+        return self.amount("page_size", value, most=limits.max_page_size) or _PAGE_SIZE_DEFAULT
 
     def top_k(self, value: int) -> int:
         """Check how many messages are wanted. 0 means the default."""
         limits = self.settings.limits
-        return self.amount("top_k", value, most=limits.top_k_max) or _TOP_K_DEFAULT
+        return self.amount("top_k", value, most=limits.max_top_k) or _TOP_K_DEFAULT
 
     def amount(self, field: str, value: int, *, most: int) -> int:
         """Check a number from 0 to `most`."""
@@ -124,7 +124,7 @@ class Checker:
         """Check the text of a search by meaning: not blank, no longer than a query."""
         if not value.strip():
             self.refuse(field, "must not be blank")
-        return self.text(field, value, most=self.settings.limits.query_max_chars)
+        return self.text(field, value, most=self.settings.limits.max_query_chars)
 
     def role(self, field: str, value: int, *, required: bool) -> Role | None:
         """Check a role. Return None for ROLE_UNSPECIFIED."""

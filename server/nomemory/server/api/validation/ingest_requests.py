@@ -65,7 +65,7 @@ async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dim
         arrived_us = _now_us()
         messages = [
             _message(check, f"messages[{position}].", chat, dimension, arrived_us + position)
-            async for position, chat in _in_turns(request.messages[: settings.limits.write_batch_max])
+            async for position, chat in _in_turns(request.messages[: settings.limits.max_batch_messages])
         ]
         return Batch(messages, OnConflict.REPLACE if request.replace else OnConflict.REFUSE, request.request_id)
 
@@ -130,7 +130,7 @@ async def _in_turns(
 
 
 def _check_batch(check: Checker, request: pb.WriteMessagesRequest | pb.ImportMessagesRequest) -> None:
-    check.entries("messages", request.messages, most=check.settings.limits.write_batch_max)
+    check.entries("messages", request.messages, most=check.settings.limits.max_batch_messages)
     check.identifier("request_id", request.request_id, required=False)
 
 
@@ -191,7 +191,7 @@ def _expire_us(check: Checker, field: str, chat: message_pb2.ChatMessage, ts_us:
 
 
 def _content(check: Checker, field: str, content: str) -> str:
-    limit = check.settings.limits.content_max_bytes
+    limit = check.settings.limits.max_content_bytes
     if not content.strip():
         check.refuse(field, "must not be blank")
     if len(content.encode()) > limit:

@@ -76,7 +76,7 @@ def decode_lexical(request: pb.LexicalSearchRequest, settings: Settings) -> Lexi
     """
     with checking(settings) as check:
         user_id = check.user("user_id", request.user_id)
-        text = check.text("query_text", request.query_text, most=settings.limits.query_max_chars)
+        text = check.text("query_text", request.query_text, most=settings.limits.max_query_chars)
         listing = Listing(f"LexicalSearch/{VERSION}", user_id, text, check.narrowed("filter", request.filter))
         size, mask = check.page_size(request.page_size), check.mask(request.return_fields)
         snippet_chars = _snippet_chars(check, request)
@@ -213,7 +213,7 @@ def _snippet_chars(check: Checker, request: pb.LexicalSearchRequest) -> int | No
 def _parsed(check: Checker, text: str) -> Query:
     limits = check.settings.limits
     try:
-        return parse(text, Limits(limits.query_max_chars, _QUERY_MAX_TERMS, _QUERY_MAX_DEPTH))
+        return parse(text, Limits(limits.max_query_chars, _QUERY_MAX_TERMS, _QUERY_MAX_DEPTH))
     except Fault as fault:
         others = [v for v in check.violations if v.field != "query_text"]
         raise bad_field(fault.reason, *fault.violations, *others) from None

@@ -55,7 +55,7 @@ def decode_recall(
         Fault: INVALID_FIELD.
     """
     with checking(settings) as check:
-        text = check.text("question", request.question, most=settings.limits.query_max_chars)
+        text = check.text("question", request.question, most=settings.limits.max_query_chars)
         if not text.strip() and not request.context.turns:
             check.refuse("question", "must not be blank where context.turns is empty")
         question = replace(
@@ -85,7 +85,7 @@ def _question(check: Checker, text: str, context: pb.RecallContext, now: datetim
     confined = message_pb2.Filter(time_range=context.time_range, conversation_id=context.conversation_id)
     narrowed = check.narrowed("context", confined)
     asked_at = check.timestamp("context.now", context.now) if context.HasField("now") else None
-    role = check.role("context.role_pref", context.role_pref, required=False)
+    role = check.role("context.preferred_role", context.preferred_role, required=False)
     return Question(
         text,
         now.astimezone(zone) if asked_at is None else _asked_at(check, asked_at, zone, now),

@@ -18,7 +18,7 @@ from nomemory.server.store.change_feed import Touched
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.sqlite_users import users_condition
 
-PENDING, APPLIED, PARKED = range(3)
+PENDING, APPLIED, DEAD_LETTER = range(3)
 _BEGINNING = FeedPosition()
 
 _SCHEMA = """
@@ -49,13 +49,13 @@ _EXTEND = "UPDATE work SET latest = max(latest, ?3) WHERE user_id = ?1 AND messa
 _ADD = f"""
 INSERT INTO work (user_id, message_id, oldest, latest, bucket, state) VALUES (?1, ?2, ?4, ?3, ?5, {PENDING})
 ON CONFLICT DO UPDATE SET
-    oldest = iif(state = {PARKED}, excluded.oldest, min(oldest, excluded.oldest)),
+    oldest = iif(state = {DEAD_LETTER}, excluded.oldest, min(oldest, excluded.oldest)),
     latest = max(latest, excluded.latest), state = {PENDING}, reason = ''
 """  # noqa: S608 - the states are our own numbers
 _SET_ASIDE = f"""
-INSERT INTO work (bucket, user_id, message_id, oldest, latest, state, reason) VALUES (?1, ?2, ?3, ?4, ?4, {PARKED}, ?5)
+INSERT INTO work (bucket, user_id, message_id, oldest, latest, state, reason) VALUES (?1, ?2, ?3, ?4, ?4, {DEAD_LETTER}, ?5)
 """  # noqa: S608 - as above
-_ASIDE = f"SELECT bucket, user_id, message_id, latest, reason FROM work WHERE state > 0 AND state = {PARKED}"  # noqa: S608
+_ASIDE = f"SELECT bucket, user_id, message_id, latest, reason FROM work WHERE state > 0 AND state = {DEAD_LETTER}"  # noqa: S608
 _SETTLE = "UPDATE work SET state = ?, reason = ? WHERE user_id = ? AND message_id = ? AND latest = ? AND state = 0"
 _KNOWN = "SELECT message_id FROM work WHERE user_id = ? AND message_id IN (SELECT value FROM json_each(?))"
 _OLDEST = "SELECT value, (SELECT min(oldest) FROM work WHERE state = 0 AND bucket = value) FROM json_each(?)"
@@ -81,7 +81,7 @@ class BacklogCounts:
     """The number of messages in the backlog, and of dead letters."""
 
     pending: int
-    parked: int
+    dead_letters: int
 
 
 class BacklogReader:
@@ -125,18 +125,18 @@ class BacklogReader:
 
     def counts(self, user_id: str | None = None, prefix: str = "") -> BacklogCounts:
         """Count messages, of one user or of all whose ids begin with a prefix."""
-        parked = "SELECT count(*) FROM work WHERE state > 0 AND state = ?"
+        dead_letters = "SELECT count(*) FROM work WHERE state > 0 AND state = ?"
         if user_id is None and not prefix:
-            return BacklogCounts(self._number("SELECT pending FROM feed"), self._number(parked, (PARKED,)))
+            return BacklogCounts(self._number("SELECT pending FROM feed"), self._number(dead_letters, (DEAD_LETTER,)))
         condition, values = users_condition(user_id, prefix)
         pending = self._number(f"SELECT count(*) FROM work WHERE state = 0 AND {condition}", values)  # noqa: S608 - ours
-        return BacklogCounts(pending, self._number(f"{parked} AND {condition}", (PARKED, *values)))
+        return BacklogCounts(pending, self._number(f"{dead_letters} AND {condition}", (DEAD_LETTER, *values)))
 
-    def parked_ids(self, user_id: str, limit: int = 100) -> list[str]:
+    def dead_letter_ids(self, user_id: str, limit: int = 100) -> list[str]:
         """Return the ids of the first dead letters of a user, in order."""
         rows = self._connection.execute(
             "SELECT message_id FROM work WHERE state > 0 AND state = ? AND user_id = ? ORDER BY message_id LIMIT ?",
-            (PARKED, user_id, limit),
+            (DEAD_LETTER, user_id, limit),
         )
         return [message_id for (message_id,) in rows]
 
@@ -224,7 +224,7 @@ class Backlog(BacklogReader):
 
     def park(self, aside: Mapping[Pending, str]) -> None:
         """Make messages dead letters until they change, each with a reason."""
-        self._settle([(PARKED, reason, i.user_id, i.message_id, i.latest) for i, reason in aside.items()])
+        self._settle([(DEAD_LETTER, reason, i.user_id, i.message_id, i.latest) for i, reason in aside.items()])
 
     def forget_applied(self) -> None:
         """Delete applied work. Call it when the index has flushed everything that was marked as applied."""

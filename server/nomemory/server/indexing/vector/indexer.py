@@ -103,10 +103,10 @@ class VectorIndexer:
         self._progress = BacklogReader(collection.backlog)
         self._hot = HotUsers(_HOT_USER_S)
         at_once = documents_at_once()
-        call_max = {"openai": settings.embedder.batch_max, "local": _LOCAL_TEXTS * at_once}.get(embedder.kind, 1)
+        call_max = {"openai": settings.embedder.batch_size, "local": _LOCAL_TEXTS * at_once}.get(embedder.kind, 1)
         batch_points = _BATCH_POINTS if settings.vector.qdrant_url is None else _SENT_POINTS
         self._max_taken = max(batch_points, call_max)
-        self._vectors = DocumentVectors(embedder, call_max, call_max + settings.embedder.parts_max)
+        self._vectors = DocumentVectors(embedder, call_max, call_max + settings.embedder.max_chunks)
         self._batches = BatchIndexer(
             index, self._vectors, call_max, batch_points, self._is_interrupted, self._may_write
         )
@@ -148,9 +148,9 @@ class VectorIndexer:
             return await self._shared.status(user_id, prefix)
         fed = self._progress.fed()  # first, so that a change that is fed meanwhile is counted twice rather than never
         counts = self._progress.counts(user_id, prefix)
-        parked_ids = () if user_id is None else tuple(self._progress.parked_ids(user_id))
+        dead_letter_ids = () if user_id is None else tuple(self._progress.dead_letter_ids(user_id))
         checkpoint = self._progress.checkpoint()
-        return IndexerStatus(fed, checkpoint, counts.pending, counts.parked, parked_ids)
+        return IndexerStatus(fed, checkpoint, counts.pending, counts.dead_letters, dead_letter_ids)
 
     async def applied(self) -> FeedPosition:
         """Return the position up to which everything is in the index or a dead letter."""
@@ -251,7 +251,7 @@ class VectorIndexer:
         return self._shared is None or (leader is not None and leader.may_write and leader.terms == self._term)
 
     def _maintenance(self) -> IndexMaintenance:
-        expected = self._feed.expected_points(self._settings.embedder.part_chars)
+        expected = self._feed.expected_points(self._settings.embedder.chunk_chars)
         return IndexMaintenance(
             self._index, self._feed, self._in_store_thread, self._progress, expected, self._faults, self._fed.set
         )
@@ -266,7 +266,7 @@ class VectorIndexer:
                     is_checked = True
                 self._fed.clear()
                 is_busy = await self._work_once()
-                if time.monotonic() - self._flushed_at >= self._settings.vector.flush_s:
+                if time.monotonic() - self._flushed_at >= self._settings.vector.flush_interval_s:
                     await self._flush()
                 await self._erase_if_requested()
             except Fault as fault:

@@ -18,7 +18,7 @@ from nomemory.server.indexing.vector.reconcile import (
     RunInStoreThread,
     remove_orphans,
 )
-from nomemory.server.runtime.active_faults import INDEX_DAMAGED, VECTOR_INDEX, StandingFaults
+from nomemory.server.runtime.active_faults import INDEX_INCONSISTENT, VECTOR_INDEX, StandingFaults
 from nomemory.server.runtime.processes.worker_errors import WorkerFailedError
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.search.semantic.protocol import VectorIndex
@@ -144,7 +144,7 @@ class IndexMaintenance:
         await self._catch_up()
 
     def _record_damage(self, detail: str) -> None:
-        self.faults.stand(VECTOR_INDEX, INDEX_DAMAGED, detail)
+        self.faults.stand(VECTOR_INDEX, INDEX_INCONSISTENT, detail)
 
     async def _catch_up(self) -> None:
         """Wait until everything that the log has now is in the index or a dead letter, or is another server's work."""

@@ -68,7 +68,7 @@ class ModelMigration:
     async def _wait_for(self, space: IndexedSpace) -> str:
         """Wait until it is time to switch to a space; return a notice for the operator, empty if all is well."""
         model, former = space.space.embedder.model, self.spaces.active.space.embedder.model
-        self._dead_letters_before = (await self.spaces.active.indexer.status()).parked
+        self._dead_letters_before = (await self.spaces.active.indexer.status()).dead_letters
         while True:
             is_complete = await self._is_complete(space)
             if is_complete and await self._has_few_failures(space) and await self._has_points(space):
@@ -81,7 +81,7 @@ class ModelMigration:
 
     async def _has_few_failures(self, space: IndexedSpace) -> bool:
         """Return whether a complete index has acceptably few dead letters, or few more than the one before it."""
-        more = (await space.indexer.status()).parked - self._dead_letters_before
+        more = (await space.indexer.status()).dead_letters - self._dead_letters_before
         return more <= _TOLERATED_DEAD_LETTERS or more <= await space.index.count() // 4
 
     async def _has_points(self, space: IndexedSpace) -> bool:

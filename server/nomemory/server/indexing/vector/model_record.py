@@ -45,13 +45,13 @@ class ModelRecord:
         """Return the current settings with the recorded model.
 
         The endpoint gets the current API key only if it is the same endpoint, otherwise the one of
-        NOMEMORY_EMBEDDING_FORMER_API_KEY.
+        NOMEMORY_PREVIOUS_EMBEDDING_API_KEY.
 
         Raises:
             ValidationError: the recorded settings are no longer valid.
         """
         same = self.variables.get(_ENDPOINT) == _without_secrets(settings.openai.base_url)
-        key = settings.embedder.former_api_key or (settings.openai.api_key if same else None)
+        key = settings.embedder.previous_api_key or (settings.openai.api_key if same else None)
         url = {_ENDPOINT: settings.openai.base_url} if same else {}
         changes = {name.removeprefix(PREFIX).lower(): value for name, value in {**self.variables, **url}.items()}
         return settings.with_changes(**changes, openai_api_key=key)

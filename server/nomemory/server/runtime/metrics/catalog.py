@@ -25,7 +25,7 @@ CALLS: Final = Family(
     "gRPC code. `_count` is how many there were.",
     "Look at which method it is. Slow searches by meaning: `nomemory_embedder_call_duration_seconds`. All slow at "
     "once: `nomemory_reads_waiting` and the CPU of the server; more servers over PostgreSQL share the reads.",
-    labels=("method", "via", "code"),
+    labels=("method", "transport", "code"),
     bounds=_SECONDS,
 )
 ERRORS: Final = Family(
@@ -33,15 +33,15 @@ ERRORS: Final = Family(
     "Calls that ended with an error, by the contract's reason. Refused credentials are `CREDENTIALS_MISSING`, "
     "`CREDENTIALS_INVALID`, `SCOPE_MISSING` and `OTHER_USER`.",
     "`INTERNAL` is a bug: the log has its kind and place under the call's request id. `OVERLOADED`: see "
-    "`nomemory_reads_refused_total`. Refused credentials that keep coming: a key that was rotated, or somebody who "
+    "`nomemory_reads_rejected_total`. Refused credentials that keep coming: a key that was rotated, or somebody who "
     "tries.",
-    labels=("method", "via", "reason"),
+    labels=("method", "transport", "reason"),
 )
-HTTP_REFUSED: Final = Family(
-    "nomemory_http_refused_total",
+HTTP_REJECTED: Final = Family(
+    "nomemory_http_requests_rejected_total",
     "Requests over HTTP that were refused before they were calls of a method: paths that do not exist, pages of other "
     "origins, scrapes without a credential.",
-    "`ORIGIN_REFUSED`: a page that may call is missing in NOMEMORY_HTTP_CORS_ORIGINS, or must not call.",
+    "`ORIGIN_NOT_ALLOWED`: a page that may call is missing in NOMEMORY_HTTP_CORS_ORIGINS, or must not call.",
     labels=("reason",),
 )
 READS_RUNNING: Final = Family(
@@ -52,22 +52,22 @@ READS_RUNNING: Final = Family(
 READS_WAITING: Final = Family(
     "nomemory_reads_waiting",
     "Expensive reads that wait for a slot.",
-    "For long: the server has more to do than it can. Find the caller who floods it (`nomemory_reads_users` is small "
+    "For long: the server has more to do than it can. Find the caller who floods it (`nomemory_reads_active_users` is small "
     "then), or add servers over PostgreSQL.",
 )
 READS_USERS: Final = Family(
-    "nomemory_reads_users",
+    "nomemory_reads_active_users",
     "Users that have an expensive read in flight.",
     "Few users and many reads: one user floods the server. The others take turns with that user.",
 )
-READS_REFUSED: Final = Family(
-    "nomemory_reads_refused_total",
+READS_REJECTED: Final = Family(
+    "nomemory_reads_rejected_total",
     "Reads that were refused with `OVERLOADED`.",
     "A client that retries at once, or a limit that is too low: NOMEMORY_MAX_INFLIGHT_READS_PER_USER, "
     "NOMEMORY_MAX_INFLIGHT_READS_PER_CALLER.",
 )
 QUEUE: Final = Family(
-    "nomemory_queue_waiting",
+    "nomemory_queue_length",
     "Requests that wait: `writes` for the log's writer, `embedder` for the embedder.",
     "`writes`: the disk is slow to confirm commits. `embedder`: queries come faster than the model embeds them.",
     labels=("queue",),
@@ -108,7 +108,7 @@ DELETED: Final = Family(
 )
 INDEX_PENDING: Final = Family(
     "nomemory_index_pending_messages",
-    "Messages that an index does not have yet: `words`, `meaning`, and after a change of the model `meaning_coming`.",
+    "Messages that an index does not have yet: `words`, `meaning`, and after a change of the model `next_vector`.",
     "Rising for long: look at `nomemory_index_failing`, at the embedder's rate, and at the CPU of the index's process.",
     labels=("index",),
 )
@@ -119,8 +119,8 @@ INDEX_LAG: Final = Family(
     "As for the messages. `words` beyond a few seconds is a fault; `meaning` takes as long as the embedder takes.",
     labels=("index",),
 )
-INDEX_PARKED: Final = Family(
-    "nomemory_index_parked_messages",
+INDEX_DEAD_LETTERS: Final = Family(
+    "nomemory_index_dead_letters",
     "Messages that were set aside because their texts cannot be embedded.",
     "`nomemory status --user` names them for a user. They are found by words, not by meaning.",
     labels=("index",),
@@ -158,14 +158,14 @@ RECALLS: Final = Family(
     "things. `deadline`: see the latency of searches and of the chat model.",
     labels=("verdict", "stop"),
 )
-RECALL_ROUNDS: Final = Family(
-    "nomemory_recall_rounds",
+RECALL_ITERATIONS: Final = Family(
+    "nomemory_recall_iterations",
     "Rounds of searching that a recall took.",
     "More than before: a skill or a planner that searches without gain.",
     bounds=_ROUNDS,
 )
 RECALL_DROPPED: Final = Family(
-    "nomemory_recall_dropped_identities_total",
+    "nomemory_recall_rejected_user_arguments_total",
     "Arguments that named a user in calls of tools, and were taken out: a recall is bound to its user.",
     "More than 0: a skill, a chat model or somebody's message tries to read another user. It cannot; find out who.",
 )
@@ -189,7 +189,7 @@ PROCESS_RESTARTS: Final = Family(
     labels=("process",),
 )
 FAULT: Final = Family(
-    "nomemory_fault",
+    "nomemory_active_faults",
     "1 for each fault that stands now: a part of the server, and what is wrong with it. No fault, no line.",
     "`nomemory status` has it in words. See [faults](operating.md#faults).",
     labels=("part", "kind"),

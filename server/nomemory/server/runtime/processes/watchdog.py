@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from nomemory.server.runtime.active_faults import MEMORY_EXCEEDED, NOT_ANSWERING, StandingFaults
+from nomemory.server.runtime.active_faults import MEMORY_LIMIT_EXCEEDED, UNRESPONSIVE, StandingFaults
 from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
 from nomemory.server.runtime.processes.ipc_connection import PipeConnection
 from nomemory.server.runtime.processes.ipc_protocol import Reply
@@ -109,7 +109,7 @@ class Watchdog:
         """Return whether the process may go on; otherwise it has been killed."""
         limit = self._policy.memory_max_bytes
         if stats is not None and 0 < limit < stats.private_bytes:
-            return self._end(MEMORY_EXCEEDED, f"it took {stats.private_bytes >> 20} MiB of at most {limit >> 20}")
+            return self._end(MEMORY_LIMIT_EXCEEDED, f"it took {stats.private_bytes >> 20} MiB of at most {limit >> 20}")
         if beat.done():
             self._silent_s = self._idle_s = 0.0
             self._faults.clear(self._part)
@@ -125,9 +125,9 @@ class Watchdog:
         self._idle_s = 0.0 if is_working else self._idle_s + policy.heartbeat_s
         is_stuck = self._pipe.is_ready and self._silent_s >= policy.busy_timeout_s
         if self._idle_s >= policy.idle_timeout_s or is_stuck:
-            return self._end(NOT_ANSWERING, "it answers no heartbeat")
+            return self._end(UNRESPONSIVE, "it answers no heartbeat")
         if self._idle_s >= _MISSED_BEATS_MAX * policy.heartbeat_s:
-            self._faults.stand(self._part, NOT_ANSWERING, "it answers no heartbeat", ago_s=self._silent_s)
+            self._faults.stand(self._part, UNRESPONSIVE, "it answers no heartbeat", ago_s=self._silent_s)
         return True
 
     def _end(self, kind: str, detail: str) -> bool:

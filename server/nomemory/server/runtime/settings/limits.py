@@ -14,13 +14,13 @@ class LimitSettings(SettingsGroup):
 
     heading: ClassVar[str] = "The contract's limits"
 
-    page_size_max: int = Field(500, ge=1, description="Largest page size.")
-    top_k_max: int = Field(200, ge=1, description="Largest `top_k`.")
-    write_batch_max: int = Field(1000, ge=1, description="Most messages in one write batch.")
-    content_max_bytes: int = Field(262_144, ge=1, description="Longest content, in bytes of UTF-8.")
-    query_max_chars: int = Field(2000, ge=1, description="Longest query text.")
-    request_max_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="Largest request message.")
-    reply_max_bytes: int = Field(3_000_000, ge=1024, description="Size at which a reply ends early.")
+    max_page_size: int = Field(500, ge=1, description="Largest page size.")
+    max_top_k: int = Field(200, ge=1, description="Largest `top_k`.")
+    max_batch_messages: int = Field(1000, ge=1, description="Most messages in one write batch.")
+    max_content_bytes: int = Field(262_144, ge=1, description="Longest content, in bytes of UTF-8.")
+    max_query_chars: int = Field(2000, ge=1, description="Longest query text.")
+    max_request_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="Largest request message.")
+    max_response_bytes: int = Field(3_000_000, ge=1024, description="Size at which a reply ends early.")
 
 
 class AdmissionSettings(SettingsGroup):

@@ -20,7 +20,7 @@ class MetricsSettings(SettingsGroup):
         "",
         description="HOST:PORT to serve `/metrics` on by itself; port 0 picks a free one. Empty: it is served where "
         "HTTP is, and nowhere else.",
-        validation_alias="NOMEMORY_METRICS",
+        validation_alias="NOMEMORY_METRICS_LISTEN",
     )
     token: SecretStr | None = Field(
         None,
@@ -55,7 +55,7 @@ class TracingSettings(SettingsGroup):
     ratio: float = Field(
         0.1, ge=0, le=1, description="Share of the traces that begin here which are recorded: 1 is all, 0 is none."
     )
-    callers_decide: bool = Field(
+    parent_sampling: bool = Field(
         default=True,
         description="Whether a call with a `traceparent` is recorded if that says so, and not if not. false: the share "
         "decides for all.",

@@ -39,12 +39,12 @@ class RecallSettings(SettingsGroup):
         le=1,
         description="How likely the log must be to answer a question that names one of several speakers.",
     )
-    query_target: str = Field("", description="QueryService that `serve --recall-only` reads from, HOST:PORT.")
-    query_tls: bool = Field(default=False, description="Reach that QueryService over TLS; needed beyond this machine.")
-    query_tls_ca: Filled[Path] | None = Field(
+    upstream: str = Field("", description="QueryService that `serve --recall-only` reads from, HOST:PORT.")
+    upstream_tls: bool = Field(default=False, description="Reach that QueryService over TLS; needed beyond this machine.")
+    upstream_tls_ca: Filled[Path] | None = Field(
         None, description="Certificates (PEM) to trust there. Unset: those that gRPC trusts."
     )
-    query_key: Filled[SecretStr] | None = Field(None, description="API key of this process at that QueryService.")
+    upstream_api_key: Filled[SecretStr] | None = Field(None, description="API key of this process at that QueryService.")
     quoted: float = Field(
         0.11,
         gt=0,

@@ -30,7 +30,7 @@ class ServerSettings(SettingsGroup):
         "127.0.0.1:7700",
         description="HOST:PORT to serve on; port 0 picks a free one. `unix:PATH`: a socket of its owner alone.",
     )
-    free_bytes_min: int = Field(
+    min_free_disk_bytes: int = Field(
         32_000_000, ge=0, description="Free bytes on the data's disk without which the server does not start."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level to log.")
@@ -66,13 +66,13 @@ class HttpSettings(SettingsGroup):
     listen: str = Field(
         "",
         description="HOST:PORT to serve HTTP and JSON on, too; port 0 picks a free one. Empty: HTTP is not served, or "
-        f"at {INSPECTOR_ADDRESS} with NOMEMORY_INSPECT.",
-        validation_alias="NOMEMORY_HTTP",
+        f"at {INSPECTOR_ADDRESS} with NOMEMORY_INSPECTOR.",
+        validation_alias="NOMEMORY_HTTP_LISTEN",
     )
     inspect: bool = Field(
         default=False,
         description="Whether the inspector is served, a page at `/inspect/` that reads (docs/inspector.md).",
-        validation_alias="NOMEMORY_INSPECT",
+        validation_alias="NOMEMORY_INSPECTOR",
     )
     cors_origins: str = Field(
         "",
@@ -105,13 +105,13 @@ class ConnectionSettings(SettingsGroup):
 
     heading: ClassVar[str] = "Connections"
 
-    connections_max: int = Field(
+    max_connections: int = Field(
         4096,
         ge=1,
         description="Maximum connections over gRPC, fewer where the limit on open files is lower. Further ones are "
         "closed.",
     )
-    connection_idle_s: float = Field(
+    connection_idle_timeout_s: float = Field(
         600.0, ge=1, le=86_400, description="How long a connection without a call stays open. Clients open another."
     )
 
@@ -121,6 +121,6 @@ class TimingSettings(SettingsGroup):
 
     heading: ClassVar[str] = "Time"
 
-    deadline_default_s: float = Field(30.0, gt=0, description="Deadline where a client sets none.")
-    drain_s: float = Field(5.0, ge=0, description="How long calls in flight may finish after SIGTERM.")
+    default_deadline_s: float = Field(30.0, gt=0, description="Deadline where a client sets none.")
+    drain_timeout_s: float = Field(5.0, ge=0, description="How long calls in flight may finish after SIGTERM.")
     cursor_lifetime_s: float = Field(86_400.0, gt=0, description="Lifetime of a cursor, in seconds.")

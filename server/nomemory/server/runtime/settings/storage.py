@@ -31,7 +31,7 @@ class PostgresSettings(SettingsGroup):
     """How a message log in PostgreSQL is reached."""
 
     model_config = variables("postgres_")
-    heading: ClassVar[str] = "PostgreSQL, with `NOMEMORY_LOG`"
+    heading: ClassVar[str] = "PostgreSQL, with `NOMEMORY_DATABASE_URL`"
 
     pool_max: int = Field(10, ge=1, description="Most connections that the server reads through.")
     writers: int = Field(
@@ -66,7 +66,7 @@ class RetentionSettings(SettingsGroup):
         "and deleted soon after. 0: messages stay until their own `expire_ts`.",
     )
     sweep_s: float = Field(5.0, gt=0, description="Interval at which expired messages are deleted, in seconds.")
-    sweep_batch_max: int = Field(500, ge=1, description="Maximum expired messages that one commit deletes.")
+    sweep_batch_size: int = Field(500, ge=1, description="Maximum expired messages that one commit deletes.")
 
 
 class ErasureSettings(SettingsGroup):
@@ -81,7 +81,7 @@ class ErasureSettings(SettingsGroup):
         description="Seconds after which the bytes of a deleted, replaced or expired message are gone from every file. "
         "The work begins after half of it.",
     )
-    vacuum_max_bytes: int = Field(
+    max_vacuum_bytes: int = Field(
         64_000_000,
         ge=0,
         description="A log up to this size is rewritten as a whole: writes wait for some tenths of a second. A "

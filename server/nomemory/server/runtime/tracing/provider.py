@@ -56,16 +56,16 @@ def start_tracing(settings: Settings, stack: AsyncExitStack) -> CallTracer | Non
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
     named: dict[str, str | int] = {
-        "service.name": settings.tracing.service,
+        "service.name": settings.tracing.service_name,
         "service.version": __version__,
         "process.pid": os.getpid(),
     }
     provider = TracerProvider(_sampler(settings), Resource(named), shutdown_on_exit=False)
     batches = BatchSpanProcessor(
         exporter,
-        max_queue_size=settings.tracing.queue_max,
-        schedule_delay_millis=settings.tracing.flush_s * _MS,
-        max_export_batch_size=settings.tracing.batch_max,
+        max_queue_size=settings.tracing.max_queue_size,
+        schedule_delay_millis=settings.tracing.export_interval_s * _MS,
+        max_export_batch_size=settings.tracing.max_batch_size,
     )
     provider.add_span_processor(batches)
     stack.push_async_callback(_end, provider, exporter)
@@ -84,8 +84,8 @@ async def _end(provider: TracerProvider, exporter: OTLPSpanExporter) -> None:
 def _sampler(settings: Settings) -> Sampler:
     from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased  # noqa: PLC0415
 
-    share = TraceIdRatioBased(settings.tracing.ratio)
-    if settings.tracing.callers_decide:
+    share = TraceIdRatioBased(settings.tracing.sample_ratio)
+    if settings.tracing.parent_sampling:
         return ParentBased(share)
     return ParentBased(share, remote_parent_sampled=share, remote_parent_not_sampled=share)
 
@@ -110,7 +110,7 @@ def _exporter(settings: Settings) -> OTLPSpanExporter:
         insecure=not is_tls,
         credentials=trusted,
         headers=headers,
-        timeout=settings.tracing.timeout_s,
+        timeout=settings.tracing.export_timeout_s,
     )
 
 

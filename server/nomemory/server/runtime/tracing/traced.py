@@ -44,12 +44,12 @@ _VECTORS: Final = ("search", "vectors")
 
 def traced_log(log: LogReader, settings: Settings) -> LogReader:
     """Return the log whose reads are spans."""
-    return _engine(log, "log", "sqlite" if settings.server.log is None else "postgresql", _READS, settings)
+    return _engine(log, "log", "sqlite" if settings.server.database_url is None else "postgresql", _READS, settings)
 
 
 def traced_words(words: LexicalIndex, settings: Settings) -> LexicalIndex:
     """Return the lexical index whose searches are spans."""
-    return _engine(words, "words", "tantivy" if settings.server.log is None else "postgresql", _WORDS, settings)
+    return _engine(words, "words", "tantivy" if settings.server.database_url is None else "postgresql", _WORDS, settings)
 
 
 def traced_vectors(vectors: VectorSearch, settings: Settings) -> VectorSearch:

@@ -87,6 +87,6 @@ def open_tantivy_index(
         heap_bytes=_HEAP_BYTES,
         batch_max=_COMMIT_CHANGES_MAX,
         batch_bytes=_COMMIT_BYTES,
-        wipe_max=settings.erasure.batch_max,
+        wipe_max=settings.erasure.batch_size,
     )
     return LexicalParts(index, LexicalIndexerProcess(work, committed, policy))

@@ -41,7 +41,7 @@ def log_health_check(
         faults: gets the fault `message-log` while the database does not answer.
         stack: closes the check's connections.
     """
-    if settings.server.log is None:
+    if settings.server.database_url is None:
         return None
     log = log_store(settings, directory).reading(None, stack)
     return partial(check_log, log, faults, _INTERVAL_S)

@@ -90,9 +90,9 @@ def log_store(settings: Settings, directory: DataDirectory) -> LogStore:
     Raises:
         ExtraMissingError: the driver of the database is not installed.
     """
-    if settings.server.log is None:
+    if settings.server.database_url is None:
         return SqliteStore(settings, directory)
-    need_extra("postgres", ("asyncpg",), "NOMEMORY_LOG with a database")
+    need_extra("postgres", ("asyncpg",), "NOMEMORY_DATABASE_URL with a database")
     from nomemory.server.runtime.wiring.postgres_store import PostgresStore  # noqa: PLC0415 - its driver is an extra
 
-    return PostgresStore(settings, directory, settings.server.log.get_secret_value())
+    return PostgresStore(settings, directory, settings.server.database_url.get_secret_value())

@@ -48,7 +48,7 @@ class PostgresStore:
         self._lifetimes = Lifetimes.of_days(settings.retention.days)
         self._database = Database(
             url,
-            pool_max=settings.postgres.pool_max,
+            pool_max=settings.postgres.pool_size,
             connect_timeout_s=settings.postgres.connect_timeout_s,
             statement_timeout_s=settings.postgres.statement_timeout_s,
         )
@@ -80,10 +80,10 @@ class PostgresStore:
         wait_for(join_followers(self._database, name, record, is_lasting=has_index))
         writer = PostgresLogWriter(
             self._database,
-            queue_max=self._settings.log.queue_max,
-            queue_max_bytes=self._settings.log.queue_max_bytes,
+            queue_max=self._settings.log.max_queued_writes,
+            queue_max_bytes=self._settings.log.max_queued_write_bytes,
             announce=announce,
-            connections=self._settings.postgres.writers,
+            connections=self._settings.postgres.write_connections,
             lifetimes=self._lifetimes,
             read_words=token_columns,
         )
@@ -115,7 +115,7 @@ class PostgresStore:
         """Return what is known of an index on a Qdrant server, which all servers of this log fill."""
         if self._settings.vector.qdrant_url is None:
             return None
-        return PostgresSharedIndex(self._database, collection, self._settings.postgres.lease_s)
+        return PostgresSharedIndex(self._database, collection, self._settings.postgres.indexer_lock_lease_s)
 
     def inspector(self, damage: LogDamage) -> None:
         """Return nothing: reads check what they return, and pages are the database's own."""

@@ -81,25 +81,25 @@ def recall_service(
 
 def skill_folders(settings: Settings) -> list[Path]:
     """Return the folders of skills, the operator's own before the shipped ones."""
-    own = [Path(folder) for folder in settings.recall.skills.split(os.pathsep) if folder]
+    own = [Path(folder) for folder in settings.recall.skill_dirs.split(os.pathsep) if folder]
     return own + [folder for folder in _SHIPPED_SKILLS if folder.is_dir()]
 
 
 def skill_library(settings: Settings) -> skill_loader.SkillLibrary:
     """Return the skills that recalls can be steered by."""
-    return skill_loader.SkillLibrary(skill_folders(settings), settings.recall.skill)
+    return skill_loader.SkillLibrary(skill_folders(settings), settings.recall.default_skill)
 
 
 def host_budget(settings: Settings) -> Budget:
     """Return the limits of one recall."""
     return Budget(
-        iterations=settings.recall.iterations,
-        tool_calls=settings.recall.tool_calls,
+        iterations=settings.recall.max_iterations,
+        tool_calls=settings.recall.max_tool_calls,
         evidence_messages=settings.recall.evidence_messages,
         deadline_s=settings.recall.deadline_s,
         model_s=settings.recall.model_timeout_s,
-        read_messages=settings.recall.read_messages if answers_with_model(settings) else 0,
-        read_tokens=settings.recall.read_tokens,
+        read_messages=settings.recall.context_messages if answers_with_model(settings) else 0,
+        read_tokens=settings.recall.context_tokens,
         result_items=_RESULT_ITEMS,
         result_chars=_RESULT_CHARS,
         evidence_chars=_EVIDENCE_CHARS,

@@ -24,20 +24,20 @@ def remote_query(settings: Settings, stack: AsyncExitStack) -> tuple[QueryStub, 
     """
     channel = _channel(settings)
     stack.push_async_callback(channel.close)
-    key = settings.recall.query_key
+    key = settings.recall.upstream_api_key
     metadata = (("authorization", f"Bearer {key.get_secret_value()}"),) if key else ()
     return RemoteQuery(query_service_pb2_grpc.QueryServiceStub(channel)), metadata
 
 
 def _channel(settings: Settings) -> grpc.aio.Channel:
-    target = settings.recall.query_target
-    if settings.recall.query_tls:
-        trusted = settings.recall.query_tls_ca
+    target = settings.recall.upstream
+    if settings.recall.upstream_tls:
+        trusted = settings.recall.upstream_tls_ca
         credentials = grpc.ssl_channel_credentials(trusted.read_bytes() if trusted else None)
         return grpc.aio.secure_channel(target, credentials)
     if not (parse_listen_address(target).is_loopback() or settings.identity.insecure_plaintext):
         raise RecallSettingsError(
-            f"refusing to read messages from {target} in the clear: set NOMEMORY_RECALL_QUERY_TLS=true, or "
+            f"refusing to read messages from {target} in the clear: set NOMEMORY_RECALL_UPSTREAM_TLS=true, or "
             "NOMEMORY_INSECURE_PLAINTEXT=true where the network itself is encrypted"
         )
     return grpc.aio.insecure_channel(target)

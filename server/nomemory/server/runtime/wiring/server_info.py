@@ -69,17 +69,17 @@ def _further_features(settings: Settings, services: Sequence[str], *, embeds: bo
 def _limits(settings: Settings, services: Sequence[str]) -> pb.ServerLimits:
     """Return the limits of the services that are served; the others stay 0."""
     limits = settings.limits
-    described = pb.ServerLimits(request_bytes=limits.request_max_bytes)
+    described = pb.ServerLimits(request_bytes=limits.max_request_bytes)
     if _INGEST in services:
-        described.content_bytes = limits.content_max_bytes
-        described.batch_messages = limits.write_batch_max
+        described.content_bytes = limits.max_content_bytes
+        described.batch_messages = limits.max_batch_messages
     if _QUERY in services:
-        described.page_size = limits.page_size_max
-        described.top_k = limits.top_k_max
+        described.page_size = limits.max_page_size
+        described.top_k = limits.max_top_k
         described.user_reads = settings.reads.max_inflight_reads_per_user
         described.caller_reads = settings.reads.max_inflight_reads_per_caller
     if _QUERY in services or _RECALL in services:
-        described.query_chars = limits.query_max_chars
+        described.query_chars = limits.max_query_chars
     if _RECALL in services:
         described.turns = TURNS_MAX
     return described

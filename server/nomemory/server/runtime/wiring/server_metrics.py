@@ -48,7 +48,7 @@ class ServerMetrics:
         samples.put(catalog.BUILD, 1, __version__, platform.python_version())
         samples.put(catalog.START, round(self._started, 3))
         for fault in self._faults.all():
-            samples.put(catalog.FAULT, 1, fault.part, fault.kind)
+            samples.put(catalog.FAULTS, 1, fault.part, fault.kind)
         return await asyncio.to_thread(text_of, samples)
 
     async def _add_indexes(self, samples: Samples) -> None:
@@ -67,7 +67,7 @@ class ServerMetrics:
         for name, index in _indexes(status):
             samples.put(catalog.INDEX_PENDING, index.pending, name)
             samples.put(catalog.INDEX_LAG, round(self._lag.lag_s(index.checkpoint), 3), name)
-            samples.put(catalog.INDEX_PARKED, index.parked, name)
+            samples.put(catalog.INDEX_DEAD_LETTERS, index.dead_letters, name)
             samples.put(catalog.INDEX_FAILING, int(bool(index.fault)), name)
 
     async def _add_processes(self, samples: Samples) -> None:
@@ -84,8 +84,8 @@ class ServerMetrics:
 def _indexes(status: pb.GetIndexStatusResponse) -> Iterator[tuple[str, pb.IndexStatus]]:
     yield "words", status.lexical
     yield "meaning", status.vector
-    if status.HasField("coming_vector"):
-        yield "meaning_coming", status.coming_vector
+    if status.HasField("next_vector"):
+        yield "next_vector", status.next_vector
 
 
 def _stats_of(running: Mapping[str, int]) -> dict[str, ProcessStats]:

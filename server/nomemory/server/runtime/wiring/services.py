@@ -68,7 +68,7 @@ async def make_services(
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
 
     slots, threads = RoundRobinLimit(settings.reads.expensive_read_concurrency), parts.threads
-    reply_max, speakers = settings.limits.reply_max_bytes, Speakers(log)
+    reply_max, speakers = settings.limits.max_response_bytes, Speakers(log)
     query = QueryService(
         slots,
         threads,
@@ -99,7 +99,7 @@ def recall_only_services(settings: Settings, meters: Meters, stack: AsyncExitSta
     Raises:
         RecallSettingsError: the settings contradict each other, or would let anybody read a guarded message log.
     """
-    if settings.recall.query_key is not None and not checks_credentials(settings):
+    if settings.recall.upstream_api_key is not None and not checks_credentials(settings):
         raise RecallSettingsError(
             "refusing to open a guarded QueryService to anybody on this machine: a recall service that reads with a "
             "key needs credentials of its own callers; docs/authentication.md tells how to give it some"
@@ -134,15 +134,15 @@ def _hybrid_search(
         pools,
         weights=_weights(settings),
         candidates_max=_CANDIDATES_MAX,
-        reply_max_bytes=settings.limits.reply_max_bytes,
+        max_response_bytes=settings.limits.max_response_bytes,
     )
 
 
 def _weights(settings: Settings) -> Weights:
-    omitted = settings.hybrid.without.split()
+    omitted = settings.hybrid.disabled_features.split()
     if unknown := sorted(set(omitted) - set(STEPS)):
         raise CannotStartError(
-            f"NOMEMORY_HYBRID_WITHOUT: there is no step {', '.join(unknown)}; the steps are {', '.join(STEPS)}"
+            f"NOMEMORY_HYBRID_DISABLED_FEATURES: there is no step {', '.join(unknown)}; the steps are {', '.join(STEPS)}"
         )
     return Weights().without(omitted)
 
@@ -152,5 +152,5 @@ def _sample_reads(admission: ReadAdmission, spaces: ActiveSpace, samples: Sample
     samples.put(catalog.READS_RUNNING, load.running)
     samples.put(catalog.READS_WAITING, load.waiting)
     samples.put(catalog.READS_USERS, load.users)
-    samples.put(catalog.READS_REFUSED, load.refused)
+    samples.put(catalog.READS_REJECTED, load.refused)
     samples.put(catalog.QUEUE, spaces.now.queries.waiting, "embedder")

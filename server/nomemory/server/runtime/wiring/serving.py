@@ -73,9 +73,9 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a server
     if host.grpc and addresses.http is not None:
         raise CannotStartError(
             "gRPC interceptors do not see calls over HTTP: pass functions in `before_handler` instead, or do not set "
-            "NOMEMORY_HTTP and NOMEMORY_INSPECT"
+            "NOMEMORY_HTTP_LISTEN and NOMEMORY_INSPECTOR"
         )
-    timeout_s = settings.timing.deadline_default_s
+    timeout_s = settings.timing.default_deadline_s
     pipeline = Pipeline(
         services, access, timeout_s, reads=reads, hooks=host.before_handler, meters=meters, tracer=tracer
     )
@@ -100,4 +100,4 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a server
         for check in checks:
             check.cancel()
         await health.shut_down()
-        await asyncio.gather(*(server.stop(settings.timing.drain_s) for server in servers))
+        await asyncio.gather(*(server.stop(settings.timing.drain_timeout_s) for server in servers))

@@ -52,12 +52,12 @@ class SqliteStore:
         """Open the log for writing, creating it if need be."""
         writer = SqliteLogWriter(
             self._path,
-            queue_max=self._settings.log.queue_max,
-            queue_max_bytes=self._settings.log.queue_max_bytes,
+            queue_max=self._settings.log.max_queued_writes,
+            queue_max_bytes=self._settings.log.max_queued_write_bytes,
             announce=announce,
             lifetimes=self._lifetimes,
         )
-        erasable = SqliteLogErasure(writer, self._path, self._settings.erasure.vacuum_max_bytes)
+        erasable = SqliteLogErasure(writer, self._path, self._settings.erasure.max_vacuum_bytes)
         stack.callback(erasable.close)  # after every connection to the file
         stack.enter_context(closing(writer))
         return writer, erasable

@@ -49,7 +49,7 @@ async def check_vector_index(settings: Settings) -> ReconcileReport | None:
         index = choose_vector_index(settings, directory.vectors, embedder, log_id=log.position().identity.log_id)
         stack.push_async_callback(index.close)
         backlog = stack.enter_context(closing(BacklogReader(collection.backlog)))
-        max_chars, max_parts = settings.embedder.part_chars, settings.embedder.parts_max
+        max_chars, max_parts = settings.embedder.chunk_chars, settings.embedder.max_chunks
         split = None if embedder.kind == "none" else partial(split_text, max_chars=max_chars, max_parts=max_parts)
         expected = ExpectedPoints(log, backlog.known, embedder.dimension, max_chars, split)
         return await Reconciliation(index, expected, _run_here, backlog.fed(), _ignore, _ignore).run()

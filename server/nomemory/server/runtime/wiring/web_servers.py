@@ -36,7 +36,7 @@ def web_servers(
         exporter: answers scrapes; None: there are no metrics.
     """
     page = MetricsPage(exporter, access, settings) if exporter else None
-    tls, idle_s = tls_files(settings), settings.connections.connection_idle_s
+    tls, idle_s = tls_files(settings), settings.connections.connection_idle_timeout_s
     if addresses.http is not None:
         yield "http", HttpServer(api_application(pipeline, health, settings, page), tls, idle_s), addresses.http
     if addresses.metrics is not None and page is not None:

@@ -62,7 +62,7 @@ async def build_parts(
     embedder = choose_embedder(settings, policy, partial(traced_embedder, settings=settings), meters)
 
     writer, erasable = store.writing(committed.announce, stack)
-    sweeper = ExpirySweeper(writer, settings.retention.sweep_s, settings.retention.sweep_batch_max)
+    sweeper = ExpirySweeper(writer, settings.retention.sweep_interval_s, settings.retention.sweep_batch_size)
     supervisor.run_within(stack, "expiry-sweeper", sweeper.run, sweeper.stop)
     threads = ReadThreads(_READ_THREADS)
     log = store.reading(damage, stack, threads)
@@ -90,7 +90,7 @@ async def build_parts(
             cleanup,
             _reached(store),
             settings.embedder.previous_timeout_s,
-            settings.timing.deadline_default_s,
+            settings.timing.default_deadline_s,
         )
         supervisor.run_within(stack, "model-migration", migration.run)
 

@@ -34,7 +34,7 @@ from nomemory.server.search.hybrid.ranking import (
 from nomemory.server.search.hybrid.related_messages import LOOKED_AT, Related, Relation, relations
 from nomemory.server.search.hybrid.relevance_feedback import RARE, Leader, leaders, shared
 from nomemory.server.search.hybrid.semantic_scores import Meaning, meaning_of
-from nomemory.server.search.hybrid.sufficiency import Candidates, sufficiency, told_apart
+from nomemory.server.search.hybrid.sufficiency import Candidates, sufficiency, speaker_matched
 from nomemory.server.search.hybrid.term_scores import WordScores, word_scores
 from nomemory.server.search.hybrid.weights import Weights
 from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
@@ -87,9 +87,9 @@ class HybridAnswer:
     items: list[HybridHit]
     truncated: bool
     behind: bool
-    words_only: bool
+    semantic_unavailable: bool
     sufficiency: float
-    told_apart: bool
+    speaker_matched: bool
     by_words: bool = True
     relations: Sequence[Relation] = ()
 
@@ -131,7 +131,7 @@ class HybridMessages:
         pools: reads the messages that are ranked.
         weights: of the ranking's steps.
         candidates_max: how many messages each of words and meaning proposes.
-        reply_max_bytes: where a reply ends early.
+        max_response_bytes: where a reply ends early.
     """
 
     slots: RoundRobinLimit
@@ -141,7 +141,7 @@ class HybridMessages:
     pools: CandidatePools
     weights: Weights
     candidates_max: int
-    reply_max_bytes: int
+    max_response_bytes: int
 
     async def search(self, space: VectorSpace, query: HybridQuery) -> HybridAnswer:
         """Rank, with the meaning of one space.
@@ -163,14 +163,14 @@ class HybridMessages:
             pool = read_meanwhile.before(query.narrowed.until_us)
             if not len(pool.timeline):
                 return HybridAnswer(
-                    [], truncated=False, behind=behind, words_only=nearest is None, sufficiency=0.0, told_apart=False
+                    [], truncated=False, behind=behind, semantic_unavailable=nearest is None, sufficiency=0.0, speaker_matched=False
                 )
             if pool.timeline.foremost != speakers:  # of many messages, only now is it known who speaks
                 asked = await self._parsed(reading, pool.timeline.foremost)
             sentences = list(zip(asked.sentences, nearest or (None,) * len(asked.sentences), strict=True))
             rank = self._rank_short if pool.reads_messages else self._rank_with_index
             answer = await rank(space.embedder.model, query, pool, asked, sentences)
-        answer = replace(answer, behind=behind, words_only=nearest is None)
+        answer = replace(answer, behind=behind, semantic_unavailable=nearest is None)
         if not query.relates:
             return answer
         return replace(answer, relations=await self._relations(space, query, pool.timeline, answer.items))
@@ -217,7 +217,7 @@ class HybridMessages:
         eligible = _eligible(timeline, ranked, query.narrowed)
         hits = _best(timeline, ranked, eligible, query.top_k)
         beside = _explanation if query.explains else nothing_beside
-        items = hits[: fitting((hit.message for hit in hits), self.reply_max_bytes, beside)]
+        items = hits[: fitting((hit.message for hit in hits), self.max_response_bytes, beside)]
         persons = places_of(asked, timeline)
         holding = eligible[~timeline.retracted[eligible]]
         candidates = _candidates(model, timeline, ranked, holding)
@@ -225,9 +225,9 @@ class HybridMessages:
             items,
             truncated=len(items) < len(hits),
             behind=False,
-            words_only=False,
+            semantic_unavailable=False,
             sufficiency=sufficiency(candidates, persons, len(timeline.speakers)),
-            told_apart=told_apart(persons, len(timeline.speakers)),
+            speaker_matched=speaker_matched(persons, len(timeline.speakers)),
             by_words=candidates.cosines is None,
         )
 

@@ -125,7 +125,7 @@ def sufficiency(candidates: Candidates, asked: Collection[int], speakers: int) -
     if not len(candidates.matching):
         return 0.0
     by_topic = _by_topic(candidates, asked, speakers)
-    if candidates.cosines is None or told_apart(asked, speakers):
+    if candidates.cosines is None or speaker_matched(asked, speakers):
         return by_topic
     asserted = candidates.cosines[candidates.asserting]
     best = float((asserted if len(asserted) else candidates.cosines).max())
@@ -147,12 +147,12 @@ def _by_topic(candidates: Candidates, asked: Collection[int], speakers: int) -> 
     about = _about(best, asked, speakers)
     odds = _OFFSET + _NEARNESS * (_most(best.cosines, about, _TYPICAL_COSINE) - _TYPICAL_COSINE)
     odds += _COVERAGE * _most(best.coverage, about, _TYPICAL_COVERAGE)
-    if told_apart(asked, speakers):
+    if speaker_matched(asked, speakers):
         odds += _PERSON * (_leaning(best.matching, about) - _EVEN)
     return 1 / (1 + math.exp(-odds))
 
 
-def told_apart(asked: Collection[int], speakers: int) -> bool:
+def speaker_matched(asked: Collection[int], speakers: int) -> bool:
     """Return whether the question asks about one of several: then it counts of whom something was said."""
     return len(asked) == 1 and speakers > 1
 
@@ -170,7 +170,7 @@ def subject(text: str, *, asks: bool) -> float:
 def _about(candidates: Candidates, asked: Collection[int], speakers: int) -> Floats:
     """Return how much each message is about whom the question asks, 1 to -1; all are, where it names nobody."""
     by_asked = np.isin(candidates.spoken_by, list(asked))
-    if not told_apart(asked, speakers):
+    if not speaker_matched(asked, speakers):
         return np.where(by_asked, 1.0, 0.0) if asked else np.ones(len(by_asked))
     asking = enumerate(candidates.asking.tolist())
     subjects = np.array([subject(candidates.text_of(at), asks=asks) for at, asks in asking])

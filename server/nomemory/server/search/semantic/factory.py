@@ -46,7 +46,7 @@ def choose_vector_index(
 
 def _embedded(settings: Settings, collection: Collection, dimension: int, policy: WatchPolicy | None) -> EdgeIndex:
     _delete_former_layout(collection)
-    timeout_s, min_free_bytes = settings.vector.timeout_s, settings.server.free_bytes_min
+    timeout_s, min_free_bytes = settings.vector.timeout_s, settings.server.min_free_disk_bytes
     return EdgeIndex(collection.shard, dimension, timeout_s, policy, min_free_bytes=min_free_bytes)
 
 
@@ -73,6 +73,6 @@ def _on_server(url: str, settings: Settings, collection: Collection, dimension: 
         QdrantSharding.of(settings),
         timeout_s=vector.timeout_s,
         probe_s=_PROBE_TIMEOUT_S,
-        is_new=settings.server.log is None and not has_points(collection.backlog),
+        is_new=settings.server.database_url is None and not has_points(collection.backlog),
         log_id=log_id,
     )

@@ -17,15 +17,15 @@ class IndexerStatus:
         fed: the position up to which changes are in the backlog. Later ones are not counted here.
         checkpoint: the position up to which everything is in the index or a dead letter.
         pending: number of messages in the backlog.
-        parked: number of dead letters.
-        parked_ids: ids of the first dead letters of the user.
+        dead_letters: number of dead letters.
+        dead_letter_ids: ids of the first dead letters of the user.
     """
 
     fed: FeedPosition
     checkpoint: FeedPosition
     pending: int
-    parked: int
-    parked_ids: tuple[str, ...]
+    dead_letters: int
+    dead_letter_ids: tuple[str, ...]
 
 
 class DeadLetter(NamedTuple):

@@ -191,7 +191,7 @@ _OLDEST: Final = 140_000
 
 
 _UNUSABLE: Final = """\
-the message log in PostgreSQL (NOMEMORY_LOG) cannot be used: {cause}."""
+the message log in PostgreSQL (NOMEMORY_DATABASE_URL) cannot be used: {cause}."""
 _IS_BEHIND: Final = "SELECT last_value < (SELECT max(sequence) FROM buckets) FROM log_sequence"
 _TOO_OLD: Final = "it is PostgreSQL {version}, and 14 is the oldest that will do"
 _ENCODING: Final = "its encoding is {encoding}, and only UTF8 holds every message"

@@ -40,13 +40,13 @@ class SqliteLogErasure:
     Args:
         writer: the log's writer.
         path: the database file.
-        vacuum_max_bytes: a file up to this size is rewritten as a whole.
+        max_vacuum_bytes: a file up to this size is rewritten as a whole.
     """
 
-    def __init__(self, writer: SqliteLogWriter, path: Path, vacuum_max_bytes: int) -> None:
+    def __init__(self, writer: SqliteLogWriter, path: Path, max_vacuum_bytes: int) -> None:
         self._writer = writer
         self._wal = path.with_name(f"{path.name}-wal")
-        self._vacuum_max_bytes = vacuum_max_bytes
+        self._vacuum_max_bytes = max_vacuum_bytes
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     async def removals(self, many: int) -> Removals | None:

@@ -150,7 +150,7 @@ damaged, put one from a backup in its place with `nomemory restore`. `nomemory d
 
 
 _MIGRATED: Final = """\
-the message log of this data directory was migrated to {destination}. Set NOMEMORY_LOG to the URL of that database. If \
+the message log of this data directory was migrated to {destination}. Set NOMEMORY_DATABASE_URL to the URL of that database. If \
 `nomemory migrate` was interrupted, run it again first."""
 
 

@@ -29,7 +29,7 @@ class QdrantSharding:
     @classmethod
     def of(cls, settings: Settings) -> QdrantSharding:
         """Return the distribution of the settings."""
-        return cls(settings.vector.qdrant_buckets, settings.vector.qdrant_replicas)
+        return cls(settings.vector.qdrant_shard_keys, settings.vector.qdrant_replication_factor)
 
     @property
     def write_consistency(self) -> int:

@@ -31,12 +31,12 @@ export const countMessages = (request, signal) => get("v1/users/{userId}/message
 export const searchWords = (request, signal) => post("v1/messages/lexical_search", request, signal);
 export const searchHybrid = (request, signal) => post("v1/messages/hybrid_search", request, signal);
 export const serverInfo = (signal) => get("v1/server_info", {}, signal);
-export const indexStatus = (request, signal) => get("v1/status", request, signal);
+export const indexStatus = (request, signal) => get("v1/index_status", request, signal);
 
 export async function getMessages({ userId, messageIds }, signal) {
   const pages = [];
   for (const ids of batches(messageIds)) {
-    pages.push(await get("v1/users/{userId}/messages:batchGet", { userId, messageIds: ids }, signal));
+    pages.push(await get("v1/users/{userId}/messages:batch_get", { userId, messageIds: ids }, signal));
   }
   return { items: pages.flatMap(({ items = [] }) => items) };
 }

@@ -54,7 +54,7 @@ export class ServerState {
       logCard(status.log ?? {}),
       this.#indexCard("state.lexical", status.lexical),
       this.#indexCard("state.vector", status.vector, status.embedder),
-      status.comingVector && this.#indexCard("state.coming", status.comingVector, status.comingEmbedder),
+      status.nextVector && this.#indexCard("state.coming", status.nextVector, status.nextEmbedder),
       serverCard(info),
     ].filter(Boolean));
   }
@@ -62,7 +62,7 @@ export class ServerState {
   #indexCard(name, index = {}, embedder) {
     const [pending, parked] = [Number(index.pending ?? 0), Number(index.parked ?? 0)];
     const state = index.fault ? "bad" : pending ? "busy" : "good";
-    const ids = index.parkedMessageIds ?? [];
+    const ids = index.deadLetterMessageIds ?? [];
     return card(name, state, [
       [{ word: "state.behind" }, pending],
       [{ word: "state.parked" }, parked],
@@ -70,7 +70,7 @@ export class ServerState {
       [{ word: "state.index" }, index.name ?? "–"],
       embedder && [{ word: "state.embedder" }, [embedder.kind, embedder.model].filter(Boolean).join(" · ")],
       index.fault && [{ word: "state.fault" }, ofKind(index.fault)],
-      index.faultSince && [{ word: "state.since" }, { moment: index.faultSince }],
+      index.errorTs && [{ word: "state.since" }, { moment: index.errorTs }],
       index.notice && [{ word: "state.notice" }, { text: index.notice, lang: "en" }],
     ], ids.length > 0 && element("ul", { class: "parked" }, ids.map((id) => element("li", {},
       element("button", { type: "button", class: "link", text: id, on: { click: () => this.#open(id) } })))));
@@ -82,7 +82,7 @@ export class ServerState {
   }
 }
 
-const KINDS = new Set(["NOT_ANSWERING", "MEMORY_EXCEEDED", "UNREACHABLE", "INDEX_DAMAGED", "ERASURE_WAITS"]);
+const KINDS = new Set(["UNRESPONSIVE", "MEMORY_LIMIT_EXCEEDED", "UNREACHABLE", "INDEX_INCONSISTENT", "ERASURE_BLOCKED"]);
 
 const ofKind = (kind) => (KINDS.has(kind) ? { word: `fault.${kind.toLowerCase()}` } : { text: kind });
 
@@ -100,7 +100,7 @@ function logCard(log) {
     [{ word: "state.users" }, Number(log.users ?? 0)],
     damaged && [{ word: "state.damaged" }, damaged],
     log.fault && [{ word: "state.fault" }, { text: log.fault, lang: "en" }],
-    log.checkedTs && [{ word: "state.checked" }, { moment: log.checkedTs }],
+    log.checkTs && [{ word: "state.checked" }, { moment: log.checkTs }],
   ]);
 }
 

@@ -20,7 +20,7 @@ export function verdict(run) {
     { text: lasted(run.tookMs) },
     limits.skill && { text: limits.skill },
     spent && { word: `verdict.spent.${spent}` },
-    limits.indexBehind && { word: "verdict.behind" },
+    limits.indexLagging && { word: "verdict.behind" },
     limits.widened && { word: "verdict.widened" },
     limits.truncated && { word: "verdict.truncated" },
   ].filter(Boolean);

@@ -97,7 +97,7 @@ export class WordSearch {
       take((found.items ?? []).map((message, place) => ({ message, highlight: found.highlights[place] })));
       this.#cursor = found.nextCursor ?? "";
       this.#list.resize(this.#hits.length);
-      this.#say(found.indexBehind);
+      this.#say(found.indexLagging);
     } catch (error) {
       if (error.name !== "AbortError") this.failed(error);
     }
