@@ -120,6 +120,9 @@ const (
 	NoteCode_NOTE_CODE_ESTIMATED NoteCode = 15
 	// NOTE_CODE_PENDING: messages were stored that are not searchable yet.
 	NoteCode_NOTE_CODE_PENDING NoteCode = 16
+	// NOTE_CODE_QUOTED_INSTEAD: statements of the model were replaced by their quotes, because a number, date, amount or name
+	// did not stand in these and was not computed from them.
+	NoteCode_NOTE_CODE_QUOTED_INSTEAD NoteCode = 17
 )
 
 // Enum value maps for NoteCode.
@@ -142,6 +145,7 @@ var (
 		14: "NOTE_CODE_NOT_ESTIMATED",
 		15: "NOTE_CODE_ESTIMATED",
 		16: "NOTE_CODE_PENDING",
+		17: "NOTE_CODE_QUOTED_INSTEAD",
 	}
 	NoteCode_value = map[string]int32{
 		"NOTE_CODE_UNSPECIFIED":        0,
@@ -161,6 +165,7 @@ var (
 		"NOTE_CODE_NOT_ESTIMATED":      14,
 		"NOTE_CODE_ESTIMATED":          15,
 		"NOTE_CODE_PENDING":            16,
+		"NOTE_CODE_QUOTED_INSTEAD":     17,
 	}
 )
 
@@ -322,7 +327,7 @@ func (StopReason) EnumDescriptor() ([]byte, []int) {
 // RecallRequest is a question.
 type RecallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// question is asked about the bound user, in Chinese or English. At most 2,000 characters. Required, unless
+	// question is asked about the bound user, in Chinese or English. At most 32,000 characters. Required, unless
 	// `context.turns` has something: then, left empty, it means "what should an assistant think of before it answers?".
 	Question string `protobuf:"bytes,1,opt,name=question,proto3" json:"question,omitempty"`
 	// context is where the search starts. Unset: now, UTC, any time, any role.
@@ -573,9 +578,12 @@ type RecallContext struct {
 	ConversationId string `protobuf:"bytes,5,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
 	// turns are the last turns of the conversation in progress, oldest first: at most 20 of at most 4,000 characters, 16,000
 	// in all; more is INVALID_ARGUMENT. They help to find what is meant. They are never stored and never logged.
-	Turns         []*Turn `protobuf:"bytes,6,rep,name=turns,proto3" json:"turns,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Turns []*Turn `protobuf:"bytes,6,rep,name=turns,proto3" json:"turns,omitempty"`
+	// exclude_conversation_ids are conversations that the recall never reads, with the limits of
+	// Filter.exclude_conversation_ids. Empty (the default): all are read.
+	ExcludeConversationIds []string `protobuf:"bytes,7,rep,name=exclude_conversation_ids,json=excludeConversationIds,proto3" json:"exclude_conversation_ids,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *RecallContext) Reset() {
@@ -646,6 +654,13 @@ func (x *RecallContext) GetConversationId() string {
 func (x *RecallContext) GetTurns() []*Turn {
 	if x != nil {
 		return x.Turns
+	}
+	return nil
+}
+
+func (x *RecallContext) GetExcludeConversationIds() []string {
+	if x != nil {
+		return x.ExcludeConversationIds
 	}
 	return nil
 }
@@ -1575,6 +1590,288 @@ func (x *RecallStep) GetElapsed() *durationpb.Duration {
 	return nil
 }
 
+// BuildContextRequest asks for the messages of a prompt. It needs `turns` or `conversation_id`.
+type BuildContextRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// turns are the latest turns of the running conversation, oldest first, with the limits of RecallContext.turns. Related
+	// messages are searched for with the last turn of the user. Empty: the latest messages of `conversation_id` are the
+	// turns. They are never stored and never logged.
+	Turns []*Turn `protobuf:"bytes,1,rep,name=turns,proto3" json:"turns,omitempty"`
+	// conversation_id is the running conversation. Its latest messages are returned in `recent`, and none of it in `related`.
+	// Empty (the default): `recent` stays empty. At most 128 characters.
+	ConversationId string `protobuf:"bytes,2,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// max_tokens is the size of `text` at most, as this server estimates tokens. 0 (the default): 2,000. Otherwise 100 to
+	// 32,000; anything else is INVALID_ARGUMENT.
+	MaxTokens int32 `protobuf:"varint,3,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
+	// now is the time of the request; no message of that time or later is read. Unset: the server's clock.
+	Now *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=now,proto3" json:"now,omitempty"`
+	// time_zone is the IANA name, such as `Asia/Shanghai`, of the dates in `text`. Empty: UTC. Unknown: INVALID_ARGUMENT.
+	TimeZone string `protobuf:"bytes,5,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	// at_least is a write token: the call waits, within its deadline, until both indexes have applied that write. Empty: no
+	// waiting.
+	AtLeast string `protobuf:"bytes,6,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	// exclude_conversation_ids are further conversations without messages in `related`, with the limits of
+	// Filter.exclude_conversation_ids. `conversation_id` counts as one of the 16. Empty (the default): none.
+	ExcludeConversationIds []string `protobuf:"bytes,7,rep,name=exclude_conversation_ids,json=excludeConversationIds,proto3" json:"exclude_conversation_ids,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
+}
+
+func (x *BuildContextRequest) Reset() {
+	*x = BuildContextRequest{}
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BuildContextRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BuildContextRequest) ProtoMessage() {}
+
+func (x *BuildContextRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BuildContextRequest.ProtoReflect.Descriptor instead.
+func (*BuildContextRequest) Descriptor() ([]byte, []int) {
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *BuildContextRequest) GetTurns() []*Turn {
+	if x != nil {
+		return x.Turns
+	}
+	return nil
+}
+
+func (x *BuildContextRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *BuildContextRequest) GetMaxTokens() int32 {
+	if x != nil {
+		return x.MaxTokens
+	}
+	return 0
+}
+
+func (x *BuildContextRequest) GetNow() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Now
+	}
+	return nil
+}
+
+func (x *BuildContextRequest) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
+func (x *BuildContextRequest) GetAtLeast() string {
+	if x != nil {
+		return x.AtLeast
+	}
+	return ""
+}
+
+func (x *BuildContextRequest) GetExcludeConversationIds() []string {
+	if x != nil {
+		return x.ExcludeConversationIds
+	}
+	return nil
+}
+
+// BuildContextResponse has the selected messages, and the same as text.
+type BuildContextResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// recent are the latest messages of the running conversation, oldest first. They take half of the tokens at most.
+	Recent []*ContextMessage `protobuf:"bytes,1,rep,name=recent,proto3" json:"recent,omitempty"`
+	// related are messages of other conversations, oldest first.
+	Related []*ContextMessage `protobuf:"bytes,2,rep,name=related,proto3" json:"related,omitempty"`
+	// text is `related`, then `recent`, written for a prompt: dates, authors, ids and content. Empty: there is no message.
+	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	// token_count is the estimated size of `text`, at most `max_tokens`.
+	TokenCount int32 `protobuf:"varint,4,opt,name=token_count,json=tokenCount,proto3" json:"token_count,omitempty"`
+	// truncated is true if messages were cut or left out to stay within `max_tokens`.
+	Truncated bool `protobuf:"varint,5,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// semantic_unavailable is true if `related` was ranked without semantic search: the server has no embedder, or it does
+	// not answer.
+	SemanticUnavailable bool `protobuf:"varint,6,opt,name=semantic_unavailable,json=semanticUnavailable,proto3" json:"semantic_unavailable,omitempty"`
+	// index_behind is true if messages of this user were acknowledged but not yet searchable.
+	IndexBehind   bool `protobuf:"varint,7,opt,name=index_behind,json=indexBehind,proto3" json:"index_behind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BuildContextResponse) Reset() {
+	*x = BuildContextResponse{}
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BuildContextResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BuildContextResponse) ProtoMessage() {}
+
+func (x *BuildContextResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BuildContextResponse.ProtoReflect.Descriptor instead.
+func (*BuildContextResponse) Descriptor() ([]byte, []int) {
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *BuildContextResponse) GetRecent() []*ContextMessage {
+	if x != nil {
+		return x.Recent
+	}
+	return nil
+}
+
+func (x *BuildContextResponse) GetRelated() []*ContextMessage {
+	if x != nil {
+		return x.Related
+	}
+	return nil
+}
+
+func (x *BuildContextResponse) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *BuildContextResponse) GetTokenCount() int32 {
+	if x != nil {
+		return x.TokenCount
+	}
+	return 0
+}
+
+func (x *BuildContextResponse) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *BuildContextResponse) GetSemanticUnavailable() bool {
+	if x != nil {
+		return x.SemanticUnavailable
+	}
+	return false
+}
+
+func (x *BuildContextResponse) GetIndexBehind() bool {
+	if x != nil {
+		return x.IndexBehind
+	}
+	return false
+}
+
+// ContextMessage is a message of a context.
+type ContextMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// message is the message. Its content is verbatim; see `truncated`.
+	Message *ChatMessage `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	// truncated is true if the content ends early, after a complete sentence where one fits, because the whole message
+	// takes more than its share of the tokens.
+	Truncated bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// score is that of HybridSearch, comparable within this response only. 0: the message was not ranked.
+	Score float32 `protobuf:"fixed32,3,opt,name=score,proto3" json:"score,omitempty"`
+	// superseded_by is the id of a later message of this response that restates this one with another value. Empty: none is
+	// known. A message that was retracted has `message.retracted_by` instead.
+	SupersededBy  string `protobuf:"bytes,4,opt,name=superseded_by,json=supersededBy,proto3" json:"superseded_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContextMessage) Reset() {
+	*x = ContextMessage{}
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContextMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContextMessage) ProtoMessage() {}
+
+func (x *ContextMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContextMessage.ProtoReflect.Descriptor instead.
+func (*ContextMessage) Descriptor() ([]byte, []int) {
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ContextMessage) GetMessage() *ChatMessage {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *ContextMessage) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *ContextMessage) GetScore() float32 {
+	if x != nil {
+		return x.Score
+	}
+	return 0
+}
+
+func (x *ContextMessage) GetSupersededBy() string {
+	if x != nil {
+		return x.SupersededBy
+	}
+	return ""
+}
+
 var File_nomemory_v1_recall_service_proto protoreflect.FileDescriptor
 
 const file_nomemory_v1_recall_service_proto_rawDesc = "" +
@@ -1593,7 +1890,7 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\x14StreamRecallResponse\x12-\n" +
 	"\x04step\x18\x01 \x01(\v2\x17.nomemory.v1.RecallStepH\x00R\x04step\x125\n" +
 	"\x06result\x18\x02 \x01(\v2\x1b.nomemory.v1.RecallResponseH\x00R\x06resultB\a\n" +
-	"\x05event\"\x93\x02\n" +
+	"\x05event\"\xcd\x02\n" +
 	"\rRecallContext\x125\n" +
 	"\n" +
 	"time_range\x18\x01 \x01(\v2\x16.nomemory.v1.TimeRangeR\ttimeRange\x12.\n" +
@@ -1601,7 +1898,8 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x1b\n" +
 	"\ttime_zone\x18\x04 \x01(\tR\btimeZone\x12'\n" +
 	"\x0fconversation_id\x18\x05 \x01(\tR\x0econversationId\x12'\n" +
-	"\x05turns\x18\x06 \x03(\v2\x11.nomemory.v1.TurnR\x05turns\"A\n" +
+	"\x05turns\x18\x06 \x03(\v2\x11.nomemory.v1.TurnR\x05turns\x128\n" +
+	"\x18exclude_conversation_ids\x18\a \x03(\tR\x16excludeConversationIds\"A\n" +
 	"\x04Turn\x12%\n" +
 	"\x04role\x18\x01 \x01(\x0e2\x11.nomemory.v1.RoleR\x04role\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"\xb1\x01\n" +
@@ -1687,12 +1985,35 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\vmessage_ids\x18\x06 \x03(\tR\n" +
 	"messageIds\x12 \n" +
 	"\vobservation\x18\a \x01(\tR\vobservation\x123\n" +
-	"\aelapsed\x18\b \x01(\v2\x19.google.protobuf.DurationR\aelapsed*o\n" +
+	"\aelapsed\x18\b \x01(\v2\x19.google.protobuf.DurationR\aelapsed\"\xa6\x02\n" +
+	"\x13BuildContextRequest\x12'\n" +
+	"\x05turns\x18\x01 \x03(\v2\x11.nomemory.v1.TurnR\x05turns\x12'\n" +
+	"\x0fconversation_id\x18\x02 \x01(\tR\x0econversationId\x12\x1d\n" +
+	"\n" +
+	"max_tokens\x18\x03 \x01(\x05R\tmaxTokens\x12,\n" +
+	"\x03now\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x1b\n" +
+	"\ttime_zone\x18\x05 \x01(\tR\btimeZone\x12\x19\n" +
+	"\bat_least\x18\x06 \x01(\tR\aatLeast\x128\n" +
+	"\x18exclude_conversation_ids\x18\a \x03(\tR\x16excludeConversationIds\"\xab\x02\n" +
+	"\x14BuildContextResponse\x123\n" +
+	"\x06recent\x18\x01 \x03(\v2\x1b.nomemory.v1.ContextMessageR\x06recent\x125\n" +
+	"\arelated\x18\x02 \x03(\v2\x1b.nomemory.v1.ContextMessageR\arelated\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x12\x1f\n" +
+	"\vtoken_count\x18\x04 \x01(\x05R\n" +
+	"tokenCount\x12\x1c\n" +
+	"\ttruncated\x18\x05 \x01(\bR\ttruncated\x121\n" +
+	"\x14semantic_unavailable\x18\x06 \x01(\bR\x13semanticUnavailable\x12!\n" +
+	"\findex_behind\x18\a \x01(\bR\vindexBehind\"\x9d\x01\n" +
+	"\x0eContextMessage\x122\n" +
+	"\amessage\x18\x01 \x01(\v2\x18.nomemory.v1.ChatMessageR\amessage\x12\x1c\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12\x14\n" +
+	"\x05score\x18\x03 \x01(\x02R\x05score\x12#\n" +
+	"\rsuperseded_by\x18\x04 \x01(\tR\fsupersededBy*o\n" +
 	"\vAttribution\x12\x1b\n" +
 	"\x17ATTRIBUTION_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10ATTRIBUTION_USER\x10\x01\x12\x15\n" +
 	"\x11ATTRIBUTION_OTHER\x10\x02\x12\x16\n" +
-	"\x12ATTRIBUTION_QUOTED\x10\x03*\xe2\x03\n" +
+	"\x12ATTRIBUTION_QUOTED\x10\x03*\x80\x04\n" +
 	"\bNoteCode\x12\x19\n" +
 	"\x15NOTE_CODE_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aNOTE_CODE_ONE_CONVERSATION\x10\x01\x12 \n" +
@@ -1711,7 +2032,8 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\x17NOTE_CODE_CONTRADICTORY\x10\r\x12\x1b\n" +
 	"\x17NOTE_CODE_NOT_ESTIMATED\x10\x0e\x12\x17\n" +
 	"\x13NOTE_CODE_ESTIMATED\x10\x0f\x12\x15\n" +
-	"\x11NOTE_CODE_PENDING\x10\x10*\x81\x01\n" +
+	"\x11NOTE_CODE_PENDING\x10\x10\x12\x1c\n" +
+	"\x18NOTE_CODE_QUOTED_INSTEAD\x10\x11*\x81\x01\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11VERDICT_SUPPORTED\x10\x01\x12\x17\n" +
@@ -1725,11 +2047,12 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\x13STOP_REASON_NO_GAIN\x10\x02\x12\x1a\n" +
 	"\x16STOP_REASON_ITERATIONS\x10\x03\x12\x1a\n" +
 	"\x16STOP_REASON_TOOL_CALLS\x10\x04\x12\x18\n" +
-	"\x14STOP_REASON_DEADLINE\x10\x052\xde\x01\n" +
+	"\x14STOP_REASON_DEADLINE\x10\x052\xd1\x02\n" +
 	"\rRecallService\x12X\n" +
 	"\x06Recall\x12\x1a.nomemory.v1.RecallRequest\x1a\x1b.nomemory.v1.RecallResponse\"\x15\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/recall\x12s\n" +
-	"\fStreamRecall\x12 .nomemory.v1.StreamRecallRequest\x1a!.nomemory.v1.StreamRecallResponse\"\x1c\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/v1/recall:stream0\x01Bn\n" +
+	"\fStreamRecall\x12 .nomemory.v1.StreamRecallRequest\x1a!.nomemory.v1.StreamRecallResponse\"\x1c\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/v1/recall:stream0\x01\x12q\n" +
+	"\fBuildContext\x12 .nomemory.v1.BuildContextRequest\x1a!.nomemory.v1.BuildContextResponse\"\x1c\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/v1/context:buildBn\n" +
 	"\x0eio.nomemory.v1P\x01Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\xaa\x02\vNoMemory.V1\xea\x02\fNoMemory::V1b\x06proto3"
 
 var (
@@ -1745,7 +2068,7 @@ func file_nomemory_v1_recall_service_proto_rawDescGZIP() []byte {
 }
 
 var file_nomemory_v1_recall_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_nomemory_v1_recall_service_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_nomemory_v1_recall_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_nomemory_v1_recall_service_proto_goTypes = []any{
 	(Attribution)(0),              // 0: nomemory.v1.Attribution
 	(NoteCode)(0),                 // 1: nomemory.v1.NoteCode
@@ -1766,28 +2089,31 @@ var file_nomemory_v1_recall_service_proto_goTypes = []any{
 	(*RecallLimits)(nil),          // 16: nomemory.v1.RecallLimits
 	(*CodedNote)(nil),             // 17: nomemory.v1.CodedNote
 	(*RecallStep)(nil),            // 18: nomemory.v1.RecallStep
-	(*Embedding)(nil),             // 19: nomemory.v1.Embedding
-	(*TimeRange)(nil),             // 20: nomemory.v1.TimeRange
-	(Role)(0),                     // 21: nomemory.v1.Role
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
-	(*Span)(nil),                  // 24: nomemory.v1.Span
-	(*ChatMessage)(nil),           // 25: nomemory.v1.ChatMessage
-	(*structpb.Struct)(nil),       // 26: google.protobuf.Struct
+	(*BuildContextRequest)(nil),   // 19: nomemory.v1.BuildContextRequest
+	(*BuildContextResponse)(nil),  // 20: nomemory.v1.BuildContextResponse
+	(*ContextMessage)(nil),        // 21: nomemory.v1.ContextMessage
+	(*Embedding)(nil),             // 22: nomemory.v1.Embedding
+	(*TimeRange)(nil),             // 23: nomemory.v1.TimeRange
+	(Role)(0),                     // 24: nomemory.v1.Role
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*Span)(nil),                  // 27: nomemory.v1.Span
+	(*ChatMessage)(nil),           // 28: nomemory.v1.ChatMessage
+	(*structpb.Struct)(nil),       // 29: google.protobuf.Struct
 }
 var file_nomemory_v1_recall_service_proto_depIdxs = []int32{
 	7,  // 0: nomemory.v1.RecallRequest.context:type_name -> nomemory.v1.RecallContext
 	9,  // 1: nomemory.v1.RecallRequest.budget:type_name -> nomemory.v1.RecallBudget
-	19, // 2: nomemory.v1.RecallRequest.question_embedding:type_name -> nomemory.v1.Embedding
+	22, // 2: nomemory.v1.RecallRequest.question_embedding:type_name -> nomemory.v1.Embedding
 	4,  // 3: nomemory.v1.StreamRecallRequest.recall:type_name -> nomemory.v1.RecallRequest
 	18, // 4: nomemory.v1.StreamRecallResponse.step:type_name -> nomemory.v1.RecallStep
 	10, // 5: nomemory.v1.StreamRecallResponse.result:type_name -> nomemory.v1.RecallResponse
-	20, // 6: nomemory.v1.RecallContext.time_range:type_name -> nomemory.v1.TimeRange
-	21, // 7: nomemory.v1.RecallContext.role_pref:type_name -> nomemory.v1.Role
-	22, // 8: nomemory.v1.RecallContext.now:type_name -> google.protobuf.Timestamp
+	23, // 6: nomemory.v1.RecallContext.time_range:type_name -> nomemory.v1.TimeRange
+	24, // 7: nomemory.v1.RecallContext.role_pref:type_name -> nomemory.v1.Role
+	25, // 8: nomemory.v1.RecallContext.now:type_name -> google.protobuf.Timestamp
 	8,  // 9: nomemory.v1.RecallContext.turns:type_name -> nomemory.v1.Turn
-	21, // 10: nomemory.v1.Turn.role:type_name -> nomemory.v1.Role
-	23, // 11: nomemory.v1.RecallBudget.deadline:type_name -> google.protobuf.Duration
+	24, // 10: nomemory.v1.Turn.role:type_name -> nomemory.v1.Role
+	26, // 11: nomemory.v1.RecallBudget.deadline:type_name -> google.protobuf.Duration
 	11, // 12: nomemory.v1.RecallResponse.memory_view:type_name -> nomemory.v1.MemoryView
 	14, // 13: nomemory.v1.RecallResponse.evidence:type_name -> nomemory.v1.EvidenceMessage
 	16, // 14: nomemory.v1.RecallResponse.limits:type_name -> nomemory.v1.RecallLimits
@@ -1799,27 +2125,34 @@ var file_nomemory_v1_recall_service_proto_depIdxs = []int32{
 	12, // 20: nomemory.v1.MemoryView.constraints:type_name -> nomemory.v1.Statement
 	13, // 21: nomemory.v1.Statement.citations:type_name -> nomemory.v1.Citation
 	0,  // 22: nomemory.v1.Statement.attribution:type_name -> nomemory.v1.Attribution
-	24, // 23: nomemory.v1.Citation.span:type_name -> nomemory.v1.Span
-	22, // 24: nomemory.v1.Citation.ts:type_name -> google.protobuf.Timestamp
-	25, // 25: nomemory.v1.EvidenceMessage.message:type_name -> nomemory.v1.ChatMessage
+	27, // 23: nomemory.v1.Citation.span:type_name -> nomemory.v1.Span
+	25, // 24: nomemory.v1.Citation.ts:type_name -> google.protobuf.Timestamp
+	28, // 25: nomemory.v1.EvidenceMessage.message:type_name -> nomemory.v1.ChatMessage
 	12, // 26: nomemory.v1.Conflict.earlier:type_name -> nomemory.v1.Statement
 	12, // 27: nomemory.v1.Conflict.later:type_name -> nomemory.v1.Statement
-	20, // 28: nomemory.v1.RecallLimits.time_range:type_name -> nomemory.v1.TimeRange
-	21, // 29: nomemory.v1.RecallLimits.role:type_name -> nomemory.v1.Role
+	23, // 28: nomemory.v1.RecallLimits.time_range:type_name -> nomemory.v1.TimeRange
+	24, // 29: nomemory.v1.RecallLimits.role:type_name -> nomemory.v1.Role
 	3,  // 30: nomemory.v1.RecallLimits.stop_reason:type_name -> nomemory.v1.StopReason
 	17, // 31: nomemory.v1.RecallLimits.coded_notes:type_name -> nomemory.v1.CodedNote
 	1,  // 32: nomemory.v1.CodedNote.code:type_name -> nomemory.v1.NoteCode
-	26, // 33: nomemory.v1.RecallStep.arguments:type_name -> google.protobuf.Struct
-	23, // 34: nomemory.v1.RecallStep.elapsed:type_name -> google.protobuf.Duration
-	4,  // 35: nomemory.v1.RecallService.Recall:input_type -> nomemory.v1.RecallRequest
-	5,  // 36: nomemory.v1.RecallService.StreamRecall:input_type -> nomemory.v1.StreamRecallRequest
-	10, // 37: nomemory.v1.RecallService.Recall:output_type -> nomemory.v1.RecallResponse
-	6,  // 38: nomemory.v1.RecallService.StreamRecall:output_type -> nomemory.v1.StreamRecallResponse
-	37, // [37:39] is the sub-list for method output_type
-	35, // [35:37] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	29, // 33: nomemory.v1.RecallStep.arguments:type_name -> google.protobuf.Struct
+	26, // 34: nomemory.v1.RecallStep.elapsed:type_name -> google.protobuf.Duration
+	8,  // 35: nomemory.v1.BuildContextRequest.turns:type_name -> nomemory.v1.Turn
+	25, // 36: nomemory.v1.BuildContextRequest.now:type_name -> google.protobuf.Timestamp
+	21, // 37: nomemory.v1.BuildContextResponse.recent:type_name -> nomemory.v1.ContextMessage
+	21, // 38: nomemory.v1.BuildContextResponse.related:type_name -> nomemory.v1.ContextMessage
+	28, // 39: nomemory.v1.ContextMessage.message:type_name -> nomemory.v1.ChatMessage
+	4,  // 40: nomemory.v1.RecallService.Recall:input_type -> nomemory.v1.RecallRequest
+	5,  // 41: nomemory.v1.RecallService.StreamRecall:input_type -> nomemory.v1.StreamRecallRequest
+	19, // 42: nomemory.v1.RecallService.BuildContext:input_type -> nomemory.v1.BuildContextRequest
+	10, // 43: nomemory.v1.RecallService.Recall:output_type -> nomemory.v1.RecallResponse
+	6,  // 44: nomemory.v1.RecallService.StreamRecall:output_type -> nomemory.v1.StreamRecallResponse
+	20, // 45: nomemory.v1.RecallService.BuildContext:output_type -> nomemory.v1.BuildContextResponse
+	43, // [43:46] is the sub-list for method output_type
+	40, // [40:43] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_nomemory_v1_recall_service_proto_init() }
@@ -1840,7 +2173,7 @@ func file_nomemory_v1_recall_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nomemory_v1_recall_service_proto_rawDesc), len(file_nomemory_v1_recall_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   15,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,7 +28,7 @@ _LANDING_S: Final = 0.5
 """Agents write the last line of a turn about when they tell of its end."""
 _HALF_WRITTEN_S: Final = 60.0
 """How old a file is, at least, of a hook that was killed while it wrote."""
-_QUESTION_CHARS: Final = 2_000
+_QUESTION_CHARS: Final = 32_000
 _LOOKED_AT: Final = 20
 LEAST_SUFFICIENCY: Final = 0.5
 """Less likely than not to bear on the prompt, messages are not worth their place in it."""

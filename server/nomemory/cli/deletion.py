@@ -38,7 +38,8 @@ def delete(
 def _check(message_ids: Sequence[str], narrowing: Narrowing) -> None:
     if bool(message_ids) == any(value is not None for value in narrowing.values()):
         raise click.UsageError(
-            "Give either ids of messages, or some of --since, --until, --role, --conversation and --metadata. "
+            "Give either ids of messages, or some of --since, --until, --role, --conversation, "
+            "--exclude-conversation and --metadata. "
             "`nomemory erase` deletes everything of a user."
         )
 

@@ -21,7 +21,7 @@ from nomemory.v1 import recall_service_pb2 as pb
 
 _SECTIONS: Final = (("Preferences", "preferences"), ("Profile", "profile"), ("Constraints", "constraints"))
 _VERDICTS: Final = {
-    pb.VERDICT_SUPPORTED: ("≈ This probably answers. Each line quotes what was said.", "bold"),
+    pb.VERDICT_SUPPORTED: ("≈ This probably answers. Each line {cites} what was said.", "bold"),
     pb.VERDICT_CONFLICTING: ("≠ The evidence says both. Neither side is left out.", "bold yellow"),
     pb.VERDICT_INSUFFICIENT: ("– This is probably not answered. What comes nearest to an answer:", "bold yellow"),
     pb.VERDICT_PENDING: ("… Messages were stored that are not searchable yet; ask again.", "bold yellow"),
@@ -135,7 +135,13 @@ def _verdict(reply: pb.RecallResponse) -> Text:
         words = _NOTHING
     elif reply.verdict == pb.VERDICT_CONFLICTING and _is_guessed(reply):
         words = _POSSIBLY_BOTH
-    return Text(words, style=style)
+    return Text(words.format(cites="quotes" if _is_verbatim(reply.memory_view) else "cites"), style=style)
+
+
+def _is_verbatim(view: pb.MemoryView) -> bool:
+    """Return whether every statement is nothing but its quotes; else a model worded some of them."""
+    statements = (one for _, field in _SECTIONS for one in getattr(view, field))
+    return all(one.text in {quote.quote for quote in one.citations} for one in statements)
 
 
 def _is_guessed(reply: pb.RecallResponse) -> bool:

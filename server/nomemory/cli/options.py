@@ -148,6 +148,13 @@ def narrowing_options(command: Command) -> Command:
     @role_option("Only what this side said.")
     @click.option("--conversation", metavar="ID", help="Only this conversation.")
     @click.option(
+        "--exclude-conversation",
+        "exclude_conversations",
+        metavar="ID",
+        multiple=True,
+        help="Nothing of this conversation. Up to 16 of them.",
+    )
+    @click.option(
         "--metadata",
         "metadata",
         metavar="KEY=VALUE",
@@ -162,11 +169,19 @@ def narrowing_options(command: Command) -> Command:
         until: datetime | None,
         role: RoleName | None,
         conversation: str | None,
+        exclude_conversations: Sequence[str],
         metadata: Sequence[Entry],
         **others: object,
     ) -> None:
         entries = entries_by_key(metadata) or None
-        narrowing = Narrowing(since=since, until=until, role=role, conversation_id=conversation, metadata=entries)
+        narrowing = Narrowing(
+            since=since,
+            until=until,
+            role=role,
+            conversation_id=conversation,
+            metadata=entries,
+            exclude_conversation_ids=exclude_conversations or None,
+        )
         command(narrowing=narrowing, **others)
 
     return narrowed

@@ -26,6 +26,13 @@ from nomemory.v1 import recall_service_pb2 as pb
 @time_option("--now", "Ask as if it were this time; the same forms.")
 @click.option("--time-zone", default="", metavar="NAME", help="The asker's time zone, such as Asia/Shanghai.")
 @click.option("--conversation", "conversation_id", metavar="ID", help="Look at this conversation only.")
+@click.option(
+    "--exclude-conversation",
+    "exclude_conversation_ids",
+    metavar="ID",
+    multiple=True,
+    help="Read nothing of this conversation. Up to 16 of them.",
+)
 @click.option("--skill", default="", metavar="NAME", help="The recall skill to search with.")
 @click.option("--explain", is_flag=True, help="Show why each step was taken, and the evidence.")
 @click.option(

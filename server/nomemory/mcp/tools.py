@@ -10,10 +10,11 @@ from typing import Any, Final
 import mcp_types as types
 
 from nomemory.client import PROMPT_MESSAGES, chat_message, requests, tool_results
+from nomemory.client.messages import Turn
 from nomemory.client.prompt_block import prompt_block
 from nomemory.client.tool_results import Json
 from nomemory.mcp import results
-from nomemory.mcp.arguments import RecallArguments, RememberArguments
+from nomemory.mcp.arguments import ContextArguments, RecallArguments, RememberArguments
 from nomemory.mcp.credentials import BoundCaller
 from nomemory.mcp.memory import Memory
 from nomemory.recall.model.question import Role
@@ -92,6 +93,13 @@ async def _recall(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
     return Answer(tool_results.recalled(reply, block.shown()), block.text())
 
 
+async def _build_context(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
+    turns: list[Turn] = [{"role": turn["role"].value, "text": turn["text"]} for turn in given.pop("turns")]
+    request = requests.build_context(turns, **given)
+    reply = await memory.call(memory.recall.BuildContext, request, caller.recall_metadata)
+    return Answer(tool_results.context(reply), reply.text)
+
+
 async def _search(memory: Memory, caller: BoundCaller, given: Given) -> Answer:
     request = requests.hybrid_search(caller.user_id, given.pop("query_text"), **given)
     return Answer(tool_results.ranked(await memory.call(memory.query.HybridSearch, request, caller.metadata)))
@@ -136,6 +144,15 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 RecallArguments,
                 results.Recalled,
                 _recall,
+            ),
+            Tool(
+                "build_context",
+                "Build a context",
+                "Get the messages for your prompt, word for word, within a limit of tokens: the latest of the running "
+                "conversation, and those of all others that relate to its latest turns.",
+                ContextArguments,
+                results.Context,
+                _build_context,
             ),
             Tool(
                 "search",

@@ -32,7 +32,7 @@ class Narrowing(TypedDict, total=False):
     """The filter of a read. Absent or None: no filter.
 
     `since` is inclusive, `until` exclusive; both need a time zone. `metadata` has up to 4 entries that a message must
-    have.
+    have. Messages of `exclude_conversation_ids`, up to 16 conversations, are left out.
     """
 
     since: Moment | None
@@ -40,6 +40,7 @@ class Narrowing(TypedDict, total=False):
     role: RoleName | None
     conversation_id: str | None
     metadata: Mapping[str, str] | None
+    exclude_conversation_ids: Sequence[str] | None
 
 
 class Reading(Narrowing, total=False):

@@ -172,7 +172,7 @@ class LexicalSearchRequest(_message.Message):
     """user_id is whose messages are searched. Required. At most 128 characters."""
     query_text: _builtins.str
     """query_text is a query in the grammar of docs/query-grammar.md: words, "phrases", AND, OR, NOT, -, ( ).
-    Whatever cannot be read as an operator is text. Empty or blank: the listing is by time. At most 2,000
+    Whatever cannot be read as an operator is text. Empty or blank: the listing is by time. At most 32,000
     characters, 128 terms and 16 levels of parentheses (settings); more is INVALID_ARGUMENT.
     """
     page_size: _builtins.int
@@ -360,7 +360,7 @@ class SemanticSearchRequest(_message.Message):
     """user_id is whose messages are searched. Required. At most 128 characters."""
     query_text: _builtins.str
     """query_text is embedded by the server, without the names of people who speak in the log: greetings hold names, and
-    what people say of themselves does not. Not blank, at most 2,000 characters. FAILED_PRECONDITION
+    what people say of themselves does not. Not blank, at most 32,000 characters. FAILED_PRECONDITION
     (ERROR_REASON_EMBEDDER_DISABLED) if the server has no embedder.
     """
     top_k: _builtins.int
@@ -517,7 +517,7 @@ class HybridSearchRequest(_message.Message):
     """user_id is whose messages are searched. Required. At most 128 characters."""
     query_text: _builtins.str
     """query_text is a question, or words: everyday text in Chinese or English, no grammar. Required, not blank, at most
-    2,000 characters.
+    32,000 characters.
     """
     top_k: _builtins.int
     """top_k is how many messages to return at most. 0 (the default): 20. More than 200, or negative: INVALID_ARGUMENT."""
@@ -579,6 +579,7 @@ class HybridSearchResponse(_message.Message):
     TOLD_APART_FIELD_NUMBER: _builtins.int
     RELATIONS_FIELD_NUMBER: _builtins.int
     SUFFICIENCY_BY_WORDS_FIELD_NUMBER: _builtins.int
+    EMPTY_TIME_RANGES_FIELD_NUMBER: _builtins.int
     truncated: _builtins.bool
     """truncated is true if the reply ended at 3 MB before `top_k` was reached."""
     index_behind: _builtins.bool
@@ -607,6 +608,10 @@ class HybridSearchResponse(_message.Message):
     def relations(self) -> _containers.RepeatedCompositeFieldContainer[Global___MessageRelation]:
         """relations are pairs among `items` that speak of the same thing, if the request asked for them."""
 
+    @_builtins.property
+    def empty_time_ranges(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.TimeRange]:
+        """empty_time_ranges are the days and periods that the question names and in which no message passes the filter."""
+
     def __init__(
         self,
         *,
@@ -619,10 +624,11 @@ class HybridSearchResponse(_message.Message):
         told_apart: _builtins.bool = ...,
         relations: _abc.Iterable[Global___MessageRelation] | None = ...,
         sufficiency_by_words: _builtins.bool = ...,
+        empty_time_ranges: _abc.Iterable[_message_pb2.TimeRange] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedding_model", b"embedding_model", "index_behind", b"index_behind", "items", b"items", "relations", b"relations", "sufficiency", b"sufficiency", "sufficiency_by_words", b"sufficiency_by_words", "told_apart", b"told_apart", "truncated", b"truncated", "words_only", b"words_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedding_model", b"embedding_model", "empty_time_ranges", b"empty_time_ranges", "index_behind", b"index_behind", "items", b"items", "relations", b"relations", "sufficiency", b"sufficiency", "sufficiency_by_words", b"sufficiency_by_words", "told_apart", b"told_apart", "truncated", b"truncated", "words_only", b"words_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -92,6 +92,10 @@ class _NoteCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NoteCode.Val
     """NOTE_CODE_ESTIMATED: the verdict rests on `sufficiency` and `enough`."""
     NOTE_CODE_PENDING: _NoteCode.ValueType  # 16
     """NOTE_CODE_PENDING: messages were stored that are not searchable yet."""
+    NOTE_CODE_QUOTED_INSTEAD: _NoteCode.ValueType  # 17
+    """NOTE_CODE_QUOTED_INSTEAD: statements of the model were replaced by their quotes, because a number, date, amount or name
+    did not stand in these and was not computed from them.
+    """
 
 class NoteCode(_NoteCode, metaclass=_NoteCodeEnumTypeWrapper):
     """NoteCode is what a note is of. Unknown ones can be ignored."""
@@ -130,6 +134,10 @@ NOTE_CODE_ESTIMATED: NoteCode.ValueType  # 15
 """NOTE_CODE_ESTIMATED: the verdict rests on `sufficiency` and `enough`."""
 NOTE_CODE_PENDING: NoteCode.ValueType  # 16
 """NOTE_CODE_PENDING: messages were stored that are not searchable yet."""
+NOTE_CODE_QUOTED_INSTEAD: NoteCode.ValueType  # 17
+"""NOTE_CODE_QUOTED_INSTEAD: statements of the model were replaced by their quotes, because a number, date, amount or name
+did not stand in these and was not computed from them.
+"""
 Global___NoteCode: _TypeAlias = NoteCode  # noqa: Y015
 
 class _Verdict:
@@ -222,7 +230,7 @@ class RecallRequest(_message.Message):
     QUESTION_EMBEDDING_FIELD_NUMBER: _builtins.int
     AT_LEAST_FIELD_NUMBER: _builtins.int
     question: _builtins.str
-    """question is asked about the bound user, in Chinese or English. At most 2,000 characters. Required, unless
+    """question is asked about the bound user, in Chinese or English. At most 32,000 characters. Required, unless
     `context.turns` has something: then, left empty, it means "what should an assistant think of before it answers?".
     """
     skill: _builtins.str
@@ -336,6 +344,7 @@ class RecallContext(_message.Message):
     TIME_ZONE_FIELD_NUMBER: _builtins.int
     CONVERSATION_ID_FIELD_NUMBER: _builtins.int
     TURNS_FIELD_NUMBER: _builtins.int
+    EXCLUDE_CONVERSATION_IDS_FIELD_NUMBER: _builtins.int
     role_pref: _message_pb2.Role.ValueType
     """role_pref is whose messages matter most. ROLE_UNSPECIFIED (the default): taken from the question."""
     time_zone: _builtins.str
@@ -360,6 +369,12 @@ class RecallContext(_message.Message):
         in all; more is INVALID_ARGUMENT. They help to find what is meant. They are never stored and never logged.
         """
 
+    @_builtins.property
+    def exclude_conversation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """exclude_conversation_ids are conversations that the recall never reads, with the limits of
+        Filter.exclude_conversation_ids. Empty (the default): all are read.
+        """
+
     def __init__(
         self,
         *,
@@ -369,10 +384,11 @@ class RecallContext(_message.Message):
         time_zone: _builtins.str = ...,
         conversation_id: _builtins.str = ...,
         turns: _abc.Iterable[Global___Turn] | None = ...,
+        exclude_conversation_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["now", b"now", "time_range", b"time_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "now", b"now", "role_pref", b"role_pref", "time_range", b"time_range", "time_zone", b"time_zone", "turns", b"turns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "exclude_conversation_ids", b"exclude_conversation_ids", "now", b"now", "role_pref", b"role_pref", "time_range", b"time_range", "time_zone", b"time_zone", "turns", b"turns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -861,3 +877,158 @@ class RecallStep(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RecallStep: _TypeAlias = RecallStep  # noqa: Y015
+
+@_typing.final
+class BuildContextRequest(_message.Message):
+    """BuildContextRequest asks for the messages of a prompt. It needs `turns` or `conversation_id`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TURNS_FIELD_NUMBER: _builtins.int
+    CONVERSATION_ID_FIELD_NUMBER: _builtins.int
+    MAX_TOKENS_FIELD_NUMBER: _builtins.int
+    NOW_FIELD_NUMBER: _builtins.int
+    TIME_ZONE_FIELD_NUMBER: _builtins.int
+    AT_LEAST_FIELD_NUMBER: _builtins.int
+    EXCLUDE_CONVERSATION_IDS_FIELD_NUMBER: _builtins.int
+    conversation_id: _builtins.str
+    """conversation_id is the running conversation. Its latest messages are returned in `recent`, and none of it in `related`.
+    Empty (the default): `recent` stays empty. At most 128 characters.
+    """
+    max_tokens: _builtins.int
+    """max_tokens is the size of `text` at most, as this server estimates tokens. 0 (the default): 2,000. Otherwise 100 to
+    32,000; anything else is INVALID_ARGUMENT.
+    """
+    time_zone: _builtins.str
+    """time_zone is the IANA name, such as `Asia/Shanghai`, of the dates in `text`. Empty: UTC. Unknown: INVALID_ARGUMENT."""
+    at_least: _builtins.str
+    """at_least is a write token: the call waits, within its deadline, until both indexes have applied that write. Empty: no
+    waiting.
+    """
+    @_builtins.property
+    def turns(self) -> _containers.RepeatedCompositeFieldContainer[Global___Turn]:
+        """turns are the latest turns of the running conversation, oldest first, with the limits of RecallContext.turns. Related
+        messages are searched for with the last turn of the user. Empty: the latest messages of `conversation_id` are the
+        turns. They are never stored and never logged.
+        """
+
+    @_builtins.property
+    def now(self) -> _timestamp_pb2.Timestamp:
+        """now is the time of the request; no message of that time or later is read. Unset: the server's clock."""
+
+    @_builtins.property
+    def exclude_conversation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """exclude_conversation_ids are further conversations without messages in `related`, with the limits of
+        Filter.exclude_conversation_ids. `conversation_id` counts as one of the 16. Empty (the default): none.
+        """
+
+    def __init__(
+        self,
+        *,
+        turns: _abc.Iterable[Global___Turn] | None = ...,
+        conversation_id: _builtins.str = ...,
+        max_tokens: _builtins.int = ...,
+        now: _timestamp_pb2.Timestamp | None = ...,
+        time_zone: _builtins.str = ...,
+        at_least: _builtins.str = ...,
+        exclude_conversation_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["now", b"now"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least", b"at_least", "conversation_id", b"conversation_id", "exclude_conversation_ids", b"exclude_conversation_ids", "max_tokens", b"max_tokens", "now", b"now", "time_zone", b"time_zone", "turns", b"turns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BuildContextRequest: _TypeAlias = BuildContextRequest  # noqa: Y015
+
+@_typing.final
+class BuildContextResponse(_message.Message):
+    """BuildContextResponse has the selected messages, and the same as text."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECENT_FIELD_NUMBER: _builtins.int
+    RELATED_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    SEMANTIC_UNAVAILABLE_FIELD_NUMBER: _builtins.int
+    INDEX_BEHIND_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """text is `related`, then `recent`, written for a prompt: dates, authors, ids and content. Empty: there is no message."""
+    token_count: _builtins.int
+    """token_count is the estimated size of `text`, at most `max_tokens`."""
+    truncated: _builtins.bool
+    """truncated is true if messages were cut or left out to stay within `max_tokens`."""
+    semantic_unavailable: _builtins.bool
+    """semantic_unavailable is true if `related` was ranked without semantic search: the server has no embedder, or it does
+    not answer.
+    """
+    index_behind: _builtins.bool
+    """index_behind is true if messages of this user were acknowledged but not yet searchable."""
+    @_builtins.property
+    def recent(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextMessage]:
+        """recent are the latest messages of the running conversation, oldest first. They take half of the tokens at most."""
+
+    @_builtins.property
+    def related(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextMessage]:
+        """related are messages of other conversations, oldest first."""
+
+    def __init__(
+        self,
+        *,
+        recent: _abc.Iterable[Global___ContextMessage] | None = ...,
+        related: _abc.Iterable[Global___ContextMessage] | None = ...,
+        text: _builtins.str = ...,
+        token_count: _builtins.int = ...,
+        truncated: _builtins.bool = ...,
+        semantic_unavailable: _builtins.bool = ...,
+        index_behind: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index_behind", b"index_behind", "recent", b"recent", "related", b"related", "semantic_unavailable", b"semantic_unavailable", "text", b"text", "token_count", b"token_count", "truncated", b"truncated"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BuildContextResponse: _TypeAlias = BuildContextResponse  # noqa: Y015
+
+@_typing.final
+class ContextMessage(_message.Message):
+    """ContextMessage is a message of a context."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    SUPERSEDED_BY_FIELD_NUMBER: _builtins.int
+    truncated: _builtins.bool
+    """truncated is true if the content ends early, after a complete sentence where one fits, because the whole message
+    takes more than its share of the tokens.
+    """
+    score: _builtins.float
+    """score is that of HybridSearch, comparable within this response only. 0: the message was not ranked."""
+    superseded_by: _builtins.str
+    """superseded_by is the id of a later message of this response that restates this one with another value. Empty: none is
+    known. A message that was retracted has `message.retracted_by` instead.
+    """
+    @_builtins.property
+    def message(self) -> _message_pb2.ChatMessage:
+        """message is the message. Its content is verbatim; see `truncated`."""
+
+    def __init__(
+        self,
+        *,
+        message: _message_pb2.ChatMessage | None = ...,
+        truncated: _builtins.bool = ...,
+        score: _builtins.float = ...,
+        superseded_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "score", b"score", "superseded_by", b"superseded_by", "truncated", b"truncated"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextMessage: _TypeAlias = ContextMessage  # noqa: Y015

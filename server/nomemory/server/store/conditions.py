@@ -58,6 +58,7 @@ class Dialect:
             ("role = ?", None if narrowed.role is None else narrowed.role.value),
             # The second half lets the planner prove that the partial index holds the answer.
             ("conversation_id = ? AND conversation_id <> ''", narrowed.conversation_id or None),
+            *(("conversation_id <> ?", excluded) for excluded in narrowed.exclude_conversation_ids),
         ]
         return [Clause(condition, (value,)) for condition, value in found if value is not None]
 

@@ -19,6 +19,7 @@ _EXPENSIVE: Final = frozenset(
         "ExportMessages",
         "Recall",
         "StreamRecall",
+        "BuildContext",
     }
 )
 
@@ -29,5 +30,6 @@ def is_expensive(method: str, request: ProtoMessage) -> bool:
     ListMessages is expensive if no index serves its filter.
     """
     if isinstance(request, pb.ListMessagesRequest):
-        return bool(request.filter.role or request.filter.metadata)
+        unindexed = request.filter.role or request.filter.metadata or request.filter.exclude_conversation_ids
+        return bool(unindexed)
     return method in _EXPENSIVE

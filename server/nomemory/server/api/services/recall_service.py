@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
+from nomemory.recall.context.request import ContextRequest
+from nomemory.recall.context.result import BuiltContext
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.step import Step
@@ -25,7 +27,9 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.access import RequiredScopes
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.service import ServedMethod
+from nomemory.server.api.services.context_encoding import context_reply
 from nomemory.server.api.services.recall_encoding import recall_reply, step_reply
+from nomemory.server.api.validation.context_requests import decode_context
 from nomemory.server.api.validation.recall_requests import RecallQuery, decode_recall
 from nomemory.server.faults import Fault, Reason, Violation, bad_field
 from nomemory.server.runtime.metrics import catalog
@@ -37,6 +41,13 @@ from nomemory.v1 import recall_service_pb2 as pb
 OnStep = Callable[[Step], Awaitable[None]]
 Ask = Callable[[str, RecallQuery, Skill, OnStep], Awaitable[RecallResult]]
 """Recalls for one user: `(user_id, query, skill, on_step)`."""
+Build = Callable[[str, ContextRequest, float], Awaitable[BuiltContext]]
+"""Builds a context for one user: `(user_id, request, timeout_s)`."""
+
+
+async def _nothing_built(_user_id: str, _request: ContextRequest, _timeout_s: float) -> BuiltContext:
+    """Return an empty context."""
+    return BuiltContext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,7 @@ class RecallService:
         budget: the host's.
         spaces: what is searched by meaning; None where that is another server's.
         meters: count recalls that came to an answer.
+        build: builds contexts.
     """
 
     ask: Ask
@@ -57,6 +69,7 @@ class RecallService:
     settings: Settings
     spaces: ActiveSpace | None = None
     meters: Meters = field(default_factory=Meters)
+    build: Build = _nothing_built
     full_name: str = "nomemory.v1.RecallService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
@@ -66,6 +79,7 @@ class RecallService:
         return {
             "Recall": ServedMethod(required, self.recall, min_deadline_s=longest_s),
             "StreamRecall": ServedMethod(required, self.stream_recall, min_deadline_s=longest_s),
+            "BuildContext": ServedMethod(required, self.build_context),
         }
 
     async def recall(self, request: pb.RecallRequest, context: CallContext) -> pb.RecallResponse:
@@ -97,6 +111,15 @@ class RecallService:
             yield pb.StreamRecallResponse(result=self._reply(result, include_trace=False))
         finally:
             task.cancel()
+
+    async def build_context(self, request: pb.BuildContextRequest, context: CallContext) -> pb.BuildContextResponse:
+        """Select messages for a prompt."""
+        user_id = context.bound_user()
+        decoded = decode_context(request, self.settings, datetime.now(UTC))
+        with _faults(), Audit(is_on=self.settings.server.audit_log).recalling(context) as retrieved:
+            built = await self.build(user_id, decoded, _until_reply_s(context.remaining_s()))
+            retrieved.messages = len(built.recent) + len(built.related)
+        return context_reply(built)
 
     async def _asked(
         self, context: CallContext, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep
@@ -137,10 +160,12 @@ _REPLY_S: Final = 1.0
 
 def _within(budget: Budget, left_s: float) -> Budget:
     """Return a budget that leaves time to reply."""
-    return budget.tightened(
-        deadline_s=max(_SHORTEST_S, left_s * _SEARCHING),
-        answer_s=max(_SHORTEST_S, left_s - min(_REPLY_S, left_s * _REPLY_SHARE)),
-    )
+    return budget.tightened(deadline_s=max(_SHORTEST_S, left_s * _SEARCHING), answer_s=_until_reply_s(left_s))
+
+
+def _until_reply_s(left_s: float) -> float:
+    """Return the seconds until the reply has to be written."""
+    return max(_SHORTEST_S, left_s - min(_REPLY_S, left_s * _REPLY_SHARE))
 
 
 def _longest_s(budget: Budget) -> float:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.contract_roles import role_of
@@ -61,7 +64,7 @@ def decode_recall(
         question = replace(
             _question(check, text, request.context, now),
             embedding=_embedding(check, request, dimension),
-            turns=_turns(check, request.context),
+            turns=decode_turns(check, "context.turns", request.context.turns),
         )
         skill = check.identifier("skill", request.skill, required=False)
         return RecallQuery(
@@ -81,27 +84,33 @@ def _embedding(check: Checker, request: pb.RecallRequest, dimension: int | None)
 
 
 def _question(check: Checker, text: str, context: pb.RecallContext, now: datetime) -> Question:
-    zone = _zone(check, context.time_zone)
-    confined = message_pb2.Filter(time_range=context.time_range, conversation_id=context.conversation_id)
+    zone = decode_zone(check, "context.time_zone", context.time_zone)
+    confined = message_pb2.Filter(
+        time_range=context.time_range,
+        conversation_id=context.conversation_id,
+        exclude_conversation_ids=context.exclude_conversation_ids,
+    )
     narrowed = check.narrowed("context", confined)
-    asked_at = check.timestamp("context.now", context.now) if context.HasField("now") else None
+    asked_at = decode_now(check, "context.now", context.now if context.HasField("now") else None, zone, now)
     role = check.role("context.preferred_role", context.preferred_role, required=False)
     return Question(
         text,
-        now.astimezone(zone) if asked_at is None else _asked_at(check, asked_at, zone, now),
+        asked_at,
         TimeRange(_bound(narrowed.since_us), _bound(narrowed.until_us)) if context.HasField("time_range") else None,
         None if role is None else role_of(message_pb2.Role.ValueType(role)),
         conversation_id=narrowed.conversation_id,
+        exclude_conversation_ids=narrowed.exclude_conversation_ids,
     )
 
 
-def _turns(check: Checker, context: pb.RecallContext) -> tuple[Turn, ...]:
-    if len(context.turns) > TURNS_MAX:
-        check.refuse("context.turns", f"must have at most {TURNS_MAX} entries")
-    if sum(len(turn.text) for turn in context.turns) > _TURNS_MAX_CHARS:
-        check.refuse("context.turns", f"must have at most {_TURNS_MAX_CHARS} characters in all")
-    looked_at = enumerate(context.turns[:TURNS_MAX])
-    return tuple(_turn(check, f"context.turns[{place}]", turn) for place, turn in looked_at)
+def decode_turns(check: Checker, field: str, turns: Sequence[pb.Turn]) -> tuple[Turn, ...]:
+    """Check the turns of a conversation in progress."""
+    if len(turns) > TURNS_MAX:
+        check.refuse(field, f"must have at most {TURNS_MAX} entries")
+    if sum(len(turn.text) for turn in turns) > _TURNS_MAX_CHARS:
+        check.refuse(field, f"must have at most {_TURNS_MAX_CHARS} characters in all")
+    looked_at = enumerate(turns[:TURNS_MAX])
+    return tuple(_turn(check, f"{field}[{position}]", turn) for position, turn in looked_at)
 
 
 def _turn(check: Checker, field: str, turn: pb.Turn) -> Turn:
@@ -112,19 +121,23 @@ def _turn(check: Checker, field: str, turn: pb.Turn) -> Turn:
     return Turn(role_of(message_pb2.Role.ValueType(role or message_pb2.ROLE_UNSPECIFIED)), text)
 
 
-def _asked_at(check: Checker, time_us: int, zone: tzinfo, otherwise: datetime) -> datetime:
+def decode_now(check: Checker, field: str, sent: Timestamp | None, zone: tzinfo, now: datetime) -> datetime:
+    """Check the time of a request in its zone; None: the server's time."""
+    if sent is None:
+        return now.astimezone(zone)
     try:
-        return _moment(time_us).astimezone(zone)
+        return _moment(check.timestamp(field, sent)).astimezone(zone)
     except OverflowError:
-        check.refuse("context.now", "is not between the years 1 and 9999 in that time zone")
-        return otherwise
+        check.refuse(field, "is not between the years 1 and 9999 in that time zone")
+        return now
 
 
-def _zone(check: Checker, name: str) -> tzinfo:
+def decode_zone(check: Checker, field: str, name: str) -> tzinfo:
+    """Check the name of a time zone; empty: UTC."""
     try:
-        return ZoneInfo(check.text("context.time_zone", name, most=ID_MAX_CHARS) or "UTC")
+        return ZoneInfo(check.text(field, name, most=ID_MAX_CHARS) or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        check.refuse("context.time_zone", "is not the name of a time zone")
+        check.refuse(field, "is not the name of a time zone")
         return UTC
 
 

@@ -18,7 +18,7 @@ class LimitSettings(SettingsGroup):
     max_top_k: int = Field(200, ge=1, description="Largest `top_k`.")
     max_batch_messages: int = Field(1000, ge=1, description="Most messages in one write batch.")
     max_content_bytes: int = Field(262_144, ge=1, description="Longest content, in bytes of UTF-8.")
-    max_query_chars: int = Field(2000, ge=1, description="Longest query text.")
+    max_query_chars: int = Field(32_000, ge=1, description="Longest query text.")
     max_request_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="Largest request message.")
     max_response_bytes: int = Field(3_000_000, ge=1024, description="Size at which a reply ends early.")
 

@@ -37,15 +37,6 @@ _RESULT_ITEMS: Final = 50
 """Maximum messages of one tool call."""
 
 
-_SUFFICIENCY_LEXICAL: Final = 0.75
-"""Sufficiency from which a verdict is SUPPORTED, without semantic scores of the local embedder."""
-
-_SUFFICIENCY_UNNAMED: Final = 0.22
-"""Sufficiency from which a verdict is SUPPORTED, between a user and an assistant."""
-
-_SUFFICIENCY_NAMED: Final = 0.45
-"""Sufficiency from which a verdict is SUPPORTED, among named speakers of whom the question names none."""
-
 _HERE = Path(skill_loader.__file__)
 _SHIPPED_SKILLS = (_HERE.parents[2] / "skills", _HERE.parents[4] / "skills")
 """The shipped skills: in an installed package, and in a checkout."""
@@ -74,9 +65,11 @@ def recall_service(
     """
     answered_by = choose_planner(settings, stack)
     recall = settings.recall
-    points = (recall.sufficiency, _SUFFICIENCY_NAMED, _SUFFICIENCY_UNNAMED, _SUFFICIENCY_LEXICAL)
-    host = RecallHost(stub, metadata, answered_by, EnoughRule(*points, recall.quoted))
-    return RecallService(host.ask, skill_library(settings), host_budget(settings), settings, spaces, meters or Meters())
+    possible = min(recall.sufficiency_possible, recall.sufficiency)
+    rule = EnoughRule(recall.sufficiency, possible, recall.quoted)
+    host = RecallHost(stub, metadata, answered_by, rule)
+    skills, budget = skill_library(settings), host_budget(settings)
+    return RecallService(host.ask, skills, budget, settings, spaces, meters or Meters(), host.build_context)
 
 
 def skill_folders(settings: Settings) -> list[Path]:

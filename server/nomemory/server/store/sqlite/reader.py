@@ -250,7 +250,8 @@ class SqliteLogReader:
         further = SQLITE.beyond(after, oldest_first=oldest_first)
         where, values = joined([SQLITE.of_user(user_id), *some, *of_metadata, Clause("seq <= ?", (pinned,)), *further])
         order = f"ORDER BY ts {direction}, message_id {direction} LIMIT ?"
-        is_scan = narrowed.role is not None or len(narrowed.metadata) + bool(narrowed.conversation_id) > 1
+        indexed = len(narrowed.metadata) + bool(narrowed.conversation_id)
+        is_scan = narrowed.role is not None or bool(narrowed.exclude_conversation_ids) or indexed > 1
         return _Page(source, f"{where} {order}", (*values, limit), is_scan or limit > _SHORT_ROWS)
 
     def _by_metadata(self, user_id: str, narrowed: Filter) -> tuple[str, list[Clause]]:

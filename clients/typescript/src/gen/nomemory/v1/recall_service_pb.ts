@@ -17,7 +17,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file nomemory/v1/recall_service.proto.
  */
 export const file_nomemory_v1_recall_service: GenFile = /*@__PURE__*/
-  fileDesc("CiBub21lbW9yeS92MS9yZWNhbGxfc2VydmljZS5wcm90bxILbm9tZW1vcnkudjEi5QEKDVJlY2FsbFJlcXVlc3QSEAoIcXVlc3Rpb24YASABKAkSKwoHY29udGV4dBgCIAEoCzIaLm5vbWVtb3J5LnYxLlJlY2FsbENvbnRleHQSDQoFc2tpbGwYAyABKAkSKQoGYnVkZ2V0GAQgASgLMhkubm9tZW1vcnkudjEuUmVjYWxsQnVkZ2V0EhUKDWluY2x1ZGVfdHJhY2UYBSABKAgSMgoScXVlc3Rpb25fZW1iZWRkaW5nGAYgASgLMhYubm9tZW1vcnkudjEuRW1iZWRkaW5nEhAKCGF0X2xlYXN0GAcgASgJIkEKE1N0cmVhbVJlY2FsbFJlcXVlc3QSKgoGcmVjYWxsGAEgASgLMhoubm9tZW1vcnkudjEuUmVjYWxsUmVxdWVzdCJ3ChRTdHJlYW1SZWNhbGxSZXNwb25zZRInCgRzdGVwGAEgASgLMhcubm9tZW1vcnkudjEuUmVjYWxsU3RlcEgAEi0KBnJlc3VsdBgCIAEoCzIbLm5vbWVtb3J5LnYxLlJlY2FsbFJlc3BvbnNlSABCBwoFZXZlbnQi2AEKDVJlY2FsbENvbnRleHQSKgoKdGltZV9yYW5nZRgBIAEoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZRIkCglyb2xlX3ByZWYYAiABKA4yES5ub21lbW9yeS52MS5Sb2xlEicKA25vdxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJdGltZV96b25lGAQgASgJEhcKD2NvbnZlcnNhdGlvbl9pZBgFIAEoCRIgCgV0dXJucxgGIAMoCzIRLm5vbWVtb3J5LnYxLlR1cm4iNQoEVHVybhIfCgRyb2xlGAEgASgOMhEubm9tZW1vcnkudjEuUm9sZRIMCgR0ZXh0GAIgASgJIn4KDFJlY2FsbEJ1ZGdldBISCgppdGVyYXRpb25zGAEgASgFEhIKCnRvb2xfY2FsbHMYAiABKAUSGQoRZXZpZGVuY2VfbWVzc2FnZXMYAyABKAUSKwoIZGVhZGxpbmUYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24ikgIKDlJlY2FsbFJlc3BvbnNlEiwKC21lbW9yeV92aWV3GAEgASgLMhcubm9tZW1vcnkudjEuTWVtb3J5VmlldxIuCghldmlkZW5jZRgCIAMoCzIcLm5vbWVtb3J5LnYxLkV2aWRlbmNlTWVzc2FnZRIpCgZsaW1pdHMYAyABKAsyGS5ub21lbW9yeS52MS5SZWNhbGxMaW1pdHMSJQoHdmVyZGljdBgEIAEoDjIULm5vbWVtb3J5LnYxLlZlcmRpY3QSKAoJY29uZmxpY3RzGAUgAygLMhUubm9tZW1vcnkudjEuQ29uZmxpY3QSJgoFdHJhY2UYBiADKAsyFy5ub21lbW9yeS52MS5SZWNhbGxTdGVwIo8BCgpNZW1vcnlWaWV3EisKC3ByZWZlcmVuY2VzGAEgAygLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EicKB3Byb2ZpbGUYAiADKAsyFi5ub21lbW9yeS52MS5TdGF0ZW1lbnQSKwoLY29uc3RyYWludHMYAyADKAsyFi5ub21lbW9yeS52MS5TdGF0ZW1lbnQiiQEKCVN0YXRlbWVudBIMCgR0ZXh0GAEgASgJEigKCWNpdGF0aW9ucxgCIAMoCzIVLm5vbWVtb3J5LnYxLkNpdGF0aW9uEhUKDXN1cGVyc2VkZWRfYnkYAyABKAkSLQoLYXR0cmlidXRpb24YBCABKA4yGC5ub21lbW9yeS52MS5BdHRyaWJ1dGlvbiJ2CghDaXRhdGlvbhISCgptZXNzYWdlX2lkGAEgASgJEg0KBXF1b3RlGAIgASgJEh8KBHNwYW4YAyABKAsyES5ub21lbW9yeS52MS5TcGFuEiYKAnRzGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJeCg9FdmlkZW5jZU1lc3NhZ2USKQoHbWVzc2FnZRgBIAEoCzIYLm5vbWVtb3J5LnYxLkNoYXRNZXNzYWdlEhEKCXRydW5jYXRlZBgCIAEoCBINCgVzY29yZRgDIAEoAiJsCghDb25mbGljdBInCgdlYXJsaWVyGAEgASgLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EiUKBWxhdGVyGAIgASgLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EhAKCHBvc3NpYmxlGAMgASgIIvUDCgxSZWNhbGxMaW1pdHMSKgoKdGltZV9yYW5nZRgBIAEoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZRIfCgRyb2xlGAIgASgOMhEubm9tZW1vcnkudjEuUm9sZRIbChNtZXNzYWdlc19jb25zaWRlcmVkGAMgASgFEhIKCnRvb2xfY2FsbHMYBCABKAUSEgoKaXRlcmF0aW9ucxgFIAEoBRIPCgdwbGFubmVyGAYgASgJEiwKC3N0b3BfcmVhc29uGAcgASgOMhcubm9tZW1vcnkudjEuU3RvcFJlYXNvbhIRCgl0cnVuY2F0ZWQYCCABKAgSFAoMaW5kZXhfYmVoaW5kGAkgASgIEg8KB3dpZGVuZWQYCiABKAgSDQoFc2tpbGwYCyABKAkSGQoRZHJvcHBlZF9hcmd1bWVudHMYDCABKAUSDQoFbm90ZXMYDSADKAkSGAoLc3VmZmljaWVuY3kYDiABKAJIAIgBARITCgttb2RlbF9jYWxscxgPIAEoBRIVCg1tZXNzYWdlc19yZWFkGBAgASgFEhMKBmVub3VnaBgRIAEoAkgBiAEBEisKC2NvZGVkX25vdGVzGBIgAygLMhYubm9tZW1vcnkudjEuQ29kZWROb3RlQg4KDF9zdWZmaWNpZW5jeUIJCgdfZW5vdWdoIj8KCUNvZGVkTm90ZRIjCgRjb2RlGAEgASgOMhUubm9tZW1vcnkudjEuTm90ZUNvZGUSDQoFY291bnQYAiABKAUizgEKClJlY2FsbFN0ZXASEQoJaXRlcmF0aW9uGAEgASgFEg8KB3Rob3VnaHQYAiABKAkSDAoEdG9vbBgDIAEoCRIqCglhcmd1bWVudHMYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EgwKBGhpdHMYBSABKAUSEwoLbWVzc2FnZV9pZHMYBiADKAkSEwoLb2JzZXJ2YXRpb24YByABKAkSKgoHZWxhcHNlZBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbipvCgtBdHRyaWJ1dGlvbhIbChdBVFRSSUJVVElPTl9VTlNQRUNJRklFRBAAEhQKEEFUVFJJQlVUSU9OX1VTRVIQARIVChFBVFRSSUJVVElPTl9PVEhFUhACEhYKEkFUVFJJQlVUSU9OX1FVT1RFRBADKuIDCghOb3RlQ29kZRIZChVOT1RFX0NPREVfVU5TUEVDSUZJRUQQABIeChpOT1RFX0NPREVfT05FX0NPTlZFUlNBVElPThABEiAKHE5PVEVfQ09ERV9NRUFOSU5HX0lOQ09NUExFVEUQAhIcChhOT1RFX0NPREVfUExBTk5FUl9GQUlMRUQQAxIaChZOT1RFX0NPREVfTU9ERUxfRkFJTEVEEAQSEwoPTk9URV9DT0RFX1NLSUxMEAUSGwoXTk9URV9DT0RFX05PVF9SRVRSSUVWRUQQBhIXChNOT1RFX0NPREVfTk9UX1RIRVJFEAcSFQoRTk9URV9DT0RFX1VOQ0lURUQQCBIYChROT1RFX0NPREVfT1ZFUl9MSU1JVBAJEhwKGE5PVEVfQ09ERV9WRVJESUNUX01JU0ZJVBAKEh4KGk5PVEVfQ09ERV9WRVJESUNUX09GX01PREVMEAsSGwoXTk9URV9DT0RFX05PVEhJTkdfQ0lURUQQDBIbChdOT1RFX0NPREVfQ09OVFJBRElDVE9SWRANEhsKF05PVEVfQ09ERV9OT1RfRVNUSU1BVEVEEA4SFwoTTk9URV9DT0RFX0VTVElNQVRFRBAPEhUKEU5PVEVfQ09ERV9QRU5ESU5HEBAqgQEKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhUKEVZFUkRJQ1RfU1VQUE9SVEVEEAESFwoTVkVSRElDVF9DT05GTElDVElORxACEhgKFFZFUkRJQ1RfSU5TVUZGSUNJRU5UEAMSEwoPVkVSRElDVF9QRU5ESU5HEAQqsAEKClN0b3BSZWFzb24SGwoXU1RPUF9SRUFTT05fVU5TUEVDSUZJRUQQABIaChZTVE9QX1JFQVNPTl9TVUZGSUNJRU5UEAESFwoTU1RPUF9SRUFTT05fTk9fR0FJThACEhoKFlNUT1BfUkVBU09OX0lURVJBVElPTlMQAxIaChZTVE9QX1JFQVNPTl9UT09MX0NBTExTEAQSGAoUU1RPUF9SRUFTT05fREVBRExJTkUQBTLeAQoNUmVjYWxsU2VydmljZRJYCgZSZWNhbGwSGi5ub21lbW9yeS52MS5SZWNhbGxSZXF1ZXN0Ghsubm9tZW1vcnkudjEuUmVjYWxsUmVzcG9uc2UiFYLT5JMCDzoBKiIKL3YxL3JlY2FsbBJzCgxTdHJlYW1SZWNhbGwSIC5ub21lbW9yeS52MS5TdHJlYW1SZWNhbGxSZXF1ZXN0GiEubm9tZW1vcnkudjEuU3RyZWFtUmVjYWxsUmVzcG9uc2UiHILT5JMCFjoBKiIRL3YxL3JlY2FsbDpzdHJlYW0wAUJuCg5pby5ub21lbW9yeS52MVABWj1naXRodWIuY29tL25vbWVtb3J5L25vbWVtb3J5L2NsaWVudHMvZ28vbm9tZW1vcnl2MTtub21lbW9yeXYxqgILTm9NZW1vcnkuVjHqAgxOb01lbW9yeTo6VjFiBnByb3RvMw", [file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_nomemory_v1_message, file_nomemory_v1_query_service]);
+  fileDesc("CiBub21lbW9yeS92MS9yZWNhbGxfc2VydmljZS5wcm90bxILbm9tZW1vcnkudjEi5QEKDVJlY2FsbFJlcXVlc3QSEAoIcXVlc3Rpb24YASABKAkSKwoHY29udGV4dBgCIAEoCzIaLm5vbWVtb3J5LnYxLlJlY2FsbENvbnRleHQSDQoFc2tpbGwYAyABKAkSKQoGYnVkZ2V0GAQgASgLMhkubm9tZW1vcnkudjEuUmVjYWxsQnVkZ2V0EhUKDWluY2x1ZGVfdHJhY2UYBSABKAgSMgoScXVlc3Rpb25fZW1iZWRkaW5nGAYgASgLMhYubm9tZW1vcnkudjEuRW1iZWRkaW5nEhAKCGF0X2xlYXN0GAcgASgJIkEKE1N0cmVhbVJlY2FsbFJlcXVlc3QSKgoGcmVjYWxsGAEgASgLMhoubm9tZW1vcnkudjEuUmVjYWxsUmVxdWVzdCJ3ChRTdHJlYW1SZWNhbGxSZXNwb25zZRInCgRzdGVwGAEgASgLMhcubm9tZW1vcnkudjEuUmVjYWxsU3RlcEgAEi0KBnJlc3VsdBgCIAEoCzIbLm5vbWVtb3J5LnYxLlJlY2FsbFJlc3BvbnNlSABCBwoFZXZlbnQi+gEKDVJlY2FsbENvbnRleHQSKgoKdGltZV9yYW5nZRgBIAEoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZRIkCglyb2xlX3ByZWYYAiABKA4yES5ub21lbW9yeS52MS5Sb2xlEicKA25vdxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJdGltZV96b25lGAQgASgJEhcKD2NvbnZlcnNhdGlvbl9pZBgFIAEoCRIgCgV0dXJucxgGIAMoCzIRLm5vbWVtb3J5LnYxLlR1cm4SIAoYZXhjbHVkZV9jb252ZXJzYXRpb25faWRzGAcgAygJIjUKBFR1cm4SHwoEcm9sZRgBIAEoDjIRLm5vbWVtb3J5LnYxLlJvbGUSDAoEdGV4dBgCIAEoCSJ+CgxSZWNhbGxCdWRnZXQSEgoKaXRlcmF0aW9ucxgBIAEoBRISCgp0b29sX2NhbGxzGAIgASgFEhkKEWV2aWRlbmNlX21lc3NhZ2VzGAMgASgFEisKCGRlYWRsaW5lGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIpICCg5SZWNhbGxSZXNwb25zZRIsCgttZW1vcnlfdmlldxgBIAEoCzIXLm5vbWVtb3J5LnYxLk1lbW9yeVZpZXcSLgoIZXZpZGVuY2UYAiADKAsyHC5ub21lbW9yeS52MS5FdmlkZW5jZU1lc3NhZ2USKQoGbGltaXRzGAMgASgLMhkubm9tZW1vcnkudjEuUmVjYWxsTGltaXRzEiUKB3ZlcmRpY3QYBCABKA4yFC5ub21lbW9yeS52MS5WZXJkaWN0EigKCWNvbmZsaWN0cxgFIAMoCzIVLm5vbWVtb3J5LnYxLkNvbmZsaWN0EiYKBXRyYWNlGAYgAygLMhcubm9tZW1vcnkudjEuUmVjYWxsU3RlcCKPAQoKTWVtb3J5VmlldxIrCgtwcmVmZXJlbmNlcxgBIAMoCzIWLm5vbWVtb3J5LnYxLlN0YXRlbWVudBInCgdwcm9maWxlGAIgAygLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EisKC2NvbnN0cmFpbnRzGAMgAygLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50IokBCglTdGF0ZW1lbnQSDAoEdGV4dBgBIAEoCRIoCgljaXRhdGlvbnMYAiADKAsyFS5ub21lbW9yeS52MS5DaXRhdGlvbhIVCg1zdXBlcnNlZGVkX2J5GAMgASgJEi0KC2F0dHJpYnV0aW9uGAQgASgOMhgubm9tZW1vcnkudjEuQXR0cmlidXRpb24idgoIQ2l0YXRpb24SEgoKbWVzc2FnZV9pZBgBIAEoCRINCgVxdW90ZRgCIAEoCRIfCgRzcGFuGAMgASgLMhEubm9tZW1vcnkudjEuU3BhbhImCgJ0cxgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiXgoPRXZpZGVuY2VNZXNzYWdlEikKB21lc3NhZ2UYASABKAsyGC5ub21lbW9yeS52MS5DaGF0TWVzc2FnZRIRCgl0cnVuY2F0ZWQYAiABKAgSDQoFc2NvcmUYAyABKAIibAoIQ29uZmxpY3QSJwoHZWFybGllchgBIAEoCzIWLm5vbWVtb3J5LnYxLlN0YXRlbWVudBIlCgVsYXRlchgCIAEoCzIWLm5vbWVtb3J5LnYxLlN0YXRlbWVudBIQCghwb3NzaWJsZRgDIAEoCCL1AwoMUmVjYWxsTGltaXRzEioKCnRpbWVfcmFuZ2UYASABKAsyFi5ub21lbW9yeS52MS5UaW1lUmFuZ2USHwoEcm9sZRgCIAEoDjIRLm5vbWVtb3J5LnYxLlJvbGUSGwoTbWVzc2FnZXNfY29uc2lkZXJlZBgDIAEoBRISCgp0b29sX2NhbGxzGAQgASgFEhIKCml0ZXJhdGlvbnMYBSABKAUSDwoHcGxhbm5lchgGIAEoCRIsCgtzdG9wX3JlYXNvbhgHIAEoDjIXLm5vbWVtb3J5LnYxLlN0b3BSZWFzb24SEQoJdHJ1bmNhdGVkGAggASgIEhQKDGluZGV4X2JlaGluZBgJIAEoCBIPCgd3aWRlbmVkGAogASgIEg0KBXNraWxsGAsgASgJEhkKEWRyb3BwZWRfYXJndW1lbnRzGAwgASgFEg0KBW5vdGVzGA0gAygJEhgKC3N1ZmZpY2llbmN5GA4gASgCSACIAQESEwoLbW9kZWxfY2FsbHMYDyABKAUSFQoNbWVzc2FnZXNfcmVhZBgQIAEoBRITCgZlbm91Z2gYESABKAJIAYgBARIrCgtjb2RlZF9ub3RlcxgSIAMoCzIWLm5vbWVtb3J5LnYxLkNvZGVkTm90ZUIOCgxfc3VmZmljaWVuY3lCCQoHX2Vub3VnaCI/CglDb2RlZE5vdGUSIwoEY29kZRgBIAEoDjIVLm5vbWVtb3J5LnYxLk5vdGVDb2RlEg0KBWNvdW50GAIgASgFIs4BCgpSZWNhbGxTdGVwEhEKCWl0ZXJhdGlvbhgBIAEoBRIPCgd0aG91Z2h0GAIgASgJEgwKBHRvb2wYAyABKAkSKgoJYXJndW1lbnRzGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIMCgRoaXRzGAUgASgFEhMKC21lc3NhZ2VfaWRzGAYgAygJEhMKC29ic2VydmF0aW9uGAcgASgJEioKB2VsYXBzZWQYCCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24i1AEKE0J1aWxkQ29udGV4dFJlcXVlc3QSIAoFdHVybnMYASADKAsyES5ub21lbW9yeS52MS5UdXJuEhcKD2NvbnZlcnNhdGlvbl9pZBgCIAEoCRISCgptYXhfdG9rZW5zGAMgASgFEicKA25vdxgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJdGltZV96b25lGAUgASgJEhAKCGF0X2xlYXN0GAYgASgJEiAKGGV4Y2x1ZGVfY29udmVyc2F0aW9uX2lkcxgHIAMoCSLbAQoUQnVpbGRDb250ZXh0UmVzcG9uc2USKwoGcmVjZW50GAEgAygLMhsubm9tZW1vcnkudjEuQ29udGV4dE1lc3NhZ2USLAoHcmVsYXRlZBgCIAMoCzIbLm5vbWVtb3J5LnYxLkNvbnRleHRNZXNzYWdlEgwKBHRleHQYAyABKAkSEwoLdG9rZW5fY291bnQYBCABKAUSEQoJdHJ1bmNhdGVkGAUgASgIEhwKFHNlbWFudGljX3VuYXZhaWxhYmxlGAYgASgIEhQKDGluZGV4X2JlaGluZBgHIAEoCCJ0Cg5Db250ZXh0TWVzc2FnZRIpCgdtZXNzYWdlGAEgASgLMhgubm9tZW1vcnkudjEuQ2hhdE1lc3NhZ2USEQoJdHJ1bmNhdGVkGAIgASgIEg0KBXNjb3JlGAMgASgCEhUKDXN1cGVyc2VkZWRfYnkYBCABKAkqbwoLQXR0cmlidXRpb24SGwoXQVRUUklCVVRJT05fVU5TUEVDSUZJRUQQABIUChBBVFRSSUJVVElPTl9VU0VSEAESFQoRQVRUUklCVVRJT05fT1RIRVIQAhIWChJBVFRSSUJVVElPTl9RVU9URUQQAyqABAoITm90ZUNvZGUSGQoVTk9URV9DT0RFX1VOU1BFQ0lGSUVEEAASHgoaTk9URV9DT0RFX09ORV9DT05WRVJTQVRJT04QARIgChxOT1RFX0NPREVfTUVBTklOR19JTkNPTVBMRVRFEAISHAoYTk9URV9DT0RFX1BMQU5ORVJfRkFJTEVEEAMSGgoWTk9URV9DT0RFX01PREVMX0ZBSUxFRBAEEhMKD05PVEVfQ09ERV9TS0lMTBAFEhsKF05PVEVfQ09ERV9OT1RfUkVUUklFVkVEEAYSFwoTTk9URV9DT0RFX05PVF9USEVSRRAHEhUKEU5PVEVfQ09ERV9VTkNJVEVEEAgSGAoUTk9URV9DT0RFX09WRVJfTElNSVQQCRIcChhOT1RFX0NPREVfVkVSRElDVF9NSVNGSVQQChIeChpOT1RFX0NPREVfVkVSRElDVF9PRl9NT0RFTBALEhsKF05PVEVfQ09ERV9OT1RISU5HX0NJVEVEEAwSGwoXTk9URV9DT0RFX0NPTlRSQURJQ1RPUlkQDRIbChdOT1RFX0NPREVfTk9UX0VTVElNQVRFRBAOEhcKE05PVEVfQ09ERV9FU1RJTUFURUQQDxIVChFOT1RFX0NPREVfUEVORElORxAQEhwKGE5PVEVfQ09ERV9RVU9URURfSU5TVEVBRBARKoEBCgdWZXJkaWN0EhcKE1ZFUkRJQ1RfVU5TUEVDSUZJRUQQABIVChFWRVJESUNUX1NVUFBPUlRFRBABEhcKE1ZFUkRJQ1RfQ09ORkxJQ1RJTkcQAhIYChRWRVJESUNUX0lOU1VGRklDSUVOVBADEhMKD1ZFUkRJQ1RfUEVORElORxAEKrABCgpTdG9wUmVhc29uEhsKF1NUT1BfUkVBU09OX1VOU1BFQ0lGSUVEEAASGgoWU1RPUF9SRUFTT05fU1VGRklDSUVOVBABEhcKE1NUT1BfUkVBU09OX05PX0dBSU4QAhIaChZTVE9QX1JFQVNPTl9JVEVSQVRJT05TEAMSGgoWU1RPUF9SRUFTT05fVE9PTF9DQUxMUxAEEhgKFFNUT1BfUkVBU09OX0RFQURMSU5FEAUy0QIKDVJlY2FsbFNlcnZpY2USWAoGUmVjYWxsEhoubm9tZW1vcnkudjEuUmVjYWxsUmVxdWVzdBobLm5vbWVtb3J5LnYxLlJlY2FsbFJlc3BvbnNlIhWC0+STAg86ASoiCi92MS9yZWNhbGwScwoMU3RyZWFtUmVjYWxsEiAubm9tZW1vcnkudjEuU3RyZWFtUmVjYWxsUmVxdWVzdBohLm5vbWVtb3J5LnYxLlN0cmVhbVJlY2FsbFJlc3BvbnNlIhyC0+STAhY6ASoiES92MS9yZWNhbGw6c3RyZWFtMAEScQoMQnVpbGRDb250ZXh0EiAubm9tZW1vcnkudjEuQnVpbGRDb250ZXh0UmVxdWVzdBohLm5vbWVtb3J5LnYxLkJ1aWxkQ29udGV4dFJlc3BvbnNlIhyC0+STAhY6ASoiES92MS9jb250ZXh0OmJ1aWxkQm4KDmlvLm5vbWVtb3J5LnYxUAFaPWdpdGh1Yi5jb20vbm9tZW1vcnkvbm9tZW1vcnkvY2xpZW50cy9nby9ub21lbW9yeXYxO25vbWVtb3J5djGqAgtOb01lbW9yeS5WMeoCDE5vTWVtb3J5OjpWMWIGcHJvdG8z", [file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_nomemory_v1_message, file_nomemory_v1_query_service]);
 
 /**
  * RecallRequest is a question.
@@ -26,7 +26,7 @@ export const file_nomemory_v1_recall_service: GenFile = /*@__PURE__*/
  */
 export type RecallRequest = Message<"nomemory.v1.RecallRequest"> & {
   /**
-   * question is asked about the bound user, in Chinese or English. At most 2,000 characters. Required, unless
+   * question is asked about the bound user, in Chinese or English. At most 32,000 characters. Required, unless
    * `context.turns` has something: then, left empty, it means "what should an assistant think of before it answers?".
    *
    * @generated from field: string question = 1;
@@ -194,6 +194,14 @@ export type RecallContext = Message<"nomemory.v1.RecallContext"> & {
    * @generated from field: repeated nomemory.v1.Turn turns = 6;
    */
   turns: Turn[];
+
+  /**
+   * exclude_conversation_ids are conversations that the recall never reads, with the limits of
+   * Filter.exclude_conversation_ids. Empty (the default): all are read.
+   *
+   * @generated from field: repeated string exclude_conversation_ids = 7;
+   */
+  excludeConversationIds: string[];
 };
 
 /**
@@ -762,6 +770,183 @@ export const RecallStepSchema: GenMessage<RecallStep> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 14);
 
 /**
+ * BuildContextRequest asks for the messages of a prompt. It needs `turns` or `conversation_id`.
+ *
+ * @generated from message nomemory.v1.BuildContextRequest
+ */
+export type BuildContextRequest = Message<"nomemory.v1.BuildContextRequest"> & {
+  /**
+   * turns are the latest turns of the running conversation, oldest first, with the limits of RecallContext.turns. Related
+   * messages are searched for with the last turn of the user. Empty: the latest messages of `conversation_id` are the
+   * turns. They are never stored and never logged.
+   *
+   * @generated from field: repeated nomemory.v1.Turn turns = 1;
+   */
+  turns: Turn[];
+
+  /**
+   * conversation_id is the running conversation. Its latest messages are returned in `recent`, and none of it in `related`.
+   * Empty (the default): `recent` stays empty. At most 128 characters.
+   *
+   * @generated from field: string conversation_id = 2;
+   */
+  conversationId: string;
+
+  /**
+   * max_tokens is the size of `text` at most, as this server estimates tokens. 0 (the default): 2,000. Otherwise 100 to
+   * 32,000; anything else is INVALID_ARGUMENT.
+   *
+   * @generated from field: int32 max_tokens = 3;
+   */
+  maxTokens: number;
+
+  /**
+   * now is the time of the request; no message of that time or later is read. Unset: the server's clock.
+   *
+   * @generated from field: google.protobuf.Timestamp now = 4;
+   */
+  now?: Timestamp | undefined;
+
+  /**
+   * time_zone is the IANA name, such as `Asia/Shanghai`, of the dates in `text`. Empty: UTC. Unknown: INVALID_ARGUMENT.
+   *
+   * @generated from field: string time_zone = 5;
+   */
+  timeZone: string;
+
+  /**
+   * at_least is a write token: the call waits, within its deadline, until both indexes have applied that write. Empty: no
+   * waiting.
+   *
+   * @generated from field: string at_least = 6;
+   */
+  atLeast: string;
+
+  /**
+   * exclude_conversation_ids are further conversations without messages in `related`, with the limits of
+   * Filter.exclude_conversation_ids. `conversation_id` counts as one of the 16. Empty (the default): none.
+   *
+   * @generated from field: repeated string exclude_conversation_ids = 7;
+   */
+  excludeConversationIds: string[];
+};
+
+/**
+ * Describes the message nomemory.v1.BuildContextRequest.
+ * Use `create(BuildContextRequestSchema)` to create a new message.
+ */
+export const BuildContextRequestSchema: GenMessage<BuildContextRequest> = /*@__PURE__*/
+  messageDesc(file_nomemory_v1_recall_service, 15);
+
+/**
+ * BuildContextResponse has the selected messages, and the same as text.
+ *
+ * @generated from message nomemory.v1.BuildContextResponse
+ */
+export type BuildContextResponse = Message<"nomemory.v1.BuildContextResponse"> & {
+  /**
+   * recent are the latest messages of the running conversation, oldest first. They take half of the tokens at most.
+   *
+   * @generated from field: repeated nomemory.v1.ContextMessage recent = 1;
+   */
+  recent: ContextMessage[];
+
+  /**
+   * related are messages of other conversations, oldest first.
+   *
+   * @generated from field: repeated nomemory.v1.ContextMessage related = 2;
+   */
+  related: ContextMessage[];
+
+  /**
+   * text is `related`, then `recent`, written for a prompt: dates, authors, ids and content. Empty: there is no message.
+   *
+   * @generated from field: string text = 3;
+   */
+  text: string;
+
+  /**
+   * token_count is the estimated size of `text`, at most `max_tokens`.
+   *
+   * @generated from field: int32 token_count = 4;
+   */
+  tokenCount: number;
+
+  /**
+   * truncated is true if messages were cut or left out to stay within `max_tokens`.
+   *
+   * @generated from field: bool truncated = 5;
+   */
+  truncated: boolean;
+
+  /**
+   * semantic_unavailable is true if `related` was ranked without semantic search: the server has no embedder, or it does
+   * not answer.
+   *
+   * @generated from field: bool semantic_unavailable = 6;
+   */
+  semanticUnavailable: boolean;
+
+  /**
+   * index_behind is true if messages of this user were acknowledged but not yet searchable.
+   *
+   * @generated from field: bool index_behind = 7;
+   */
+  indexBehind: boolean;
+};
+
+/**
+ * Describes the message nomemory.v1.BuildContextResponse.
+ * Use `create(BuildContextResponseSchema)` to create a new message.
+ */
+export const BuildContextResponseSchema: GenMessage<BuildContextResponse> = /*@__PURE__*/
+  messageDesc(file_nomemory_v1_recall_service, 16);
+
+/**
+ * ContextMessage is a message of a context.
+ *
+ * @generated from message nomemory.v1.ContextMessage
+ */
+export type ContextMessage = Message<"nomemory.v1.ContextMessage"> & {
+  /**
+   * message is the message. Its content is verbatim; see `truncated`.
+   *
+   * @generated from field: nomemory.v1.ChatMessage message = 1;
+   */
+  message?: ChatMessage | undefined;
+
+  /**
+   * truncated is true if the content ends early, after a complete sentence where one fits, because the whole message
+   * takes more than its share of the tokens.
+   *
+   * @generated from field: bool truncated = 2;
+   */
+  truncated: boolean;
+
+  /**
+   * score is that of HybridSearch, comparable within this response only. 0: the message was not ranked.
+   *
+   * @generated from field: float score = 3;
+   */
+  score: number;
+
+  /**
+   * superseded_by is the id of a later message of this response that restates this one with another value. Empty: none is
+   * known. A message that was retracted has `message.retracted_by` instead.
+   *
+   * @generated from field: string superseded_by = 4;
+   */
+  supersededBy: string;
+};
+
+/**
+ * Describes the message nomemory.v1.ContextMessage.
+ * Use `create(ContextMessageSchema)` to create a new message.
+ */
+export const ContextMessageSchema: GenMessage<ContextMessage> = /*@__PURE__*/
+  messageDesc(file_nomemory_v1_recall_service, 17);
+
+/**
  * Attribution is whose words a statement quotes.
  *
  * @generated from enum nomemory.v1.Attribution
@@ -926,6 +1111,14 @@ export enum NoteCode {
    * @generated from enum value: NOTE_CODE_PENDING = 16;
    */
   PENDING = 16,
+
+  /**
+   * NOTE_CODE_QUOTED_INSTEAD: statements of the model were replaced by their quotes, because a number, date, amount or name
+   * did not stand in these and was not computed from them.
+   *
+   * @generated from enum value: NOTE_CODE_QUOTED_INSTEAD = 17;
+   */
+  QUOTED_INSTEAD = 17,
 }
 
 /**
@@ -1069,6 +1262,17 @@ export const RecallService: GenService<{
     methodKind: "server_streaming";
     input: typeof StreamRecallRequestSchema;
     output: typeof StreamRecallResponseSchema;
+  },
+  /**
+   * BuildContext selects the messages that an assistant should have in its prompt: the latest of the running conversation,
+   * and those of all others that relate to the user's latest turns. No model is called.
+   *
+   * @generated from rpc nomemory.v1.RecallService.BuildContext
+   */
+  buildContext: {
+    methodKind: "unary";
+    input: typeof BuildContextRequestSchema;
+    output: typeof BuildContextResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_nomemory_v1_recall_service, 0);
