@@ -2,6 +2,8 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { createClient, encodeBinaryHeader, type Client } from "@connectrpc/connect";
 import {
   RecallService,
+  type BuildContextRequestSchema,
+  type BuildContextResponse,
   type RecallRequestSchema,
   type RecallResponse,
   type StreamRecallResponse,
@@ -11,6 +13,9 @@ import type { ReliableTransport } from "./reliable_transport.js";
 
 /** A question, and where the search starts. */
 export type Question = MessageInitShape<typeof RecallRequestSchema>;
+
+/** The latest turns, the running conversation, and the limit of tokens. */
+export type ContextRequest = MessageInitShape<typeof BuildContextRequestSchema>;
 
 /** Recalls for one user: of the caller's own token, or whom a service names. */
 export class Recalls {
@@ -29,6 +34,11 @@ export class Recalls {
   /** Answer a question from what was said. */
   recall(request: Question, options: CallOptions = {}): Promise<RecallResponse> {
     return this.#calls.recall(request, { ...options, headers: this.#headers });
+  }
+
+  /** Select the messages that an assistant should have in its prompt. */
+  buildContext(request: ContextRequest, options: CallOptions = {}): Promise<BuildContextResponse> {
+    return this.#calls.buildContext(request, { ...options, headers: this.#headers });
   }
 
   /** Recall, and yield each step as it happens, then the result. Leaving the loop cancels the recall. */
