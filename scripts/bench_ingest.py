@@ -34,7 +34,12 @@ _SAID = "We talked about the trip to Kochi, and that 我不吃辣 still holds; t
 def serving(url: str) -> Iterator[tuple[int, str]]:
     """Run a server over the database; return its process and its address."""
     with tempfile.TemporaryDirectory() as data:
-        environment = {**os.environ, "NOMEMORY_DATA": data, "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DATABASE_URL": url}
+        environment = {
+            **os.environ,
+            "NOMEMORY_DATA": data,
+            "NOMEMORY_LISTEN": "127.0.0.1:0",
+            "NOMEMORY_DATABASE_URL": url,
+        }
         environment |= {"NOMEMORY_EMBEDDER": "none", "NOMEMORY_LOG_LEVEL": "error", "NOMEMORY_AUDIT_LOG": "false"}
         server = child_process.start(child_process.NOMEMORY, "serve", environment=environment)
         try:

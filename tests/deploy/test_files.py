@@ -105,7 +105,9 @@ def test_compose_publishes_on_loopback_only_what_serves(compose: dict[str, Any])
         assert all(published.startswith("127.0.0.1:") for published in service.get("ports", []))
         if service["image"].startswith("nomemory:") and serving:
             variables = service["environment"]
-            listening = [parse_listen_address(variables[one]).port for one in ("NOMEMORY_LISTEN", "NOMEMORY_METRICS_LISTEN")]
+            listening = [
+                parse_listen_address(variables[one]).port for one in ("NOMEMORY_LISTEN", "NOMEMORY_METRICS_LISTEN")
+            ]
             assert listening == [GRPC, METRICS], name
             assert serving == {str(GRPC), str(METRICS)}, name
 
@@ -318,7 +320,9 @@ def test_the_chart_makes_a_server_that_may_do_little(values: str) -> None:
     assert {port["targetPort"] for port in made["Service"]["spec"]["ports"]} == set(ports)
     listening = {one["name"]: one.get("value", "") for one in container["env"]}
     for name, port in ports.items():
-        variable = {"grpc": "NOMEMORY_LISTEN", "http": "NOMEMORY_HTTP_LISTEN", "metrics": "NOMEMORY_METRICS_LISTEN"}[name]
+        variable = {"grpc": "NOMEMORY_LISTEN", "http": "NOMEMORY_HTTP_LISTEN", "metrics": "NOMEMORY_METRICS_LISTEN"}[
+            name
+        ]
         assert parse_listen_address(listening[variable]).port == port
         assert port == {"grpc": GRPC, "http": HTTP, "metrics": METRICS}[name]
     mounted = {one["name"] for one in container["volumeMounts"]}

@@ -91,7 +91,9 @@ def test_any_log_can_be_asked(vector_server: Server, user: str, name: str) -> No
 def test_users_who_were_never_heard_of(vector_server: Server, user: str) -> None:
     answer = ask(vector_server, user, "tea", query_embedding=VECTOR)
     assert answer == q.HybridSearchResponse(embedding_model="none", sufficiency_lexical_only=True)
-    assert ask(vector_server, user, "tea") == q.HybridSearchResponse(semantic_unavailable=True, sufficiency_lexical_only=True)
+    assert ask(vector_server, user, "tea") == q.HybridSearchResponse(
+        semantic_unavailable=True, sufficiency_lexical_only=True
+    )
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=60)

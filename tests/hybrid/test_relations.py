@@ -163,7 +163,12 @@ def test_another_users_messages_are_related_to_nothing(vector_server: Server, us
     first = ask(vector_server, user, "Which lamp?", token, include_relations=True, query_embedding=vector)
     alone = f"{user}-alone"
     second = ask(
-        vector_server, alone, "Which lamp?", write(vector_server, talk(alone)), include_relations=True, query_embedding=vector
+        vector_server,
+        alone,
+        "Which lamp?",
+        write(vector_server, talk(alone)),
+        include_relations=True,
+        query_embedding=vector,
     )
     assert pairs(first) == pairs(second)
     assert [one.semantic_z_score for one in first.relations] == [one.semantic_z_score for one in second.relations]

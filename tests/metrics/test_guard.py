@@ -69,7 +69,8 @@ def test_the_token_scrapes_and_does_nothing_else(guarded: Guarded) -> None:
     for http in guarded.ports:
         assert scraped(http, bearer=TOKEN).value("nomemory_log_readable") == 1
     assert (
-        httpx.get(f"{guarded.server.http}/v1/index_status", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 401
+        httpx.get(f"{guarded.server.http}/v1/index_status", headers={"authorization": f"Bearer {TOKEN}"}).status_code
+        == 401
     )
 
 

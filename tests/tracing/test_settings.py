@@ -13,16 +13,25 @@ from nomemory.server.runtime.tracing.provider import TracingSettingsError, start
 
 LOCAL, FAR = "http://127.0.0.1:4317", "http://collector.example:4317"
 REFUSED: Mapping[str, tuple[dict[str, object], str]] = {
-    "headers and nowhere to send them": ({"otlp_headers": "a=b"}, "NOMEMORY_OTLP_HEADERS requires NOMEMORY_OTLP_ENDPOINT"),
+    "headers and nowhere to send them": (
+        {"otlp_headers": "a=b"},
+        "NOMEMORY_OTLP_HEADERS requires NOMEMORY_OTLP_ENDPOINT",
+    ),
     "certificates and nothing to check": ({"otlp_ca": "/ca.pem"}, "NOMEMORY_OTLP_CA requires NOMEMORY_OTLP_ENDPOINT"),
-    "content and nowhere to send it": ({"trace_content": True}, "NOMEMORY_TRACE_CONTENT requires NOMEMORY_OTLP_ENDPOINT"),
+    "content and nowhere to send it": (
+        {"trace_content": True},
+        "NOMEMORY_TRACE_CONTENT requires NOMEMORY_OTLP_ENDPOINT",
+    ),
     "an endpoint that is none": ({"otlp_endpoint": "127.0.0.1:4317"}, "must be http://HOST:PORT"),
     "an endpoint with a path": ({"otlp_endpoint": f"{LOCAL}/v1/traces"}, "must be http://HOST:PORT"),
     "an endpoint without a port": ({"otlp_endpoint": "http://127.0.0.1"}, "must be http://HOST:PORT"),
     "an endpoint with a port that is none": ({"otlp_endpoint": "http://127.0.0.1:x"}, "must be http://HOST:PORT"),
     "an endpoint with a password": ({"otlp_endpoint": "http://me:secret@127.0.0.1:1"}, "must be http://HOST:PORT"),
     "certificates without TLS": ({"otlp_endpoint": LOCAL, "otlp_ca": "/ca.pem"}, "NOMEMORY_OTLP_CA requires"),
-    "headers that are none": ({"otlp_endpoint": LOCAL, "otlp_headers": "secret"}, "must be a comma-separated list of NAME=VALUE"),
+    "headers that are none": (
+        {"otlp_endpoint": LOCAL, "otlp_headers": "secret"},
+        "must be a comma-separated list of NAME=VALUE",
+    ),
     "unfilled headers": ({"otlp_endpoint": LOCAL, "otlp_headers": ""}, "must be a comma-separated list of NAME=VALUE"),
     "unfilled headers and nowhere to send them": ({"otlp_headers": ""}, "NOMEMORY_OTLP_HEADERS requires"),
     "empty headers": ({"otlp_endpoint": LOCAL, "otlp_headers": " "}, "must be a comma-separated list of NAME=VALUE"),
@@ -50,7 +59,10 @@ async def test_where_callers_do_not_decide_the_share_does(own_settings: Settings
     parent = [("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")]
     for parent_sampling in (True, False):
         changed = own_settings.with_changes(
-            otlp_endpoint=LOCAL, trace_sample_ratio=0.0, trace_parent_sampling=parent_sampling, trace_export_timeout_s=0.1
+            otlp_endpoint=LOCAL,
+            trace_sample_ratio=0.0,
+            trace_parent_sampling=parent_sampling,
+            trace_export_timeout_s=0.1,
         )
         async with AsyncExitStack() as stack:
             tracer = start_tracing(changed, stack)

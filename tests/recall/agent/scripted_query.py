@@ -109,5 +109,7 @@ class ScriptedQuery:
         reply.sufficiency = self._sufficiency if self._messages else 0.0
         reply.speaker_matched = self._told_apart
         for earlier, later in self._relations.pop(0) if self._relations else ():
-            reply.relations.add(earlier_message_id=earlier, later_message_id=later, semantic_z_score=4.0, shared_terms=0.9)
+            reply.relations.add(
+                earlier_message_id=earlier, later_message_id=later, semantic_z_score=4.0, shared_terms=0.9
+            )
         reply.semantic_unavailable = reply.sufficiency_lexical_only = "SemanticSearch" in {*self._failing, self._hangs}

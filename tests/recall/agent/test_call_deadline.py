@@ -65,5 +65,7 @@ async def never(_user_id: str, _query: RecallQuery, _skill: Skill, _on_step: OnS
 
 
 def test_a_model_reads_as_much_as_the_settings_say() -> None:
-    budget = host_budget(Settings.from_environment(recall_model="m", recall_context_messages=7, recall_context_tokens=900))
+    budget = host_budget(
+        Settings.from_environment(recall_model="m", recall_context_messages=7, recall_context_tokens=900)
+    )
     assert (budget.read_messages, budget.read_tokens) == (7, 900)

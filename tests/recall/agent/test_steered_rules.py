@@ -180,7 +180,9 @@ async def test_what_the_lexicon_brings_ranks_below_the_exact_words(sample: Query
     "one", [one for one in labelled() if one.question_id[-3:] < "q07"], ids=lambda one: one.question_id
 )
 async def test_the_default_skill_steers_nothing(sample: QueryStub, one: Labelled) -> None:
-    default = SkillLibrary(skill_folders(Settings.from_environment()), Settings.from_environment().recall.default_skill).load()
+    default = SkillLibrary(
+        skill_folders(Settings.from_environment()), Settings.from_environment().recall.default_skill
+    ).load()
     without = await recall(sample, one.user_id, one.question)
     with_it = await recall(sample, one.user_id, one.question, skill=default)
     assert with_it.evidence == without.evidence

@@ -39,7 +39,12 @@ async def answered(sufficiency: float, stub: ScriptedQuery | None = None, rule: 
     ids=["told-apart", "named", "unnamed", "words-only"],
 )
 async def test_the_operating_points_decide_and_the_view_stays(
-    messages: list[ChatMessage], failing: dict[str, grpc.StatusCode], least: float, *, speaker_matched: bool, enough: bool
+    messages: list[ChatMessage],
+    failing: dict[str, grpc.StatusCode],
+    least: float,
+    *,
+    speaker_matched: bool,
+    enough: bool,
 ) -> None:
     sufficiency = least + (0.01 if enough else -0.01)
     stub = ScriptedQuery(messages, failing, sufficiency=sufficiency, speaker_matched=speaker_matched)

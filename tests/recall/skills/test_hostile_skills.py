@@ -60,7 +60,11 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("attacked")
     written(folder / "skills", SKILL_md=head(FRONT, INSTRUCTIONS), references__lexicon_md="- tea: bob, marrowlight")
     settings = Settings.from_environment(
-        data=folder / "data", listen="127.0.0.1:0", embedder="none", recall_skill_dirs=str(folder / "skills"), drain_timeout_s=0.0
+        data=folder / "data",
+        listen="127.0.0.1:0",
+        embedder="none",
+        recall_skill_dirs=str(folder / "skills"),
+        drain_timeout_s=0.0,
     )
     with started(settings) as server, Client(server.target) as client:
         messages = [said("ann", f"ann-{n}", f"zebra number {n} is fine", 1_700_000_000 + n) for n in range(18)]

@@ -60,7 +60,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     for name, body in (("sales", SALES), ("companion", COMPANION)):
         written(folder / "skills", name, SKILL_md=head(f"name: {name}\ndescription: d", body))
     settings = Settings.from_environment(
-        data=folder / "data", listen="127.0.0.1:0", embedder="none", recall_skill_dirs=str(folder / "skills"), drain_timeout_s=0.0
+        data=folder / "data",
+        listen="127.0.0.1:0",
+        embedder="none",
+        recall_skill_dirs=str(folder / "skills"),
+        drain_timeout_s=0.0,
     )
     with started(settings) as server, Client(server.target) as client:
         messages = [

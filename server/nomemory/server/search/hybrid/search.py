@@ -173,7 +173,12 @@ class HybridMessages:
             pool = read_meanwhile.before(query.narrowed.until_us)
             if not len(pool.timeline):
                 return HybridAnswer(
-                    [], truncated=False, behind=behind, semantic_unavailable=nearest is None, sufficiency=0.0, speaker_matched=False
+                    [],
+                    truncated=False,
+                    behind=behind,
+                    semantic_unavailable=nearest is None,
+                    sufficiency=0.0,
+                    speaker_matched=False,
                 )
             if pool.timeline.foremost != speakers:  # of many messages, only now is it known who speaks
                 asked = await self._parsed(reading, pool.timeline.foremost)
