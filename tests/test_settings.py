@@ -42,7 +42,7 @@ def test_variables_have_distinct_names_and_are_documented() -> None:
 def test_each_variable_reaches_its_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOMEMORY_RECALL_DEADLINE_S", "2.5")
     monkeypatch.setenv("NOMEMORY_EMBEDDER", "none")
-    monkeypatch.setenv("nomemory_page_size_max", "300")
+    monkeypatch.setenv("nomemory_max_page_size", "300")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     settings = Settings.from_environment(listen="127.0.0.1:1")
     assert (settings.recall.deadline_s, settings.embedder.kind, settings.limits.max_page_size) == (2.5, "none", 300)

@@ -59,6 +59,8 @@ OF_ENGINES = "it needs a container engine; scripts/check_dists runs the image's 
 RULES = (
     Rule("README.md", "sh", COMMANDS, "./scripts/demo", IN_CI),
     Rule("README.zh.md", "sh", COMMANDS, "./scripts/demo", IN_CI),
+    Rule("README.md", "python", "tests/test_first_steps.py::test_the_python_of_the_readme_works"),
+    Rule("README.zh.md", "python", "tests/test_first_steps.py::test_the_python_of_the_readme_works"),
     Rule("CONTRIBUTING.md", "sh", COMMANDS, why=IN_CI),
     Rule("ARCHITECTURE.md", "", "tests/documentation/test_data.py::test_the_map_of_the_tree_is_true", "proto/"),
     Rule("ARCHITECTURE.md", "", "tests/test_layout.py::test_arrows_point_one_way", "text, spans  <"),

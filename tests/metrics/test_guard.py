@@ -42,7 +42,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         tmp_path_factory.mktemp("guarded"),
         api_keys=keyring.path,
         **TRUSTED,
-        metrics="127.0.0.1:0",
+        metrics_listen="127.0.0.1:0",
         metrics_token=TOKEN,
     )
     with started(settings) as server:

@@ -81,7 +81,7 @@ def test_the_status_names_a_damaged_message_that_nobody_read(start: Start, own_s
     with start(own_settings) as server:
         assert until(lambda: log_status(server).HasField("check_ts"))
         status = log_status(server)
-        assert (status.damaged, list(status.damaged_sequences), status.fault) == (1, [78], "")
+        assert (status.damaged, list(status.damaged_sequences), status.error) == (1, [78], "")
         assert (log_status(server, "hurt").damaged, log_status(server, "sound").damaged) == (1, 0)
 
 
@@ -119,11 +119,11 @@ def test_a_damaged_page_is_no_internal_error_and_is_in_the_status(start: Start, 
         count = q.CountMessagesRequest(user_id="hurt")
         assert refused(lambda: server.query.CountMessages(count)) == "STORAGE_UNAVAILABLE"
         assert len(list_all(server, "sound")) == 200
-        assert until(lambda: log_status(server).fault != "")
+        assert until(lambda: log_status(server).error != "")
 
 
 def test_a_sound_log_has_no_fault(start: Start, own_settings: Settings) -> None:
     filled(start, own_settings)
     with start(own_settings) as server:
         assert until(lambda: log_status(server).HasField("check_ts"))
-        assert (log_status(server).damaged, log_status(server).fault) == (0, "")
+        assert (log_status(server).damaged, log_status(server).error) == (0, "")

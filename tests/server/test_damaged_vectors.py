@@ -70,7 +70,7 @@ def until(happened: Callable[[], bool]) -> None:
 def is_whole(server: Server) -> bool:
     """Return whether the index says that all is well and finds all that was written."""
     now = status(server)
-    if now.vector.checkpoint != now.log.sequence or now.vector.fault or now.faults:
+    if now.vector.checkpoint != now.log.sequence or now.vector.error or now.faults:
         return False
     wanted = ["m3", *sorted(f"m{n}" for n in range(EACH) if n != 3)]
     with contextlib.suppress(grpc.RpcError, ValueError, AssertionError):  # while it is not repaired

@@ -65,7 +65,7 @@ def test_damage_under_a_running_server_is_mended_and_shown(start: Start, own_set
 
 def is_mended_and_shown(server: Server) -> bool:
     status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
-    return (status.lexical.fault, status.lexical.checkpoint) == ("IndexUnusableError", status.log.sequence)
+    return (status.lexical.error, status.lexical.checkpoint) == ("IndexUnusableError", status.log.sequence)
 
 
 def found_in_the_end(server: Server, token: str) -> list[str]:

@@ -97,11 +97,13 @@ def test_erased_user_is_absent_from_every_read(vector_server: Server, user: str)
     receipt = vector_server.ingest.EraseUser(i.EraseUserRequest(user_id=user))
     assert receipt.deleted == 3
     assert receipt.HasField("erase_ts")
-    assert {one.place for one in receipt.residues} == {"log", "lexical", "vector", "backlog"}
+    assert {residue.location for residue in receipt.residues} == {
+        i.STORAGE_LOCATION_MESSAGE_LOG, i.STORAGE_LOCATION_LEXICAL_INDEX, i.STORAGE_LOCATION_VECTOR_INDEX, i.STORAGE_LOCATION_VECTOR_BACKLOG
+    }
     within = vector_server.settings.erasure.within_s
     for one in receipt.residues:
-        assert one.until
-        assert one.expire_ts.ToNanoseconds() - receipt.erase_ts.ToNanoseconds() == within * 1e9
+        assert one.detail
+        assert one.purge_ts.ToNanoseconds() - receipt.erase_ts.ToNanoseconds() == within * 1e9
     write(vector_server, said(user, "z", "an anchor", ts=9))
     found = found_by_every_read(vector_server, user, "z", receipt.write_token)
     assert {message_id for some in found.values() for message_id in some} <= {"z"}
@@ -116,7 +118,7 @@ def test_erasing_a_user_again_or_one_who_has_nothing_is_no_error(vector_server: 
     first, again = (vector_server.ingest.EraseUser(i.EraseUserRequest(user_id=user)) for _ in range(2))
     assert (first.deleted, again.deleted) == (1, 0)
     assert again.sequence == first.sequence
-    assert [one.place for one in again.residues] == [one.place for one in first.residues]
+    assert [one.location for one in again.residues] == [one.location for one in first.residues]
 
 
 def test_erasure_requires_a_user(vector_server: Server) -> None:

@@ -23,12 +23,13 @@ MORE_THAN_ANY_DISK = 10**18
 
 def faults(server: Server) -> list[tuple[str, str]]:
     status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
-    return [(fault.part, fault.kind) for fault in status.faults]
+    return [(i.Component.Name(fault.component), i.FaultKind.Name(fault.kind)) for fault in status.faults]
 
 
 def promised(receipt: i.EraseUserResponse) -> set[str]:
-    """Return the places for which a receipt names a time."""
-    return {one.place for one in receipt.residues if one.HasField("expire_ts")}
+    """Return the locations with a purge time, without their prefix."""
+    purged = (residue for residue in receipt.residues if residue.HasField("purge_ts"))
+    return {i.StorageLocation.Name(residue.location).removeprefix("STORAGE_LOCATION_") for residue in purged}
 
 
 @pytest.fixture
@@ -49,14 +50,14 @@ def test_where_there_is_no_room_for_a_copy_the_vectors_wait_and_are_served(
         plant(server, "keeper", MESSAGES)
         plant(server, "q7erased", MESSAGES)
         erase = i.EraseUserRequest(user_id="q7erased")
-        assert promised(server.ingest.EraseUser(erase)) == {"log", "lexical", "vector", "backlog"}
-        assert until(lambda: faults(server) == [("erasure", "ERASURE_BLOCKED")])
+        assert promised(server.ingest.EraseUser(erase)) == {"MESSAGE_LOG", "LEXICAL_INDEX", "VECTOR_INDEX", "VECTOR_BACKLOG"}
+        assert until(lambda: faults(server) == [("COMPONENT_ERASURE", "FAULT_KIND_ERASURE_BLOCKED")])
         wait_until_gone(data, [texts])
         assert all(file.startswith("vectors") for file in remains(data, vectors))
         assert remains(data, vectors)
         receipt = server.ingest.EraseUser(erase)
-        assert promised(receipt) == {"lexical", "backlog"}
-        assert all("GetIndexStatus" in one.until for one in receipt.residues if one.place in ("log", "vector"))
+        assert promised(receipt) == {"LEXICAL_INDEX", "VECTOR_BACKLOG"}
+        assert all("GetIndexStatus" in residue.detail for residue in receipt.residues if not residue.HasField("purge_ts"))
         assert_complete(server, "keeper", range(MESSAGES))
     monkeypatch.undo()
     with start(soon) as server:

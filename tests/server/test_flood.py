@@ -81,8 +81,8 @@ def test_the_server_says_how_many_reads_it_has_in_hand_and_has_refused(small: Se
     refused = sum(call.exception() is not None for call in flood)
     with Client(small.target) as client:
         info = client.server_info()
-    assert (info.reads.refused, info.reads.running, info.reads.waiting) == (refused, 0, 0)
-    assert info.limits.user_reads == 2
+    assert (info.read_load.rejected, info.read_load.running, info.read_load.waiting) == (refused, 0, 0)
+    assert info.limits.max_inflight_reads_per_user == 2
 
 
 def test_a_recall_over_another_server_that_has_no_room_says_so(start: Start, own_settings: Settings) -> None:

@@ -34,7 +34,7 @@ def test_a_server_of_another_log_does_not_start_on_a_qdrant_that_is_used(
             own_settings.with_changes(
                 data=tmp_path / name,
                 qdrant_url=qdrant.url,
-                log=fresh_schema(postgres) if in_database else None,
+                database_url=fresh_schema(postgres) if in_database else None,
             )
             for name in ("ours", "theirs")
         )

@@ -63,7 +63,7 @@ def test_unavailable_embedder_delays_only_semantic_search(
 
         status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest(user_id="u"))
         assert (status.vector.pending, status.lexical.pending) == (1, 0)
-        assert status.vector.fault
+        assert status.vector.error
 
         own = said("u", "brings-its-own", "hello again", ts=1, embedding=EAST.values)
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[own]))

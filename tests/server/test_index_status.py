@@ -56,8 +56,8 @@ def test_user_status_does_not_reveal_other_writes(start: Start, own_settings: Se
 def test_an_indexer_that_cannot_work_is_named_and_holds_up_nothing_else(start: Start, own_settings: Settings) -> None:
     with TantivyLexicalWriter(own_settings.server.data / DIRECTORY, 15_000_000), start(own_settings) as server:
         token = write(server, said("u", "m", "hello"))
-        until(lambda: status(server).lexical.fault == "ValueError")
-        assert status(server).vector.fault == ""
+        until(lambda: status(server).lexical.error == "ValueError")
+        assert status(server).vector.error == ""
 
         by_time = server.query.LexicalSearch(q.LexicalSearchRequest(user_id="u", at_least=token), timeout=WAIT_S)
         assert ids(by_time.items) == ["m"], "an empty search reads the log and waits for no index"

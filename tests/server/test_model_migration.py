@@ -313,11 +313,13 @@ def test_an_erasure_that_waits_for_the_coming_index_is_said(data: Path, endpoint
     with here(data, endpoint, NEW, **soon) as channel:
         ingest = IngestServiceStub(channel)
         ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=["text-11"]))
-        waits = ("ERASURE_BLOCKED", f"the index new-{DIMENSION} is behind")
+        waits = (i.FAULT_KIND_ERASURE_BLOCKED, f"the index new-{DIMENSION} is behind")
         assert until(lambda: [(one.kind, one.detail) for one in status(channel).faults] == [waits]), [
             str(one) for one in status(channel).faults
         ]
         receipt = ingest.EraseUser(i.EraseUserRequest(user_id="u"))
-        assert {one.place for one in receipt.residues if one.HasField("expire_ts")} == {"lexical", "backlog"}
+        assert {residue.location for residue in receipt.residues if residue.HasField("purge_ts")} == {
+            i.STORAGE_LOCATION_LEXICAL_INDEX, i.STORAGE_LOCATION_VECTOR_BACKLOG
+        }
         endpoint.release()
         assert until(lambda: not status(channel).faults)

@@ -200,8 +200,8 @@ def test_two_servers_of_one_database_answer_alike(
         _wait_until(lambda: count(postgres, url, "removals") == 0)  # both have wiped them out
         erased = one.ingest.EraseUser(i.EraseUserRequest(user_id="u"))
         assert other.query.ListMessages(q.ListMessagesRequest(user_id="u")).items == []
-        (log,) = (residue for residue in erased.residues if residue.place == "log")
-        assert not log.HasField("expire_ts")  # what the database keeps is not in this server's hands
+        (log,) = (residue for residue in erased.residues if residue.location == i.STORAGE_LOCATION_MESSAGE_LOG)
+        assert not log.HasField("purge_ts")  # what the database keeps is not in this server's hands
         _wait_until(lambda: count(postgres, url, "users") == 0)
 
 

@@ -19,7 +19,7 @@ from talk import refusal, said
 def server(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data, log = tmp_path_factory.mktemp("data"), fresh_schema(postgres)
     settings = Settings.from_environment(
-        data=data, log=log, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
+        data=data, database_url=log, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_timeout_s=0.0
     )
     with started(settings) as running:
         yield running

@@ -91,15 +91,15 @@ def test_a_qdrant_server_that_is_away_is_named_until_it_is_back(start: Start, tm
 
         def faults() -> list[tuple[str, str]]:
             now = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
-            assert bool(now.vector.fault) == now.vector.HasField("error_ts")
-            return [(fault.part, fault.kind) for fault in now.faults if fault.since.seconds]
+            assert bool(now.vector.error) == now.vector.HasField("error_ts")
+            return [(i.Component.Name(fault.component), i.FaultKind.Name(fault.kind)) for fault in now.faults if fault.start_ts.seconds]
 
         def is_well() -> bool:
             now = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
-            return not now.faults and not now.vector.fault
+            return not now.faults and not now.vector.error
 
         for _ in range(2):
-            until(lambda: faults() == [("qdrant", "UNREACHABLE")])
+            until(lambda: faults() == [("COMPONENT_QDRANT", "FAULT_KIND_UNREACHABLE")])
             server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said("u", "m", "hello")]))
             began_at = time.monotonic()
             with pytest.raises(grpc.RpcError) as error:

@@ -228,7 +228,7 @@ def test_invalid_requests_report_every_violation(attacked: Process) -> None:
     request = r.RecallRequest(
         question=" ",
         context=r.RecallContext(time_zone="Mars/Olympus", preferred_role=9),  # type: ignore[arg-type]
-        budget=r.RecallBudget(iterations=-1),
+        budget=r.RecallBudget(max_iterations=-1),
     )
     with pytest.raises(grpc.RpcError) as error:
         attacked.recall.Recall(request, metadata=(("x-user-id", ALICE),))
@@ -236,7 +236,7 @@ def test_invalid_requests_report_every_violation(attacked: Process) -> None:
         "question",
         "context.time_zone",
         "context.preferred_role",
-        "budget.iterations",
+        "budget.max_iterations",
     ]
 
 
@@ -262,8 +262,8 @@ def test_stream_yields_steps_and_then_the_result(attacked: Process) -> None:
     [
         ({"now": Timestamp(seconds=-62135596800), "time_zone": "America/New_York"}, {}, ["context.now"]),
         ({"now": Timestamp(seconds=253402300799), "time_zone": "Asia/Shanghai"}, {}, ["context.now"]),
-        ({}, {"deadline": Duration(seconds=-1)}, ["budget.deadline"]),
-        ({}, {"deadline": Duration(nanos=-1)}, ["budget.deadline"]),
+        ({}, {"timeout": Duration(seconds=-1)}, ["budget.timeout"]),
+        ({}, {"timeout": Duration(nanos=-1)}, ["budget.timeout"]),
     ],
 )
 def test_out_of_range_times_are_rejected(
@@ -280,7 +280,7 @@ def test_out_of_range_times_are_rejected(
 @pytest.mark.parametrize("seconds", [2**62, -62135596800, 253402300799, -62135596800 + 86_400 * 30])
 def test_extreme_times_that_mean_something_are_answered(attacked: Process, seconds: int) -> None:
     context = r.RecallContext() if seconds == 2**62 else r.RecallContext(now=Timestamp(seconds=seconds))
-    budget = r.RecallBudget(deadline=Duration(seconds=seconds)) if seconds == 2**62 else r.RecallBudget()
+    budget = r.RecallBudget(timeout=Duration(seconds=seconds)) if seconds == 2**62 else r.RecallBudget()
     for question in ("What did I say recently about food this year?", "我最近说过什么？十二月呢？"):
         request = r.RecallRequest(question=question, context=context, budget=budget)
         assert attacked.recall.Recall(request, metadata=(("x-user-id", ALICE),), timeout=20).verdict

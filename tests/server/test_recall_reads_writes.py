@@ -41,6 +41,11 @@ def write(server: Server, user: str, n: int, embedding: tuple[float, ...] = ()) 
     return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[message])).write_token
 
 
+def streamed(request: r.RecallRequest) -> r.StreamRecallRequest:
+    """Return the same question as a stream."""
+    return r.StreamRecallRequest.FromString(request.SerializeToString())
+
+
 def asked(n: int, token: str) -> r.RecallRequest:
     return r.RecallRequest(question=f"What is the code of locker {n}?", at_least=token)
 
@@ -68,7 +73,7 @@ def test_a_stream_reads_its_own_writes_too(vector_server: Server, user: str) -> 
     with recalling(vector_server) as stub:
         for n in range(20):
             token = write(vector_server, user, n, embedding=EAST)
-            events = list(stub.StreamRecall(r.StreamRecallRequest(recall=asked(n, token)), metadata=as_user(user)))
+            events = list(stub.StreamRecall(streamed(asked(n, token)), metadata=as_user(user)))
             assert f"m{n}" in found(events[-1].result)
 
 
@@ -90,7 +95,7 @@ def test_a_process_that_reads_from_another_waits_there(
 @pytest.mark.parametrize("token", ["w_", "nonsense", "w_" + "A" * 60])
 def test_invalid_write_token_is_rejected(vector_server: Server, user: str, token: str) -> None:
     with recalling(vector_server) as stub:
-        streamed = r.StreamRecallRequest(recall=asked(1, token))
+        stream_request = streamed(asked(1, token))
         for call in (
             lambda: stub.Recall(asked(1, token), metadata=as_user(user)),
             lambda: list(stub.StreamRecall(streamed, metadata=as_user(user))),

@@ -136,7 +136,7 @@ def test_request_can_lower_the_budget(remembering: Server) -> None:
         reply = RecallServiceStub(channel).Recall(
             r.RecallRequest(
                 question="你记得我有什么饮食偏好吗？",
-                budget=r.RecallBudget(iterations=1, evidence_messages=2, tool_calls=3),
+                budget=r.RecallBudget(max_iterations=1, max_evidence_messages=2, max_tool_calls=3),
             ),
             metadata=(("x-user-id", "lin"),),
         )

@@ -152,7 +152,7 @@ def test_a_fault_of_the_model_changes_nothing_that_was_promised(script: ChatScri
 def test_silence_ends_with_the_rules(script: ChatScript, client: Client) -> None:
     script.answers = [script.silence]
     reply = client.recall(QUESTION, user_id="sam")
-    assert reply.limits.planner == "llm→rules"
+    assert reply.limits.planner == pb.PLANNER_LLM_FALLBACK
     assert statements(reply)
     assert len(script.bodies) == 1  # all of its time is the first question's
 
@@ -167,7 +167,7 @@ def test_a_slow_model_has_the_time_that_its_setting_says(script: ChatScript, cli
 
     script.answers = [slowly]
     reply = client.recall(QUESTION, user_id="sam")
-    assert reply.limits.planner == "llm"
+    assert reply.limits.planner == pb.PLANNER_LLM
     assert reply.limits.model_calls == 3
     assert [one.text for one in statements(reply)] == ["eats nothing spicy"]
 

@@ -20,6 +20,7 @@ from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.server import __version__
 from nomemory.server.runtime.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import server_service_pb2 as s
 from nomemory.v1.server_service_pb2_grpc import ServerServiceStub
 from talk import refusal, said
@@ -47,7 +48,7 @@ def test_the_embedder_is_the_one_that_the_status_names(server: Server) -> None:
     info = told(server)
     with Client(server.target) as client:
         embedder = client.status().embedder
-    has_one = embedder.kind != "none"
+    has_one = embedder.kind != i.EMBEDDER_KIND_NONE
     assert info.embedding_model == (embedder.model if has_one else "")
     assert info.embedding_dimension == embedder.dimension
     assert ("semantic_search_text" in info.features) == has_one

@@ -58,7 +58,7 @@ def two(own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_pat
     with ExitStack() as stack:
         qdrant = stack.enter_context(qdrant_stand_in())
         ours = own_settings.with_changes(
-            log=fresh_schema(postgres),
+            database_url=fresh_schema(postgres),
             qdrant_url=qdrant.url,
             qdrant_shard_keys=4,
             indexer_lock_lease_s=2.0,

@@ -53,14 +53,15 @@ def test_each_process_that_is_stopped_is_named_and_replaced(tmp_path: Path) -> N
             (stopped,) = running.children(pattern)
             os.kill(stopped, signal.SIGSTOP)
             named: list[i.ServerFault] = []
+            component = i.Component.Value(f"COMPONENT_{part.replace('-', '_').upper()}")
 
-            def is_named(part: str = part, named: list[i.ServerFault] = named) -> bool:
+            def is_named(component: i.Component.ValueType = component, named: list[i.ServerFault] = named) -> bool:
                 faults = ask(i.GetIndexStatusRequest(), timeout=30).faults
-                named += [fault for fault in faults if fault.part == part and fault.kind == "UNRESPONSIVE"]
+                named += [fault for fault in faults if fault.component == component and fault.kind == i.FAULT_KIND_UNRESPONSIVE]
                 return bool(named)
 
             assert until(is_named), part
-            assert named[0].since.seconds > 0
+            assert named[0].start_ts.seconds > 0
             assert until(lambda pid=stopped: not is_running(pid)), part  # type: ignore[misc]
             assert until(lambda: not ask(i.GetIndexStatusRequest(), timeout=30).faults), part
             (replacement,) = running.children(pattern)

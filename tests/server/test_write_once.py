@@ -14,6 +14,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1.error_reason_pb2 import ErrorReason
 from talk import ids, refusal, said
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def test_import_stores_valid_and_reports_invalid_messages(vector_server: Server,
 
     summary = vector_server.ingest.ImportMessages(stream())
     assert (summary.created, summary.unchanged, summary.replaced, summary.rejected) == (2, 1, 1, 3)
-    assert [(one.index, one.message_id, one.reason.removeprefix("ERROR_REASON_")) for one in summary.rejections] == [
+    assert [(one.index, one.message_id, ErrorReason.Name(one.reason).removeprefix("ERROR_REASON_")) for one in summary.rejections] == [
         (1, "bad", "INVALID_FIELD"),
         (3, "other", "MESSAGE_CONFLICT"),
         (5, "c", "INVALID_FIELD"),

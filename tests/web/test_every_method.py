@@ -81,7 +81,7 @@ REQUESTS: dict[str, Callable[[str], ProtoMessage]] = {
     "ListUsers": lambda _user: query.ListUsersRequest(page_size=500),
     "ExportMessages": lambda user: query.ExportMessagesRequest(user_id=user, filter=narrowed()),
     "Recall": lambda _user: question(),
-    "StreamRecall": lambda _user: recall.StreamRecallRequest(recall=question()),
+    "StreamRecall": lambda _user: recall.StreamRecallRequest.FromString(question().SerializeToString()),
     "BuildContext": lambda _user: recall.BuildContextRequest(
         turns=[recall.Turn(role=message_pb2.ROLE_USER, text="Is that spicy?")], exclude_conversation_ids=["c", "d"]
     ),

@@ -50,7 +50,7 @@ func main() {
 		fmt.Println("recalled:", statement.Citations[0].Quote)
 	}
 
-	streamed := &nomemoryv1.StreamRecallRequest{Recall: question}
+	streamed := &nomemoryv1.StreamRecallRequest{Question: question.Question, AtLeast: written.WriteToken}
 	for event, err := range memory.BoundTo("ann").StreamRecall(ctx, streamed) {
 		if err != nil {
 			log.Fatal(err)

@@ -26,7 +26,10 @@ public class Quickstart {
         System.out.println("recalled: " + statement.getCitations(0).getQuote());
       }
 
-      try (var events = memory.boundTo("ann").streamRecall(question)) { // leaving it cancels the recall
+      var streamed = StreamRecallRequest.newBuilder()
+          .setQuestion("Do I eat spicy food?").setAtLeast(written.getWriteToken())
+          .build();
+      try (var events = memory.boundTo("ann").streamRecall(streamed)) { // leaving it cancels the recall
         for (var event : events) {
           if (event.hasStep()) {
             System.out.println("step: " + event.getStep().getTool() + " " + event.getStep().getObservation());

@@ -43,7 +43,7 @@ export async function* called(client, step, json) {
     }
   } else if (method.methodKind === "server_streaming") {
     const replies =
-      step.call === "StreamRecall" ? bound(client, step).streamRecall(request.recall) : client.exportMessages(request);
+      step.call === "StreamRecall" ? bound(client, step).streamRecall(request) : client.exportMessages(request);
     for await (const reply of replies) {
       yield toJson(method.output, reply);
     }

@@ -225,7 +225,7 @@ export class NoMemory {
   }
 
   /** Recall, and yield each step as it happens, then the result. Leaving the loop cancels the recall. */
-  streamRecall(request: Question, options?: CallOptions): AsyncGenerator<StreamRecallResponse> {
+  streamRecall(request: StreamedQuestion, options?: CallOptions): AsyncGenerator<StreamRecallResponse> {
     return this.#recalls.streamRecall(request, options);
   }
 }

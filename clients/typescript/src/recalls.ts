@@ -6,6 +6,7 @@ import {
   type BuildContextResponse,
   type RecallRequestSchema,
   type RecallResponse,
+  type StreamRecallRequestSchema,
   type StreamRecallResponse,
 } from "./gen/nomemory/v1/recall_service_pb.js";
 import type { CallOptions } from "./client.js";
@@ -16,6 +17,8 @@ export type Question = MessageInitShape<typeof RecallRequestSchema>;
 
 /** The latest turns, the running conversation, and the limit of tokens. */
 export type ContextRequest = MessageInitShape<typeof BuildContextRequestSchema>;
+/** A question whose steps are streamed. */
+export type StreamedQuestion = MessageInitShape<typeof StreamRecallRequestSchema>;
 
 /** Recalls for one user: of the caller's own token, or whom a service names. */
 export class Recalls {
@@ -42,10 +45,10 @@ export class Recalls {
   }
 
   /** Recall, and yield each step as it happens, then the result. Leaving the loop cancels the recall. */
-  streamRecall(request: Question, options: CallOptions = {}): AsyncGenerator<StreamRecallResponse> {
+  streamRecall(request: StreamedQuestion, options: CallOptions = {}): AsyncGenerator<StreamRecallResponse> {
     const { signal, timeoutMs = this.#timeoutMs } = options;
     const method = RecallService.method.streamRecall;
-    return this.#transport.replies(method, signal, timeoutMs, this.#headers, { recall: request });
+    return this.#transport.replies(method, signal, timeoutMs, this.#headers, request);
   }
 }
 

@@ -100,7 +100,7 @@ def disagreements(
 def _says_when(step: Step) -> bool:
     """Return whether a step says what time it is. Else the server's clock does."""
     request = step.get("request", {})
-    return "now" in request.get("recall", request).get("context", {})
+    return "now" in request.get("context", {})
 
 
 def _comparable(value: object, ignored: frozenset[str]) -> object:

@@ -38,8 +38,7 @@ def replies(client: httpx.Client, step: Json, request: Json) -> Iterator[object]
     if step.get("all"):
         yield from _listed(client, method, request, headers)
         return
-    asked = {"recall": request} if method.name == "StreamRecall" and "recall" not in request else request
-    answer = _send(client, method, asked, headers)
+    answer = _send(client, method, request, headers)
     if method.server_streaming:
         yield from _events(answer.text)
     else:

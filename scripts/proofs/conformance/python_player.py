@@ -16,7 +16,7 @@ from nomemory.client import Client, NoMemoryError
 from nomemory.v1 import message_pb2
 from proofs.conformance.play import CallRefusedError, Json, Play, play
 
-_FLATTENED = ("filter", "timeRange", "context", "recall", "highlight")
+_FLATTENED = ("filter", "timeRange", "context", "highlight")
 """Messages within a request whose fields are options of their own."""
 _RENAMED = {"queryEmbedding": "embedding", "preferredRole": "role"}
 

@@ -102,9 +102,9 @@ def test_an_operator_in_a_skill_finds_nothing_that_its_words_do_not(attacked: Se
 
 def test_entries_that_were_ignored_are_noted(attacked: Server) -> None:
     notes = ask(attacked, "What tea do I prefer?").limits.notes
-    assert [note for note in notes if note.startswith("`SKILL.md` line 10: `role_default`")]
+    assert [note for note in notes if note.text.startswith("`SKILL.md` line 10: `role_default`")]
     assert len(notes) < 15
-    assert not [note for note in notes if "bob" in note]
+    assert not [note for note in notes if "bob" in note.text]
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,7 @@ public final class BoundRecalls {
    * @param question the question, and where the search starts
    * @return the steps, and last the result; what fails, fails in reading them
    */
-  public Replies<StreamRecallResponse> streamRecall(RecallRequest question) {
-    StreamRecallRequest request = StreamRecallRequest.newBuilder().setRecall(question).build();
-    return calls.stream(RecallServiceGrpc.getStreamRecallMethod(), request);
+  public Replies<StreamRecallResponse> streamRecall(StreamRecallRequest question) {
+    return calls.stream(RecallServiceGrpc.getStreamRecallMethod(), question);
   }
 }

@@ -42,6 +42,7 @@ import io.nomemory.v1.RecallResponse;
 import io.nomemory.v1.SemanticSearchRequest;
 import io.nomemory.v1.SemanticSearchResponse;
 import io.nomemory.v1.ServerServiceGrpc;
+import io.nomemory.v1.StreamRecallRequest;
 import io.nomemory.v1.StreamRecallResponse;
 import io.nomemory.v1.UserSummary;
 import io.nomemory.v1.WriteMessagesRequest;
@@ -384,7 +385,7 @@ public final class NoMemoryClient implements AutoCloseable {
    * @param question the question, and where the search starts
    * @return the steps, and last the result; what fails, fails in reading them
    */
-  public Replies<StreamRecallResponse> streamRecall(RecallRequest question) {
+  public Replies<StreamRecallResponse> streamRecall(StreamRecallRequest question) {
     return recalls.streamRecall(question);
   }
 

@@ -12,6 +12,7 @@ import io.nomemory.v1.RecallRequest;
 import io.nomemory.v1.RecallResponse;
 import io.nomemory.v1.RecallServiceGrpc;
 import io.nomemory.v1.RecallStep;
+import io.nomemory.v1.StreamRecallRequest;
 import io.nomemory.v1.StreamRecallResponse;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -31,6 +32,7 @@ class RecallsTest {
   private static final Metadata.Key<byte[]> USER_BYTES =
       Metadata.Key.of("x-user-id-bin", Metadata.BINARY_BYTE_MARSHALLER);
   private static final RecallRequest QUESTION = RecallRequest.newBuilder().setQuestion("Who am I?").build();
+  private static final StreamRecallRequest STREAMED = StreamRecallRequest.newBuilder().setQuestion("Who am I?").build();
   private static final StreamRecallResponse STEP =
       StreamRecallResponse.newBuilder().setStep(RecallStep.newBuilder().setTool("hybrid_search")).build();
 
@@ -84,15 +86,15 @@ class RecallsTest {
 
   @Test
   void aStreamedRecallSendsTheQuestionAndNamesItsUser() {
-    List<RecallRequest> questions = new ArrayList<>();
+    List<StreamRecallRequest> questions = new ArrayList<>();
     server.replies(RecallServiceGrpc.getStreamRecallMethod(), (request, to) -> {
-      questions.add(request.getRecall());
+      questions.add(request);
       Scripted.answer(to, STEP);
     });
-    try (var events = memory.boundTo("lin").streamRecall(QUESTION)) {
+    try (var events = memory.boundTo("lin").streamRecall(STREAMED)) {
       assertEquals(List.of(STEP), events.stream().toList());
     }
-    assertEquals(List.of(QUESTION), questions);
+    assertEquals(List.of(STREAMED), questions);
     assertEquals("lin", server.asked.get(0).get(USER));
   }
 
@@ -102,7 +104,7 @@ class RecallsTest {
       to.onNext(STEP);
       to.onError(Status.INTERNAL.withDescription("broken").asRuntimeException());
     });
-    var events = memory.streamRecall(QUESTION);
+    var events = memory.streamRecall(STREAMED);
     assertEquals(STEP, events.next());
     assertEquals(Status.Code.INTERNAL, assertThrows(NoMemoryException.class, events::next).code());
     assertFalse(events.hasNext());
@@ -117,7 +119,7 @@ class RecallsTest {
         Scripted.answer(to, STEP);
       }
     });
-    assertEquals(1, memory.streamRecall(QUESTION).stream().count());
+    assertEquals(1, memory.streamRecall(STREAMED).stream().count());
     assertEquals(2, server.asked.size());
   }
 
@@ -127,7 +129,7 @@ class RecallsTest {
       to.onNext(STEP);
       to.onError(Scripted.BUSY);
     });
-    var failed = assertThrows(NoMemoryException.class, () -> memory.streamRecall(QUESTION).stream().count());
+    var failed = assertThrows(NoMemoryException.class, () -> memory.streamRecall(STREAMED).stream().count());
     assertEquals(Status.Code.UNAVAILABLE, failed.code());
     assertEquals(1, server.asked.size());
   }
@@ -135,7 +137,7 @@ class RecallsTest {
   @Test
   void leavingTheTryCancelsARecall() throws InterruptedException {
     var cancelled = endlessRecall();
-    try (var events = memory.boundTo("lin").streamRecall(QUESTION)) {
+    try (var events = memory.boundTo("lin").streamRecall(STREAMED)) {
       assertEquals(STEP, events.next());
     }
     assertTrue(cancelled.await(10, TimeUnit.SECONDS), "it goes on");
@@ -144,7 +146,7 @@ class RecallsTest {
   @Test
   void closingTheStreamOfARecallCancelsIt() throws InterruptedException {
     var cancelled = endlessRecall();
-    try (var events = memory.streamRecall(QUESTION).stream()) {
+    try (var events = memory.streamRecall(STREAMED).stream()) {
       assertEquals(STEP, events.findFirst().orElseThrow());
     }
     assertTrue(cancelled.await(10, TimeUnit.SECONDS), "it goes on");
@@ -153,7 +155,7 @@ class RecallsTest {
   @Test
   void whatIsClosedHasNothingMore() {
     endlessRecall();
-    var events = memory.streamRecall(QUESTION);
+    var events = memory.streamRecall(STREAMED);
     events.close();
     assertFalse(events.hasNext());
     assertThrows(NoSuchElementException.class, events::next);

@@ -34,7 +34,7 @@ record Called(NoMemoryClient client, JsonObject step, String request) {
   Stream<? extends Message> replies() {
     return step.has("all") ? listed() : switch (call()) {
       case "ExportMessages" -> client.exportMessages(parsed(ExportMessagesRequest.newBuilder()).build()).stream();
-      case "StreamRecall" -> streamed(parsed(StreamRecallRequest.newBuilder()).getRecall());
+      case "StreamRecall" -> streamed(parsed(StreamRecallRequest.newBuilder()).build());
       case "Recall" -> Stream.of(recalled(parsed(RecallRequest.newBuilder()).build()));
       default -> Stream.of(readOrWritten());
     };
@@ -74,7 +74,7 @@ record Called(NoMemoryClient client, JsonObject step, String request) {
     return user() == null ? client.recall(question) : bound().recall(question);
   }
 
-  private Stream<? extends Message> streamed(RecallRequest question) {
+  private Stream<? extends Message> streamed(StreamRecallRequest question) {
     return (user() == null ? client.streamRecall(question) : bound().streamRecall(question)).stream();
   }
 
