@@ -36,6 +36,13 @@ func (b Bound) StreamRecall(
 	return b.client.StreamRecall(b.naming(ctx), request)
 }
 
+// BuildContext selects the messages of the bound user that an assistant should have in its prompt.
+func (b Bound) BuildContext(
+	ctx context.Context, request *nomemoryv1.BuildContextRequest,
+) (*nomemoryv1.BuildContextResponse, error) {
+	return b.client.BuildContext(b.naming(ctx), request)
+}
+
 // naming adds the user to the metadata. Text metadata is ASCII and is trimmed on its way; any other id travels as bytes.
 func (b Bound) naming(ctx context.Context) context.Context {
 	key := "x-user-id"

@@ -195,6 +195,25 @@ def test_a_question_is_answered_with_its_quote(run: Run, server: Server, user: s
     assert "no-such" in unknown.stderr
 
 
+def test_a_context_shows_related_messages(run: Run, server: Server, user: str) -> None:
+    with Client(server.target) as client:
+        said = {"user_id": user, "role": "user", "ts": datetime(2026, 3, 1, tzinfo=UTC)}
+        messages = [
+            {**said, "message_id": "m1", "content": "我对芒果过敏。", "conversation_id": "a"},
+            {**said, "message_id": "m2", "content": "芒果好吃吗？", "conversation_id": "b"},
+            {**said, "message_id": "m3", "content": "芒果过敏？", "conversation_id": "c"},
+        ]
+        token = client.write(messages).write_token  # type: ignore[arg-type]
+        client.lexical_search(user, "芒果", at_least=token)
+    asked = ("context", "芒果", "--user", user, "--target", server.target, "--conversation", "b")
+    result = run(*asked, "--exclude-conversation", "c")
+    assert result.exit_code == 0, result.stderr
+    assert [line[:5] for line in result.stdout.splitlines() if line.startswith("[")] == ['["m1"', '["m2"']
+    as_json = json.loads(run(*asked, "--json").stdout)
+    assert [one["message"]["message_id"] for one in as_json["recent"]] == ["m2"]
+    assert run(*asked, "--max-tokens", "99").exit_code == 2
+
+
 def test_a_conversation_confines_the_answer(run: Run, server: Server, user: str) -> None:
     with Client(server.target) as client:
         messages = [

@@ -15,7 +15,7 @@ from client.scripted import Answer, Scripted
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.client.messages import RoleName, chat_message
-from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, server_service_pb2
+from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
 Golden = Callable[[str, str], None]
 
@@ -264,6 +264,16 @@ def test_every_line_of_a_ranking_says_how_likely_it_is_an_answer(run: Run, scrip
     assert all(
         {"message_id", "score", "speaker_matched", "semantic_unavailable"} <= json.loads(line).keys() for line in lines
     )
+
+
+@pytest.mark.parametrize(("text", "verb"), [("I never eat spicy food", "quotes"), ("Eats nothing spicy", "cites")])
+def test_the_heading_says_whether_lines_quote_or_cite(text: str, verb: str, run: Run, script: Scripted) -> None:
+    citation = recall_service_pb2.Citation(message_id="m1", quote="I never eat spicy food")
+    view = recall_service_pb2.MemoryView(preferences=[recall_service_pb2.Statement(text=text, citations=[citation])])
+    reply = recall_service_pb2.RecallResponse(verdict=recall_service_pb2.VERDICT_SUPPORTED, memory_view=view)
+    script.will("StreamRecall", recall_service_pb2.StreamRecallResponse(result=reply))
+    shown = run("recall", "spicy?", "--user", "ann", "--target", script.target).stdout
+    assert f"Each line {verb} what was said." in shown
 
 
 UNUSUAL = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

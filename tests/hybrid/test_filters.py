@@ -29,6 +29,9 @@ FILTERS = {
     "metadata that all must hold": m.Filter(metadata={"app": "a1", "kind": "k2"}),
     "no such metadata": m.Filter(metadata={"app": "a1", "kind": ""}),
     "no such conversation": m.Filter(conversation_id="c9"),
+    "two conversations excluded": m.Filter(exclude_conversation_ids=["c1", "c3"]),
+    "a conversation excluded that has no message": m.Filter(exclude_conversation_ids=["c9"]),
+    "a conversation wanted and excluded": m.Filter(conversation_id="c1", exclude_conversation_ids=["c1"]),
     "all": m.Filter(
         role=m.ROLE_USER, conversation_id="c2", metadata={"kind": "k1"}, time_range=until(3600, since=60).time_range
     ),
@@ -42,6 +45,7 @@ def admits(narrowed: m.Filter, message: m.ChatMessage) -> bool:
         and (not span.HasField("until") or ts < span.until.ToMicroseconds())
         and narrowed.role in {m.ROLE_UNSPECIFIED, message.role}
         and narrowed.conversation_id in {"", message.conversation_id}
+        and message.conversation_id not in narrowed.exclude_conversation_ids
         and dict(narrowed.metadata).items() <= dict(message.metadata).items()
     )
 
@@ -118,6 +122,19 @@ def test_the_end_of_the_range_is_when_the_question_is_asked(vector_server: Serve
     answer = ask(vector_server, user, "When was I at the market yesterday?", token, filter=until(11 * DAY), top_k=200)
     assert len(answer.items) == 11
     assert found(answer)[0] == "day10"
+
+
+def test_messages_of_a_day_that_a_question_names_are_found_and_an_empty_day_is_reported(
+    vector_server: Server, user: str
+) -> None:
+    days = [said(user, f"day{n:02}", "I went to the market", n * DAY + 3600) for n in range(28) if n != 20]
+    token = write(vector_server, days)
+    asked = until(40 * DAY)
+    answer = ask(vector_server, user, "What did I do at the market on 1970-01-13?", token, filter=asked)
+    assert found(answer)[0] == "day12"
+    assert not answer.empty_time_ranges
+    empty = ask(vector_server, user, "What did I do at the market on 1970-01-21?", token, filter=asked)
+    assert [period.since.seconds for period in empty.empty_time_ranges] == [20 * DAY]
 
 
 def test_what_only_stands_beside_a_match_is_never_found(vector_server: Server, user: str) -> None:

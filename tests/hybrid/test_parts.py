@@ -13,6 +13,8 @@ from nomemory.server.message import LoggedMessage, Message, Role
 from nomemory.server.message_filter import Filter
 from nomemory.server.search.hybrid.candidate_messages import Timeline, timeline
 from nomemory.server.search.hybrid.message_features import KeptFeatures, features_of
+from nomemory.server.search.hybrid.candidate_pool import CandidatePool
+from nomemory.server.search.hybrid.nearest import NearestMessages
 from nomemory.server.search.hybrid.query_analysis import parsed
 from nomemory.server.search.hybrid.ranking import Match, Ranking, in_talk, matched, preferred
 from nomemory.server.search.hybrid.relevance_feedback import leaders, shared
@@ -115,9 +117,9 @@ def test_the_talk_around_is_the_mean_of_nine(made: tuple[Timeline, Ranking, Weig
     for conversation in np.split(line.grouped, np.cumsum(line.sizes)[:-1]):
         for at, place in enumerate(conversation):
             window = scores[conversation[max(at - 4, 0) : at + 5]]
-            assert talk.components["around"][place] == pytest.approx(0.4 * window.mean() * scale)
+            assert talk.components["around"][place] == pytest.approx(0.3 * window.mean() * scale)
             best = np.sort(scores[conversation])[-2:].mean() if 1 < len(conversation) < len(line) / 2 else 0
-            assert talk.components["conversation"][place] == pytest.approx(0.4 * best * scale)
+            assert talk.components["conversation"][place] == pytest.approx(0.2 * best * scale)
 
 
 @given(messages, st.integers(0, 21), st.sampled_from([None, Role.USER, Role.ASSISTANT]), st.sampled_from(["", "c"]))
@@ -132,6 +134,14 @@ def test_a_timeline_narrows_as_a_filter_does(
     earlier = line.before(at * 10 * MINUTE_US)
     assert earlier.logged == [one for one in line.logged if one.ts_us < at * 10 * MINUTE_US]
     assert earlier.speakers == timeline(earlier.logged).speakers
+
+
+@given(messages, st.integers(0, 21))
+def test_messages_sent_after_the_time_of_a_question_leave_the_pool(some: list[LoggedMessage], at: int) -> None:
+    until_us = at * 10 * MINUTE_US
+    pool = CandidatePool(timeline(some), len(some), Filter(until_us=until_us))
+    remaining = pool.before(until_us).timeline.logged
+    assert remaining == [message for message in pool.timeline.logged if message.ts_us < until_us]
 
 
 @given(messages, st.sets(st.integers(1, 40)))
@@ -180,21 +190,21 @@ def hits(*scores: float) -> list[VectorHit]:
 
 def test_nearness_goes_from_nothing_to_one_and_versions_that_are_gone_have_no_part() -> None:
     line = timeline([logged(n, "x", n) for n in range(1, 6)])
-    complete = meaning_of(line, hits(0.9, 0.8, 0.7, 0.6, 0.5), complete=True, total=5)
+    complete = meaning_of(line, NearestMessages(hits(0.9, 0.8, 0.7, 0.6, 0.5)), complete=True, total=5)
     assert complete is not None
     assert complete.nearness.tolist() == pytest.approx([1, 0.75, 0.5, 0.25, 0])
-    cut = meaning_of(line, hits(0.9, 0.8), complete=False, total=5)
+    cut = meaning_of(line, NearestMessages(hits(0.9, 0.8)), complete=False, total=5)
     assert cut is not None
     assert cut.found.tolist() == [1, 1, 0, 0, 0]
     assert 1 == cut.nearness[0] > cut.nearness[1] > cut.nearness[2] == cut.nearness[4] > 0
     assert cut.cosines.tolist() == [0.9, 0.8, 0, 0, 0]
     gone = [VectorHit(0.99, 0, 77), *hits(0.9, 0.8, 0.7, 0.6, 0.5), VectorHit(0.1, 0, 78)]
-    with_gone = meaning_of(line, gone, complete=True, total=5)
+    with_gone = meaning_of(line, NearestMessages(gone), complete=True, total=5)
     assert with_gone is not None
     assert with_gone.nearness.tolist() == complete.nearness.tolist()
-    assert meaning_of(line, [VectorHit(0.9, 0, 77)], complete=True, total=5) is None
-    assert meaning_of(line, [], complete=True, total=5) is None
-    equal = meaning_of(line, hits(0.5, 0.5), complete=True, total=5)
+    assert meaning_of(line, NearestMessages([VectorHit(0.9, 0, 77)]), complete=True, total=5) is None
+    assert meaning_of(line, NearestMessages([]), complete=True, total=5) is None
+    equal = meaning_of(line, NearestMessages(hits(0.5, 0.5)), complete=True, total=5)
     assert equal is not None
     assert equal.nearness.tolist() == [1, 1, 0, 0, 0]
 
@@ -203,11 +213,11 @@ def test_nearness_goes_from_nothing_to_one_and_versions_that_are_gone_have_no_pa
 def test_how_much_nearer_than_usual_is_counted_over_all_of_the_users_messages(scores: list[float], more: int) -> None:
     scores.sort(reverse=True)
     line = timeline([logged(n, "x", n) for n in range(1, len(scores) + 1)])
-    whole = meaning_of(line, hits(*scores), complete=True, total=len(scores))
+    whole = meaning_of(line, NearestMessages(hits(*scores)), complete=True, total=len(scores))
     assert whole is not None
     assert whole.mean == pytest.approx(np.mean(scores))
     assert whole.deviation == pytest.approx(np.std(scores), abs=1e-6)
-    cut = meaning_of(line, hits(*scores), complete=False, total=len(scores) + more)
+    cut = meaning_of(line, NearestMessages(hits(*scores)), complete=False, total=len(scores) + more)
     assert cut is not None
     assert cut.mean <= whole.mean + 1e-9
     for meaning in (whole, cut):

@@ -103,6 +103,11 @@ def _stream_recall(channel: grpc.Channel, user: str, metadata: Metadata) -> obje
     return list(RecallServiceStub(channel).StreamRecall(request, metadata=metadata, timeout=10))
 
 
+def _build_context(channel: grpc.Channel, user: str, metadata: Metadata) -> object:  # noqa: ARG001 - as its likes
+    request = r.BuildContextRequest(conversation_id="c")
+    return RecallServiceStub(channel).BuildContext(request, metadata=metadata, timeout=10)
+
+
 @dataclass(frozen=True)
 class Rpc:
     """An RPC and the scopes of which it needs one."""
@@ -132,6 +137,7 @@ ADMINISTERS = {"ListUsers": Rpc(_users, frozenset({"admin"}))}
 RECALLS = {
     "Recall": Rpc(recall, frozenset({"recall"})),
     "StreamRecall": Rpc(_stream_recall, frozenset({"recall"})),
+    "BuildContext": Rpc(_build_context, frozenset({"recall"})),
 }
 EVERY = READS | WRITES | ADMINISTERS | RECALLS
 

@@ -43,6 +43,7 @@ def let_through(narrowed: Filter, each: Message) -> bool:
         and (narrowed.until_us is None or each.ts_us < narrowed.until_us)
         and narrowed.role in (None, each.role)
         and narrowed.conversation_id in ("", each.conversation_id)
+        and each.conversation_id not in narrowed.exclude_conversation_ids
         and set(narrowed.metadata) <= set(each.metadata.items())
     )
 
@@ -95,6 +96,7 @@ FILTERS = st.builds(
     until_us=st.none() | st.integers(-1, 13),
     role=st.none() | st.sampled_from(Role),
     conversation_id=st.sampled_from(["", "c", "d", "e"]),
+    exclude_conversation_ids=st.lists(st.sampled_from(["c", "d", "e"]), max_size=2, unique=True).map(tuple),
     metadata=st.dictionaries(st.sampled_from(["app", "kind"]), st.sampled_from(["", "a", "b"])).map(
         lambda entries: tuple(sorted(entries.items()))
     ),

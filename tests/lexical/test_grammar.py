@@ -168,7 +168,7 @@ def test_deep_parentheses_are_refused_before_anything_recurses() -> None:
     [
         ("x" * 41, "is longer than 40 characters"),
         ("((((a))))", "nests deeper than 3 levels"),
-        ("q w e r y u", "has more than 5 terms"),
+        ("q w e r y AND u", "has more than 5 terms"),
         ("-q -w -e -r -y -u", "has more than 5 terms"),
         ('"' + "辣" * 38 + '"' + " q", "is longer than 40 characters"),
         ('"' + "辣" * 33 + '" q', "has more than 5 terms"),
@@ -211,3 +211,9 @@ def test_the_page_has_examples() -> None:
 @pytest.mark.parametrize(("text", "found"), CASES)
 def test_example(shelf: Shelf, text: str, found: list[int]) -> None:
     assert shelf.find("u", text) == [MESSAGES[number] for number in found]
+
+
+def test_a_pasted_text_is_searched_by_its_most_frequent_terms() -> None:
+    text = "boiler valve boiler gasket boiler valve manifold sensor pump filter"
+    root = parse(text, Limits(chars=100, terms=2, depth=3)).root
+    assert [leaf.tokens for leaf in root.parts] == [("boiler",), ("valv",)]

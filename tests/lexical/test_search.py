@@ -153,6 +153,9 @@ def test_filters_are_half_open_and_combine(engine: Engine, tmp_path: Path) -> No
             Filter(role=Role.USER): [3, 1],
             Filter(conversation_id="c"): [2, 1],
             Filter(conversation_id="c d"): [4],
+            Filter(exclude_conversation_ids=("c",)): [3, 4],
+            Filter(exclude_conversation_ids=("c", "c d")): [3],
+            Filter(conversation_id="c", exclude_conversation_ids=("c",)): [],
             Filter(role=Role.USER, conversation_id="c", since_us=0): [1],
         }
         for narrowed, found in expected.items():

@@ -201,6 +201,7 @@ filters = st.builds(
     until_us=st.none() | st.integers(0, 7),
     role=st.none() | st.sampled_from(Role),
     conversation_id=st.sampled_from(["", "c", "d"]),
+    exclude_conversation_ids=st.lists(st.sampled_from(["c", "d", "e"]), max_size=2, unique=True).map(tuple),
     metadata=entries.map(lambda chosen: tuple(sorted(chosen.items()))),
 )
 
@@ -215,6 +216,7 @@ def oracle(stored: list[Message], user: str, narrowed: Filter) -> list[Message]:
             and (narrowed.until_us is None or m.ts_us < narrowed.until_us)
             and narrowed.role in (None, m.role)
             and narrowed.conversation_id in ("", m.conversation_id)
+            and m.conversation_id not in narrowed.exclude_conversation_ids
             and m.expire_us != LONG_AGO
             and set(narrowed.metadata) <= set(m.metadata.items())
         ),

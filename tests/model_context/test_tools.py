@@ -11,7 +11,7 @@ from model_context.guarded import Connect, Guarded
 
 from nomemory.mcp.server import REFUSAL
 
-READS = ["recall", "search", "lexical_search", "semantic_search", "messages_list", "neighbors"]
+READS = ["recall", "build_context", "search", "lexical_search", "semantic_search", "messages_list", "neighbors"]
 
 
 def ids(result: CallToolResult) -> list[str]:
@@ -52,6 +52,18 @@ async def test_a_recall_quotes_what_was_said(guarded: Guarded, connect: Connect)
     )
     assert view["verdict"] in {"supported", "insufficient"}
     assert "allergic to peanuts" in result.content[0].text  # type: ignore[union-attr]  # as above
+
+
+async def test_a_context_has_related_messages_within_its_tokens(guarded: Guarded, connect: Connect) -> None:
+    async with connect(guarded.service, "ann") as client:
+        turns = [{"role": "user", "text": "What is Lena allergic to?"}]
+        result = await client.call_tool("build_context", {"turns": turns, "max_tokens": 400})
+        refused = await client.call_tool("build_context", {})
+    answer = result.structured_content
+    assert answer is not None, said(result)
+    assert any("allergic" in message["content"] for message in answer["related"])
+    assert answer["token_count"] <= 400
+    assert "turns: must not be empty" in said(refused)
 
 
 async def test_a_recall_gives_the_model_what_its_tokens_hold_and_a_program_the_same(

@@ -87,7 +87,23 @@ BACKWARDS_FIELDS = ["filter.time_range", "filter.role", "filter.conversation_id"
 CROWDED = m.Filter(role=9, metadata={" ": "blank", **{f"{n}": "x" * 1025 for n in range(4)}})  # type: ignore[arg-type]
 CROWDED_FIELDS = ["filter.role", *["filter.metadata"] * 3]
 
+EXCLUDING = m.Filter(exclude_conversation_ids=["", "c" * 129, "a\nb", *(f"c{n}" for n in range(14))])
+EXCLUDING_FIELDS = [
+    "filter.exclude_conversation_ids",
+    *(f"filter.exclude_conversation_ids[{position}]" for position in range(3)),
+]
+
 READS = {
+    "list, excluded": (q.ListMessagesRequest(filter=EXCLUDING), ["user_id", *EXCLUDING_FIELDS]),
+    "lexical, excluded": (q.LexicalSearchRequest(filter=EXCLUDING, query_text="a"), ["user_id", *EXCLUDING_FIELDS]),
+    "semantic, excluded": (q.SemanticSearchRequest(filter=EXCLUDING, query_text="a"), ["user_id", *EXCLUDING_FIELDS]),
+    "hybrid, excluded": (q.HybridSearchRequest(filter=EXCLUDING, query_text="a"), ["user_id", *EXCLUDING_FIELDS]),
+    "excluded, the most": (
+        q.ListMessagesRequest(
+            page_size=-1, user_id="u", filter=m.Filter(exclude_conversation_ids=[f"c{n:0127}" for n in range(16)])
+        ),
+        ["page_size"],
+    ),
     "list, metadata": (q.ListMessagesRequest(filter=CROWDED), ["user_id", *CROWDED_FIELDS]),
     "lexical, metadata": (q.LexicalSearchRequest(filter=CROWDED, query_text="a"), ["user_id", *CROWDED_FIELDS]),
     "semantic, metadata": (q.SemanticSearchRequest(filter=CROWDED, query_text="a"), ["user_id", *CROWDED_FIELDS]),

@@ -43,6 +43,7 @@ def span(since: int | None = None, until: int | None = None) -> m.Filter:
         (m.Filter(role=m.ROLE_ASSISTANT), ["a", "b"]),
         (m.Filter(conversation_id="c"), ["b"]),
         (m.Filter(conversation_id="c", role=m.ROLE_USER), ["b", "c"]),
+        (m.Filter(exclude_conversation_ids=["c"]), ["a", "c"]),
         (span(9), ["a", "b", "c"]),
     ],
 )

@@ -59,6 +59,7 @@ wanted = st.fixed_dictionaries(
         "length": st.none() | st.integers(0, 5),
         "role": st.sampled_from([0, 0, 1, 2, 3, 4]),
         "conversation": st.sampled_from(["", "c", "d"]),
+        "excluded": st.lists(st.sampled_from(["c", "d", "e"]), max_size=2),
         "metadata": METADATA,
     }
 )
@@ -69,7 +70,12 @@ def until(narrowed: dict[str, Any]) -> int | None:
 
 
 def as_filter(narrowed: dict[str, Any]) -> m.Filter:
-    chosen = m.Filter(role=narrowed["role"], conversation_id=narrowed["conversation"], metadata=narrowed["metadata"])
+    chosen = m.Filter(
+        role=narrowed["role"],
+        conversation_id=narrowed["conversation"],
+        exclude_conversation_ids=narrowed["excluded"],
+        metadata=narrowed["metadata"],
+    )
     if narrowed["since"] is not None:
         chosen.time_range.since.CopyFrom(Timestamp(seconds=narrowed["since"]))
     if until(narrowed) is not None:
@@ -85,6 +91,7 @@ def matching(conversation: list[Said], narrowed: dict[str, Any]) -> list[Said]:
         and ((end := until(narrowed)) is None or one.ts < end)
         and narrowed["role"] in (0, one.role)
         and narrowed["conversation"] in ("", one.conversation)
+        and one.conversation not in narrowed["excluded"]
         and narrowed["metadata"].items() <= one.metadata.items()
     ]
     return sorted(found, key=lambda one: (one.ts, one.message_id), reverse=True)

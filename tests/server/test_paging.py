@@ -144,6 +144,21 @@ def test_cursor_is_bound_to_the_metadata_filter(vector_server: Server, user: str
         assert refusal(refused.value).reason == "CURSOR_OTHER_QUERY"
 
 
+def test_cursor_belongs_to_the_excluded_conversations_of_its_filter(vector_server: Server, user: str) -> None:
+    write(vector_server, [said(user, f"m{n}", "tea", n, conversation_id=f"c{n % 4}") for n in range(8)])
+    message_filter = m.Filter(exclude_conversation_ids=["c1", "c2"])
+    request = q.ListMessagesRequest(user_id=user, page_size=1, filter=message_filter)
+    request.cursor = vector_server.query.ListMessages(request).next_cursor
+    for same in (["c1", "c2"], ["c2", "c1"], ["c2", "c1", "c2"]):
+        request.filter.CopyFrom(m.Filter(exclude_conversation_ids=same))
+        assert ids(vector_server.query.ListMessages(request).items) == ["m4"]
+    for other in ({}, {"exclude_conversation_ids": ["c1"]}, {"metadata": {"c1": "c2"}}, {"conversation_id": "c1"}):
+        request.filter.CopyFrom(m.Filter(**other))  # type: ignore[arg-type]
+        with pytest.raises(grpc.RpcError) as rejected:
+            vector_server.query.ListMessages(request)
+        assert refusal(rejected.value).reason == "CURSOR_OTHER_QUERY"
+
+
 def test_cursor_is_valid_after_a_restart(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:

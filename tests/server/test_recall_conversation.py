@@ -91,3 +91,39 @@ def test_invalid_conversation_id_is_rejected(conversations: RecallServiceStub) -
         with pytest.raises(grpc.RpcError) as error:
             conversations.Recall(request, metadata=(("x-user-id", USER),))
         assert refusal(error.value).fields == ["context.conversation_id"]
+
+
+@given(
+    question=st.sampled_from(QUESTIONS),
+    excluded=st.lists(st.sampled_from(["c0", "c1", "c2", "c-absent"]), max_size=3),
+)
+@settings(max_examples=20)
+def test_nothing_of_an_excluded_conversation_is_brought(
+    conversations: RecallServiceStub, question: str, excluded: list[str]
+) -> None:
+    context = r.RecallContext(exclude_conversation_ids=excluded)
+    request = r.RecallRequest(question=question, context=context, include_trace=True)
+    reply = conversations.Recall(request, metadata=(("x-user-id", USER),))
+    assert not {item.message.conversation_id for item in reply.evidence} & set(excluded)
+    readable = {f"m{n}" for n in range(36) if f"c{n % 3}" not in excluded}
+    assert {message_id for step in reply.trace for message_id in step.message_ids} <= readable
+    assert reply.limits.messages_considered <= len(readable)
+    assert bool(reply.evidence) is bool(readable) or question not in MATCHING
+
+
+def test_the_client_excludes_conversations(conversations: RecallServiceStub, vector_server: Server) -> None:
+    assert conversations
+    with Client(vector_server.target) as client:
+        reply = client.recall("What did I book?", user_id=USER, exclude_conversation_ids=["c0", "c1"])
+        listed = list(client.iter_messages(USER, exclude_conversation_ids=["c0", "c1"]))
+    assert {item.message.conversation_id for item in reply.evidence} == {"c2"}
+    assert {message.conversation_id for message in listed} == {"c2"}
+    assert len(listed) == 12
+
+
+def test_every_excluded_conversation_that_cannot_be_one_is_named(conversations: RecallServiceStub) -> None:
+    context = r.RecallContext(exclude_conversation_ids=["c", "c" * 129, " "])
+    with pytest.raises(grpc.RpcError) as error:
+        conversations.Recall(r.RecallRequest(question="dinner", context=context), metadata=(("x-user-id", USER),))
+    fields = refusal(error.value).fields
+    assert fields == ["context.exclude_conversation_ids[1]", "context.exclude_conversation_ids[2]"]

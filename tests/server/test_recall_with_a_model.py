@@ -207,6 +207,7 @@ def test_the_model_sees_dated_messages_in_the_order_of_time_as_data(script: Chat
     client.recall(QUESTION, user_id="sam", time_zone="Asia/Shanghai")
     lines = shown(script.bodies[-1])
     assert [one["text"] for one in lines] == list(SAID.values())
-    assert [one["said"] for one in lines] == ["Mon 2026-06-01 08:00"] * 3
+    assert '{"day":"Mon 2026-06-01"}' in script.bodies[-1]["messages"][1]["content"]
+    assert [one["at"] for one in lines] == ["08:00"] * 3
     assert {one["by"] for one in lines} == {"user"}
     assert sorted(one["id"] for one in lines) == ["m1", "m2", "m3"]

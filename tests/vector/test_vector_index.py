@@ -254,6 +254,7 @@ filters = st.builds(
     moments,
     role=st.none() | st.sampled_from(Role),
     conversation_id=st.sampled_from(["", "a", "b"]),
+    exclude_conversation_ids=st.lists(st.sampled_from(["a", "b", "c"]), max_size=2, unique=True).map(tuple),
     metadata=st.frozensets(entries, max_size=2).map(tuple),
 )
 
@@ -276,6 +277,7 @@ def matches(at: VectorPoint, narrowed: Filter) -> bool:
         and (narrowed.until_us is None or at.ts_us < narrowed.until_us)
         and narrowed.role in (None, at.role)
         and narrowed.conversation_id in ("", at.conversation_id)
+        and at.conversation_id not in narrowed.exclude_conversation_ids
         and set(entry_hashes(narrowed.metadata)) <= set(at.marks)
     )
 

@@ -82,6 +82,9 @@ REQUESTS: dict[str, Callable[[str], ProtoMessage]] = {
     "ExportMessages": lambda user: query.ExportMessagesRequest(user_id=user, filter=narrowed()),
     "Recall": lambda _user: question(),
     "StreamRecall": lambda _user: recall.StreamRecallRequest.FromString(question().SerializeToString()),
+    "BuildContext": lambda _user: recall.BuildContextRequest(
+        turns=[recall.Turn(role=message_pb2.ROLE_USER, text="Is that spicy?")], exclude_conversation_ids=["c", "d"]
+    ),
     "GetServerInfo": lambda _user: server_service.GetServerInfoRequest(),
 }
 

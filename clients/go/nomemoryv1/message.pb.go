@@ -311,9 +311,13 @@ type Filter struct {
 	ConversationId string `protobuf:"bytes,3,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
 	// metadata has entries that a message must contain, with equal key and value. Default: empty, any metadata. At most 4
 	// entries, with the limits of ChatMessage.metadata; otherwise the error is INVALID_ARGUMENT.
-	Metadata      map[string]string `protobuf:"bytes,4,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Metadata map[string]string `protobuf:"bytes,4,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// exclude_conversation_ids are conversations whose messages are left out, such as the one that an assistant has in its
+	// prompt. Messages without a conversation_id stay. Empty (the default): none is left out. At most 16, each not empty and
+	// at most 128 characters, no control characters; otherwise INVALID_ARGUMENT.
+	ExcludeConversationIds []string `protobuf:"bytes,5,rep,name=exclude_conversation_ids,json=excludeConversationIds,proto3" json:"exclude_conversation_ids,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *Filter) Reset() {
@@ -370,6 +374,13 @@ func (x *Filter) GetConversationId() string {
 func (x *Filter) GetMetadata() map[string]string {
 	if x != nil {
 		return x.Metadata
+	}
+	return nil
+}
+
+func (x *Filter) GetExcludeConversationIds() []string {
+	if x != nil {
+		return x.ExcludeConversationIds
 	}
 	return nil
 }
@@ -454,13 +465,14 @@ const file_nomemory_v1_message_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"o\n" +
 	"\tTimeRange\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
-	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x8b\x02\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xc5\x02\n" +
 	"\x06Filter\x125\n" +
 	"\n" +
 	"time_range\x18\x01 \x01(\v2\x16.nomemory.v1.TimeRangeR\ttimeRange\x12%\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x11.nomemory.v1.RoleR\x04role\x12'\n" +
 	"\x0fconversation_id\x18\x03 \x01(\tR\x0econversationId\x12=\n" +
-	"\bmetadata\x18\x04 \x03(\v2!.nomemory.v1.Filter.MetadataEntryR\bmetadata\x1a;\n" +
+	"\bmetadata\x18\x04 \x03(\v2!.nomemory.v1.Filter.MetadataEntryR\bmetadata\x128\n" +
+	"\x18exclude_conversation_ids\x18\x05 \x03(\tR\x16excludeConversationIds\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\".\n" +

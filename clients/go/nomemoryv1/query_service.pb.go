@@ -289,7 +289,7 @@ type LexicalSearchRequest struct {
 	// user_id is the user whose messages are searched. Required. At most 128 characters.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// query_text is a query in the grammar of docs/query-grammar.md: words, "phrases", AND, OR, NOT, -, ( ). Text that is not a
-	// valid operator is searched literally. Empty or blank: the messages are listed by time. At most 2,000 characters
+	// valid operator is searched literally. Empty or blank: the messages are listed by time. At most 32,000 characters
 	// (NOMEMORY_MAX_QUERY_CHARS), 128 terms and 16 levels of parentheses; otherwise the error is INVALID_ARGUMENT
 	// (ERROR_REASON_QUERY_TOO_COMPLEX).
 	QueryText string `protobuf:"bytes,2,opt,name=query_text,json=queryText,proto3" json:"query_text,omitempty"`
@@ -764,7 +764,7 @@ type isSemanticSearchRequest_Query interface {
 
 type SemanticSearchRequest_QueryText struct {
 	// query_text is the query as a text, which the server embeds without the names of the authors in the log. Not blank. At
-	// most 2,000 characters (NOMEMORY_MAX_QUERY_CHARS). Without an embedder, the error is FAILED_PRECONDITION
+	// most 32,000 characters (NOMEMORY_MAX_QUERY_CHARS). Without an embedder, the error is FAILED_PRECONDITION
 	// (ERROR_REASON_EMBEDDER_DISABLED).
 	QueryText string `protobuf:"bytes,2,opt,name=query_text,json=queryText,proto3,oneof"`
 }
@@ -957,7 +957,7 @@ type HybridSearchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// user_id is the user whose messages are searched. Required. At most 128 characters.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// query_text is a question or keywords in Chinese or English, without a grammar. Required, not blank. At most 2,000
+	// query_text is a question or keywords in Chinese or English, without a grammar. Required, not blank. At most 32,000
 	// characters (NOMEMORY_MAX_QUERY_CHARS).
 	QueryText string `protobuf:"bytes,2,opt,name=query_text,json=queryText,proto3" json:"query_text,omitempty"`
 	// query_embedding is the vector of `query_text`. Default: unset, the server embeds it; without an embedder, the ranking is
@@ -1100,8 +1100,10 @@ type HybridSearchResponse struct {
 	// sufficiency_lexical_only is true if `sufficiency` ignores semantic similarity: `semantic_unavailable` is true, or the
 	// embedder is not the local one, for which the estimate is calibrated. Use a higher threshold then.
 	SufficiencyLexicalOnly bool `protobuf:"varint,9,opt,name=sufficiency_lexical_only,json=sufficiencyLexicalOnly,proto3" json:"sufficiency_lexical_only,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	// empty_time_ranges are the days and periods that the question names and in which no message passes the filter.
+	EmptyTimeRanges []*TimeRange `protobuf:"bytes,10,rep,name=empty_time_ranges,json=emptyTimeRanges,proto3" json:"empty_time_ranges,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *HybridSearchResponse) Reset() {
@@ -1195,6 +1197,13 @@ func (x *HybridSearchResponse) GetSufficiencyLexicalOnly() bool {
 		return x.SufficiencyLexicalOnly
 	}
 	return false
+}
+
+func (x *HybridSearchResponse) GetEmptyTimeRanges() []*TimeRange {
+	if x != nil {
+		return x.EmptyTimeRanges
+	}
+	return nil
 }
 
 // MessageRelation is a pair of semantically similar messages of the same author.
@@ -2444,7 +2453,7 @@ const file_nomemory_v1_query_service_proto_rawDesc = "" +
 	"\aexplain\x18\x06 \x01(\bR\aexplain\x12?\n" +
 	"\rreturn_fields\x18\a \x01(\v2\x1a.google.protobuf.FieldMaskR\freturnFields\x12\x19\n" +
 	"\bat_least\x18\b \x01(\tR\aatLeast\x12+\n" +
-	"\x11include_relations\x18\t \x01(\bR\x10includeRelations\"\xa5\x03\n" +
+	"\x11include_relations\x18\t \x01(\bR\x10includeRelations\"\xe9\x03\n" +
 	"\x14HybridSearchResponse\x12-\n" +
 	"\x05items\x18\x01 \x03(\v2\x17.nomemory.v1.HybridItemR\x05items\x12\x1c\n" +
 	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12#\n" +
@@ -2454,7 +2463,9 @@ const file_nomemory_v1_query_service_proto_rawDesc = "" +
 	"\vsufficiency\x18\x06 \x01(\x02R\vsufficiency\x12'\n" +
 	"\x0fspeaker_matched\x18\a \x01(\bR\x0espeakerMatched\x12:\n" +
 	"\trelations\x18\b \x03(\v2\x1c.nomemory.v1.MessageRelationR\trelations\x128\n" +
-	"\x18sufficiency_lexical_only\x18\t \x01(\bR\x16sufficiencyLexicalOnly\"\xb6\x01\n" +
+	"\x18sufficiency_lexical_only\x18\t \x01(\bR\x16sufficiencyLexicalOnly\x12B\n" +
+	"\x11empty_time_ranges\x18\n" +
+	" \x03(\v2\x16.nomemory.v1.TimeRangeR\x0femptyTimeRanges\"\xb6\x01\n" +
 	"\x0fMessageRelation\x12,\n" +
 	"\x12earlier_message_id\x18\x01 \x01(\tR\x10earlierMessageId\x12(\n" +
 	"\x10later_message_id\x18\x02 \x01(\tR\x0elaterMessageId\x12(\n" +
@@ -2606,7 +2617,8 @@ var file_nomemory_v1_query_service_proto_goTypes = []any{
 	(*fieldmaskpb.FieldMask)(nil),     // 33: google.protobuf.FieldMask
 	(*ChatMessage)(nil),               // 34: nomemory.v1.ChatMessage
 	(*Span)(nil),                      // 35: nomemory.v1.Span
-	(*timestamppb.Timestamp)(nil),     // 36: google.protobuf.Timestamp
+	(*TimeRange)(nil),                 // 36: nomemory.v1.TimeRange
+	(*timestamppb.Timestamp)(nil),     // 37: google.protobuf.Timestamp
 }
 var file_nomemory_v1_query_service_proto_depIdxs = []int32{
 	32, // 0: nomemory.v1.ListMessagesRequest.filter:type_name -> nomemory.v1.Filter
@@ -2631,45 +2643,46 @@ var file_nomemory_v1_query_service_proto_depIdxs = []int32{
 	33, // 19: nomemory.v1.HybridSearchRequest.return_fields:type_name -> google.protobuf.FieldMask
 	15, // 20: nomemory.v1.HybridSearchResponse.items:type_name -> nomemory.v1.HybridItem
 	14, // 21: nomemory.v1.HybridSearchResponse.relations:type_name -> nomemory.v1.MessageRelation
-	34, // 22: nomemory.v1.HybridItem.message:type_name -> nomemory.v1.ChatMessage
-	16, // 23: nomemory.v1.HybridItem.explanation:type_name -> nomemory.v1.ScoreExplanation
-	17, // 24: nomemory.v1.ScoreExplanation.components:type_name -> nomemory.v1.ScoreComponent
-	33, // 25: nomemory.v1.GetNeighborsRequest.return_fields:type_name -> google.protobuf.FieldMask
-	34, // 26: nomemory.v1.GetNeighborsResponse.items:type_name -> nomemory.v1.ChatMessage
-	33, // 27: nomemory.v1.BatchGetMessagesRequest.return_fields:type_name -> google.protobuf.FieldMask
-	34, // 28: nomemory.v1.BatchGetMessagesResponse.items:type_name -> nomemory.v1.ChatMessage
-	32, // 29: nomemory.v1.CountMessagesRequest.filter:type_name -> nomemory.v1.Filter
-	26, // 30: nomemory.v1.ListConversationsResponse.conversations:type_name -> nomemory.v1.Conversation
-	36, // 31: nomemory.v1.Conversation.first_ts:type_name -> google.protobuf.Timestamp
-	36, // 32: nomemory.v1.Conversation.last_ts:type_name -> google.protobuf.Timestamp
-	29, // 33: nomemory.v1.ListUsersResponse.users:type_name -> nomemory.v1.UserSummary
-	32, // 34: nomemory.v1.ExportMessagesRequest.filter:type_name -> nomemory.v1.Filter
-	34, // 35: nomemory.v1.ExportMessagesResponse.messages:type_name -> nomemory.v1.ChatMessage
-	1,  // 36: nomemory.v1.QueryService.ListMessages:input_type -> nomemory.v1.ListMessagesRequest
-	4,  // 37: nomemory.v1.QueryService.LexicalSearch:input_type -> nomemory.v1.LexicalSearchRequest
-	8,  // 38: nomemory.v1.QueryService.SemanticSearch:input_type -> nomemory.v1.SemanticSearchRequest
-	12, // 39: nomemory.v1.QueryService.HybridSearch:input_type -> nomemory.v1.HybridSearchRequest
-	18, // 40: nomemory.v1.QueryService.GetNeighbors:input_type -> nomemory.v1.GetNeighborsRequest
-	20, // 41: nomemory.v1.QueryService.BatchGetMessages:input_type -> nomemory.v1.BatchGetMessagesRequest
-	22, // 42: nomemory.v1.QueryService.CountMessages:input_type -> nomemory.v1.CountMessagesRequest
-	24, // 43: nomemory.v1.QueryService.ListConversations:input_type -> nomemory.v1.ListConversationsRequest
-	27, // 44: nomemory.v1.QueryService.ListUsers:input_type -> nomemory.v1.ListUsersRequest
-	30, // 45: nomemory.v1.QueryService.ExportMessages:input_type -> nomemory.v1.ExportMessagesRequest
-	2,  // 46: nomemory.v1.QueryService.ListMessages:output_type -> nomemory.v1.ListMessagesResponse
-	5,  // 47: nomemory.v1.QueryService.LexicalSearch:output_type -> nomemory.v1.LexicalSearchResponse
-	10, // 48: nomemory.v1.QueryService.SemanticSearch:output_type -> nomemory.v1.SemanticSearchResponse
-	13, // 49: nomemory.v1.QueryService.HybridSearch:output_type -> nomemory.v1.HybridSearchResponse
-	19, // 50: nomemory.v1.QueryService.GetNeighbors:output_type -> nomemory.v1.GetNeighborsResponse
-	21, // 51: nomemory.v1.QueryService.BatchGetMessages:output_type -> nomemory.v1.BatchGetMessagesResponse
-	23, // 52: nomemory.v1.QueryService.CountMessages:output_type -> nomemory.v1.CountMessagesResponse
-	25, // 53: nomemory.v1.QueryService.ListConversations:output_type -> nomemory.v1.ListConversationsResponse
-	28, // 54: nomemory.v1.QueryService.ListUsers:output_type -> nomemory.v1.ListUsersResponse
-	31, // 55: nomemory.v1.QueryService.ExportMessages:output_type -> nomemory.v1.ExportMessagesResponse
-	46, // [46:56] is the sub-list for method output_type
-	36, // [36:46] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	36, // 22: nomemory.v1.HybridSearchResponse.empty_time_ranges:type_name -> nomemory.v1.TimeRange
+	34, // 23: nomemory.v1.HybridItem.message:type_name -> nomemory.v1.ChatMessage
+	16, // 24: nomemory.v1.HybridItem.explanation:type_name -> nomemory.v1.ScoreExplanation
+	17, // 25: nomemory.v1.ScoreExplanation.components:type_name -> nomemory.v1.ScoreComponent
+	33, // 26: nomemory.v1.GetNeighborsRequest.return_fields:type_name -> google.protobuf.FieldMask
+	34, // 27: nomemory.v1.GetNeighborsResponse.items:type_name -> nomemory.v1.ChatMessage
+	33, // 28: nomemory.v1.BatchGetMessagesRequest.return_fields:type_name -> google.protobuf.FieldMask
+	34, // 29: nomemory.v1.BatchGetMessagesResponse.items:type_name -> nomemory.v1.ChatMessage
+	32, // 30: nomemory.v1.CountMessagesRequest.filter:type_name -> nomemory.v1.Filter
+	26, // 31: nomemory.v1.ListConversationsResponse.conversations:type_name -> nomemory.v1.Conversation
+	37, // 32: nomemory.v1.Conversation.first_ts:type_name -> google.protobuf.Timestamp
+	37, // 33: nomemory.v1.Conversation.last_ts:type_name -> google.protobuf.Timestamp
+	29, // 34: nomemory.v1.ListUsersResponse.users:type_name -> nomemory.v1.UserSummary
+	32, // 35: nomemory.v1.ExportMessagesRequest.filter:type_name -> nomemory.v1.Filter
+	34, // 36: nomemory.v1.ExportMessagesResponse.messages:type_name -> nomemory.v1.ChatMessage
+	1,  // 37: nomemory.v1.QueryService.ListMessages:input_type -> nomemory.v1.ListMessagesRequest
+	4,  // 38: nomemory.v1.QueryService.LexicalSearch:input_type -> nomemory.v1.LexicalSearchRequest
+	8,  // 39: nomemory.v1.QueryService.SemanticSearch:input_type -> nomemory.v1.SemanticSearchRequest
+	12, // 40: nomemory.v1.QueryService.HybridSearch:input_type -> nomemory.v1.HybridSearchRequest
+	18, // 41: nomemory.v1.QueryService.GetNeighbors:input_type -> nomemory.v1.GetNeighborsRequest
+	20, // 42: nomemory.v1.QueryService.BatchGetMessages:input_type -> nomemory.v1.BatchGetMessagesRequest
+	22, // 43: nomemory.v1.QueryService.CountMessages:input_type -> nomemory.v1.CountMessagesRequest
+	24, // 44: nomemory.v1.QueryService.ListConversations:input_type -> nomemory.v1.ListConversationsRequest
+	27, // 45: nomemory.v1.QueryService.ListUsers:input_type -> nomemory.v1.ListUsersRequest
+	30, // 46: nomemory.v1.QueryService.ExportMessages:input_type -> nomemory.v1.ExportMessagesRequest
+	2,  // 47: nomemory.v1.QueryService.ListMessages:output_type -> nomemory.v1.ListMessagesResponse
+	5,  // 48: nomemory.v1.QueryService.LexicalSearch:output_type -> nomemory.v1.LexicalSearchResponse
+	10, // 49: nomemory.v1.QueryService.SemanticSearch:output_type -> nomemory.v1.SemanticSearchResponse
+	13, // 50: nomemory.v1.QueryService.HybridSearch:output_type -> nomemory.v1.HybridSearchResponse
+	19, // 51: nomemory.v1.QueryService.GetNeighbors:output_type -> nomemory.v1.GetNeighborsResponse
+	21, // 52: nomemory.v1.QueryService.BatchGetMessages:output_type -> nomemory.v1.BatchGetMessagesResponse
+	23, // 53: nomemory.v1.QueryService.CountMessages:output_type -> nomemory.v1.CountMessagesResponse
+	25, // 54: nomemory.v1.QueryService.ListConversations:output_type -> nomemory.v1.ListConversationsResponse
+	28, // 55: nomemory.v1.QueryService.ListUsers:output_type -> nomemory.v1.ListUsersResponse
+	31, // 56: nomemory.v1.QueryService.ExportMessages:output_type -> nomemory.v1.ExportMessagesResponse
+	47, // [47:57] is the sub-list for method output_type
+	37, // [37:47] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_nomemory_v1_query_service_proto_init() }

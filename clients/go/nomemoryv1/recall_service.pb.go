@@ -186,6 +186,11 @@ const (
 	NoteCode_NOTE_CODE_SUFFICIENCY_ESTIMATED NoteCode = 15
 	// NOTE_CODE_INDEXING_PENDING: stored messages are not searchable yet.
 	NoteCode_NOTE_CODE_INDEXING_PENDING NoteCode = 16
+	// NOTE_CODE_QUOTED_INSTEAD: statements of the model with numbers, dates, amounts or names that their quotes do not contain
+	// were replaced by the quotes.
+	NoteCode_NOTE_CODE_QUOTED_INSTEAD NoteCode = 17
+	// NOTE_CODE_CORRECTED: the nearest message was retracted; the message that retracts it may answer.
+	NoteCode_NOTE_CODE_CORRECTED NoteCode = 18
 )
 
 // Enum value maps for NoteCode.
@@ -208,6 +213,8 @@ var (
 		14: "NOTE_CODE_SUFFICIENCY_UNKNOWN",
 		15: "NOTE_CODE_SUFFICIENCY_ESTIMATED",
 		16: "NOTE_CODE_INDEXING_PENDING",
+		17: "NOTE_CODE_QUOTED_INSTEAD",
+		18: "NOTE_CODE_CORRECTED",
 	}
 	NoteCode_value = map[string]int32{
 		"NOTE_CODE_UNSPECIFIED":            0,
@@ -227,6 +234,8 @@ var (
 		"NOTE_CODE_SUFFICIENCY_UNKNOWN":    14,
 		"NOTE_CODE_SUFFICIENCY_ESTIMATED":  15,
 		"NOTE_CODE_INDEXING_PENDING":       16,
+		"NOTE_CODE_QUOTED_INSTEAD":         17,
+		"NOTE_CODE_CORRECTED":              18,
 	}
 )
 
@@ -273,6 +282,8 @@ const (
 	// VERDICT_PENDING: no evidence answers the question, and stored messages of this user are not searchable yet. Retry, or
 	// set `at_least`.
 	Verdict_VERDICT_PENDING Verdict = 4
+	// VERDICT_POSSIBLE: the statements may answer the question. No chat model has read the messages.
+	Verdict_VERDICT_POSSIBLE Verdict = 5
 )
 
 // Enum value maps for Verdict.
@@ -283,6 +294,7 @@ var (
 		2: "VERDICT_CONFLICTING",
 		3: "VERDICT_INSUFFICIENT",
 		4: "VERDICT_PENDING",
+		5: "VERDICT_POSSIBLE",
 	}
 	Verdict_value = map[string]int32{
 		"VERDICT_UNSPECIFIED":  0,
@@ -290,6 +302,7 @@ var (
 		"VERDICT_CONFLICTING":  2,
 		"VERDICT_INSUFFICIENT": 3,
 		"VERDICT_PENDING":      4,
+		"VERDICT_POSSIBLE":     5,
 	}
 )
 
@@ -389,7 +402,7 @@ func (StopReason) EnumDescriptor() ([]byte, []int) {
 type RecallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// question is the question about the bound user, in Chinese or English. Required unless `context.turns` is set; empty
-	// with turns: recall what is relevant to the conversation. At most 2,000 characters (NOMEMORY_MAX_QUERY_CHARS).
+	// with turns: recall what is relevant to the conversation. At most 32,000 characters (NOMEMORY_MAX_QUERY_CHARS).
 	Question string `protobuf:"bytes,1,opt,name=question,proto3" json:"question,omitempty"`
 	// context is the starting point of the search. Default: unset, the current time, UTC, any time, any role.
 	Context *RecallContext `protobuf:"bytes,2,opt,name=context,proto3" json:"context,omitempty"`
@@ -496,7 +509,7 @@ func (x *RecallRequest) GetAtLeast() string {
 type StreamRecallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// question is the question about the bound user, in Chinese or English. Required unless `context.turns` is set; empty
-	// with turns: recall what is relevant to the conversation. At most 2,000 characters (NOMEMORY_MAX_QUERY_CHARS).
+	// with turns: recall what is relevant to the conversation. At most 32,000 characters (NOMEMORY_MAX_QUERY_CHARS).
 	Question string `protobuf:"bytes,1,opt,name=question,proto3" json:"question,omitempty"`
 	// context is the starting point of the search. Default: unset, the current time, UTC, any time, any role.
 	Context *RecallContext `protobuf:"bytes,2,opt,name=context,proto3" json:"context,omitempty"`
@@ -696,9 +709,12 @@ type RecallContext struct {
 	// turns are the latest turns of the current conversation, oldest first. They help to interpret the question, and are
 	// neither stored nor logged. At most 20 turns of 4,000 characters each and 16,000 in total; otherwise the error is
 	// INVALID_ARGUMENT.
-	Turns         []*Turn `protobuf:"bytes,6,rep,name=turns,proto3" json:"turns,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Turns []*Turn `protobuf:"bytes,6,rep,name=turns,proto3" json:"turns,omitempty"`
+	// exclude_conversation_ids are conversations that the recall never reads, with the limits of
+	// Filter.exclude_conversation_ids. Empty (the default): all are read.
+	ExcludeConversationIds []string `protobuf:"bytes,7,rep,name=exclude_conversation_ids,json=excludeConversationIds,proto3" json:"exclude_conversation_ids,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *RecallContext) Reset() {
@@ -769,6 +785,13 @@ func (x *RecallContext) GetConversationId() string {
 func (x *RecallContext) GetTurns() []*Turn {
 	if x != nil {
 		return x.Turns
+	}
+	return nil
+}
+
+func (x *RecallContext) GetExcludeConversationIds() []string {
+	if x != nil {
+		return x.ExcludeConversationIds
 	}
 	return nil
 }
@@ -1700,6 +1723,288 @@ func (x *RecallStep) GetElapsed() *durationpb.Duration {
 	return nil
 }
 
+// BuildContextRequest asks for the messages of a prompt. It needs `turns` or `conversation_id`.
+type BuildContextRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// turns are the latest turns of the running conversation, oldest first, with the limits of RecallContext.turns. Related
+	// messages are searched for with the last turn of the user. Empty: the latest messages of `conversation_id` are the
+	// turns. They are never stored and never logged.
+	Turns []*Turn `protobuf:"bytes,1,rep,name=turns,proto3" json:"turns,omitempty"`
+	// conversation_id is the running conversation. Its latest messages are returned in `recent`, and none of it in `related`.
+	// Empty (the default): `recent` stays empty. At most 128 characters.
+	ConversationId string `protobuf:"bytes,2,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// max_tokens is the size of `text` at most, as this server estimates tokens. 0 (the default): 2,000. Otherwise 100 to
+	// 32,000; anything else is INVALID_ARGUMENT.
+	MaxTokens int32 `protobuf:"varint,3,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
+	// now is the time of the request; no message of that time or later is read. Unset: the server's clock.
+	Now *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=now,proto3" json:"now,omitempty"`
+	// time_zone is the IANA name, such as `Asia/Shanghai`, of the dates in `text`. Empty: UTC. Unknown: INVALID_ARGUMENT.
+	TimeZone string `protobuf:"bytes,5,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	// at_least is a write token: the call waits, within its deadline, until both indexes have applied that write. Empty: no
+	// waiting.
+	AtLeast string `protobuf:"bytes,6,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	// exclude_conversation_ids are further conversations without messages in `related`, with the limits of
+	// Filter.exclude_conversation_ids. `conversation_id` counts as one of the 16. Empty (the default): none.
+	ExcludeConversationIds []string `protobuf:"bytes,7,rep,name=exclude_conversation_ids,json=excludeConversationIds,proto3" json:"exclude_conversation_ids,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
+}
+
+func (x *BuildContextRequest) Reset() {
+	*x = BuildContextRequest{}
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BuildContextRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BuildContextRequest) ProtoMessage() {}
+
+func (x *BuildContextRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BuildContextRequest.ProtoReflect.Descriptor instead.
+func (*BuildContextRequest) Descriptor() ([]byte, []int) {
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *BuildContextRequest) GetTurns() []*Turn {
+	if x != nil {
+		return x.Turns
+	}
+	return nil
+}
+
+func (x *BuildContextRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *BuildContextRequest) GetMaxTokens() int32 {
+	if x != nil {
+		return x.MaxTokens
+	}
+	return 0
+}
+
+func (x *BuildContextRequest) GetNow() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Now
+	}
+	return nil
+}
+
+func (x *BuildContextRequest) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
+func (x *BuildContextRequest) GetAtLeast() string {
+	if x != nil {
+		return x.AtLeast
+	}
+	return ""
+}
+
+func (x *BuildContextRequest) GetExcludeConversationIds() []string {
+	if x != nil {
+		return x.ExcludeConversationIds
+	}
+	return nil
+}
+
+// BuildContextResponse has the selected messages, and the same as text.
+type BuildContextResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// recent are the latest messages of the running conversation, oldest first. They take half of the tokens at most.
+	Recent []*ContextMessage `protobuf:"bytes,1,rep,name=recent,proto3" json:"recent,omitempty"`
+	// related are messages of other conversations, oldest first.
+	Related []*ContextMessage `protobuf:"bytes,2,rep,name=related,proto3" json:"related,omitempty"`
+	// text is `related`, then `recent`, written for a prompt: dates, authors, ids and content. Empty: there is no message.
+	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	// token_count is the estimated size of `text`, at most `max_tokens`.
+	TokenCount int32 `protobuf:"varint,4,opt,name=token_count,json=tokenCount,proto3" json:"token_count,omitempty"`
+	// truncated is true if messages were cut or left out to stay within `max_tokens`.
+	Truncated bool `protobuf:"varint,5,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// semantic_unavailable is true if `related` was ranked without semantic search: the server has no embedder, or it does
+	// not answer.
+	SemanticUnavailable bool `protobuf:"varint,6,opt,name=semantic_unavailable,json=semanticUnavailable,proto3" json:"semantic_unavailable,omitempty"`
+	// index_lagging is true if messages of this user were acknowledged but not yet searchable.
+	IndexLagging  bool `protobuf:"varint,7,opt,name=index_lagging,json=indexLagging,proto3" json:"index_lagging,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BuildContextResponse) Reset() {
+	*x = BuildContextResponse{}
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BuildContextResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BuildContextResponse) ProtoMessage() {}
+
+func (x *BuildContextResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BuildContextResponse.ProtoReflect.Descriptor instead.
+func (*BuildContextResponse) Descriptor() ([]byte, []int) {
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *BuildContextResponse) GetRecent() []*ContextMessage {
+	if x != nil {
+		return x.Recent
+	}
+	return nil
+}
+
+func (x *BuildContextResponse) GetRelated() []*ContextMessage {
+	if x != nil {
+		return x.Related
+	}
+	return nil
+}
+
+func (x *BuildContextResponse) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *BuildContextResponse) GetTokenCount() int32 {
+	if x != nil {
+		return x.TokenCount
+	}
+	return 0
+}
+
+func (x *BuildContextResponse) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *BuildContextResponse) GetSemanticUnavailable() bool {
+	if x != nil {
+		return x.SemanticUnavailable
+	}
+	return false
+}
+
+func (x *BuildContextResponse) GetIndexLagging() bool {
+	if x != nil {
+		return x.IndexLagging
+	}
+	return false
+}
+
+// ContextMessage is a message of a context.
+type ContextMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// message is the message. Its content is verbatim; see `truncated`.
+	Message *ChatMessage `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	// truncated is true if the content ends early, after a complete sentence where one fits, because the whole message
+	// takes more than its share of the tokens.
+	Truncated bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// score is that of HybridSearch, comparable within this response only. 0: the message was not ranked.
+	Score float32 `protobuf:"fixed32,3,opt,name=score,proto3" json:"score,omitempty"`
+	// superseded_by is the id of a later message of this response that restates this one with another value. Empty: none is
+	// known. A message that was retracted has `message.retracted_by` instead.
+	SupersededBy  string `protobuf:"bytes,4,opt,name=superseded_by,json=supersededBy,proto3" json:"superseded_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContextMessage) Reset() {
+	*x = ContextMessage{}
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContextMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContextMessage) ProtoMessage() {}
+
+func (x *ContextMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContextMessage.ProtoReflect.Descriptor instead.
+func (*ContextMessage) Descriptor() ([]byte, []int) {
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ContextMessage) GetMessage() *ChatMessage {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *ContextMessage) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *ContextMessage) GetScore() float32 {
+	if x != nil {
+		return x.Score
+	}
+	return 0
+}
+
+func (x *ContextMessage) GetSupersededBy() string {
+	if x != nil {
+		return x.SupersededBy
+	}
+	return ""
+}
+
 var File_nomemory_v1_recall_service_proto protoreflect.FileDescriptor
 
 const file_nomemory_v1_recall_service_proto_rawDesc = "" +
@@ -1723,7 +2028,7 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\x14StreamRecallResponse\x12-\n" +
 	"\x04step\x18\x01 \x01(\v2\x17.nomemory.v1.RecallStepH\x00R\x04step\x125\n" +
 	"\x06result\x18\x02 \x01(\v2\x1b.nomemory.v1.RecallResponseH\x00R\x06resultB\a\n" +
-	"\x05event\"\x9d\x02\n" +
+	"\x05event\"\xd7\x02\n" +
 	"\rRecallContext\x125\n" +
 	"\n" +
 	"time_range\x18\x01 \x01(\v2\x16.nomemory.v1.TimeRangeR\ttimeRange\x128\n" +
@@ -1731,7 +2036,8 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x1b\n" +
 	"\ttime_zone\x18\x04 \x01(\tR\btimeZone\x12'\n" +
 	"\x0fconversation_id\x18\x05 \x01(\tR\x0econversationId\x12'\n" +
-	"\x05turns\x18\x06 \x03(\v2\x11.nomemory.v1.TurnR\x05turns\"A\n" +
+	"\x05turns\x18\x06 \x03(\v2\x11.nomemory.v1.TurnR\x05turns\x128\n" +
+	"\x18exclude_conversation_ids\x18\a \x03(\tR\x16excludeConversationIds\"A\n" +
 	"\x04Turn\x12%\n" +
 	"\x04role\x18\x01 \x01(\x0e2\x11.nomemory.v1.RoleR\x04role\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"\xc4\x01\n" +
@@ -1813,7 +2119,30 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\vmessage_ids\x18\x06 \x03(\tR\n" +
 	"messageIds\x12 \n" +
 	"\vobservation\x18\a \x01(\tR\vobservation\x123\n" +
-	"\aelapsed\x18\b \x01(\v2\x19.google.protobuf.DurationR\aelapsed*o\n" +
+	"\aelapsed\x18\b \x01(\v2\x19.google.protobuf.DurationR\aelapsed\"\xa6\x02\n" +
+	"\x13BuildContextRequest\x12'\n" +
+	"\x05turns\x18\x01 \x03(\v2\x11.nomemory.v1.TurnR\x05turns\x12'\n" +
+	"\x0fconversation_id\x18\x02 \x01(\tR\x0econversationId\x12\x1d\n" +
+	"\n" +
+	"max_tokens\x18\x03 \x01(\x05R\tmaxTokens\x12,\n" +
+	"\x03now\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x1b\n" +
+	"\ttime_zone\x18\x05 \x01(\tR\btimeZone\x12\x19\n" +
+	"\bat_least\x18\x06 \x01(\tR\aatLeast\x128\n" +
+	"\x18exclude_conversation_ids\x18\a \x03(\tR\x16excludeConversationIds\"\xad\x02\n" +
+	"\x14BuildContextResponse\x123\n" +
+	"\x06recent\x18\x01 \x03(\v2\x1b.nomemory.v1.ContextMessageR\x06recent\x125\n" +
+	"\arelated\x18\x02 \x03(\v2\x1b.nomemory.v1.ContextMessageR\arelated\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x12\x1f\n" +
+	"\vtoken_count\x18\x04 \x01(\x05R\n" +
+	"tokenCount\x12\x1c\n" +
+	"\ttruncated\x18\x05 \x01(\bR\ttruncated\x121\n" +
+	"\x14semantic_unavailable\x18\x06 \x01(\bR\x13semanticUnavailable\x12#\n" +
+	"\rindex_lagging\x18\a \x01(\bR\findexLagging\"\x9d\x01\n" +
+	"\x0eContextMessage\x122\n" +
+	"\amessage\x18\x01 \x01(\v2\x18.nomemory.v1.ChatMessageR\amessage\x12\x1c\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12\x14\n" +
+	"\x05score\x18\x03 \x01(\x02R\x05score\x12#\n" +
+	"\rsuperseded_by\x18\x04 \x01(\tR\fsupersededBy*o\n" +
 	"\vAttribution\x12\x1b\n" +
 	"\x17ATTRIBUTION_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10ATTRIBUTION_USER\x10\x01\x12\x15\n" +
@@ -1825,7 +2154,7 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\vPLANNER_LLM\x10\x02\x12\x18\n" +
 	"\x14PLANNER_LLM_FALLBACK\x10\x03\x12\x12\n" +
 	"\x0ePLANNER_PLUGIN\x10\x04\x12\x1b\n" +
-	"\x17PLANNER_PLUGIN_FALLBACK\x10\x05*\xa6\x04\n" +
+	"\x17PLANNER_PLUGIN_FALLBACK\x10\x05*\xdd\x04\n" +
 	"\bNoteCode\x12\x19\n" +
 	"\x15NOTE_CODE_UNSPECIFIED\x10\x00\x12!\n" +
 	"\x1dNOTE_CODE_SINGLE_CONVERSATION\x10\x01\x12!\n" +
@@ -1844,13 +2173,16 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\x12NOTE_CODE_CONFLICT\x10\r\x12!\n" +
 	"\x1dNOTE_CODE_SUFFICIENCY_UNKNOWN\x10\x0e\x12#\n" +
 	"\x1fNOTE_CODE_SUFFICIENCY_ESTIMATED\x10\x0f\x12\x1e\n" +
-	"\x1aNOTE_CODE_INDEXING_PENDING\x10\x10*\x81\x01\n" +
+	"\x1aNOTE_CODE_INDEXING_PENDING\x10\x10\x12\x1c\n" +
+	"\x18NOTE_CODE_QUOTED_INSTEAD\x10\x11\x12\x17\n" +
+	"\x13NOTE_CODE_CORRECTED\x10\x12*\x97\x01\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11VERDICT_SUPPORTED\x10\x01\x12\x17\n" +
 	"\x13VERDICT_CONFLICTING\x10\x02\x12\x18\n" +
 	"\x14VERDICT_INSUFFICIENT\x10\x03\x12\x13\n" +
-	"\x0fVERDICT_PENDING\x10\x04*\xb0\x01\n" +
+	"\x0fVERDICT_PENDING\x10\x04\x12\x14\n" +
+	"\x10VERDICT_POSSIBLE\x10\x05*\xb0\x01\n" +
 	"\n" +
 	"StopReason\x12\x1b\n" +
 	"\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x1a\n" +
@@ -1858,11 +2190,12 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\x13STOP_REASON_NO_GAIN\x10\x02\x12\x1a\n" +
 	"\x16STOP_REASON_ITERATIONS\x10\x03\x12\x1a\n" +
 	"\x16STOP_REASON_TOOL_CALLS\x10\x04\x12\x18\n" +
-	"\x14STOP_REASON_DEADLINE\x10\x052\xde\x01\n" +
+	"\x14STOP_REASON_DEADLINE\x10\x052\xd1\x02\n" +
 	"\rRecallService\x12X\n" +
 	"\x06Recall\x12\x1a.nomemory.v1.RecallRequest\x1a\x1b.nomemory.v1.RecallResponse\"\x15\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/recall\x12s\n" +
-	"\fStreamRecall\x12 .nomemory.v1.StreamRecallRequest\x1a!.nomemory.v1.StreamRecallResponse\"\x1c\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/v1/recall:stream0\x01Bn\n" +
+	"\fStreamRecall\x12 .nomemory.v1.StreamRecallRequest\x1a!.nomemory.v1.StreamRecallResponse\"\x1c\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/v1/recall:stream0\x01\x12q\n" +
+	"\fBuildContext\x12 .nomemory.v1.BuildContextRequest\x1a!.nomemory.v1.BuildContextResponse\"\x1c\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/v1/context:buildBn\n" +
 	"\x0eio.nomemory.v1P\x01Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\xaa\x02\vNoMemory.V1\xea\x02\fNoMemory::V1b\x06proto3"
 
 var (
@@ -1878,7 +2211,7 @@ func file_nomemory_v1_recall_service_proto_rawDescGZIP() []byte {
 }
 
 var file_nomemory_v1_recall_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_nomemory_v1_recall_service_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_nomemory_v1_recall_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_nomemory_v1_recall_service_proto_goTypes = []any{
 	(Attribution)(0),              // 0: nomemory.v1.Attribution
 	(Planner)(0),                  // 1: nomemory.v1.Planner
@@ -1900,30 +2233,33 @@ var file_nomemory_v1_recall_service_proto_goTypes = []any{
 	(*RecallLimits)(nil),          // 17: nomemory.v1.RecallLimits
 	(*Note)(nil),                  // 18: nomemory.v1.Note
 	(*RecallStep)(nil),            // 19: nomemory.v1.RecallStep
-	(*Embedding)(nil),             // 20: nomemory.v1.Embedding
-	(*TimeRange)(nil),             // 21: nomemory.v1.TimeRange
-	(Role)(0),                     // 22: nomemory.v1.Role
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
-	(*Span)(nil),                  // 25: nomemory.v1.Span
-	(*ChatMessage)(nil),           // 26: nomemory.v1.ChatMessage
-	(*structpb.Struct)(nil),       // 27: google.protobuf.Struct
+	(*BuildContextRequest)(nil),   // 20: nomemory.v1.BuildContextRequest
+	(*BuildContextResponse)(nil),  // 21: nomemory.v1.BuildContextResponse
+	(*ContextMessage)(nil),        // 22: nomemory.v1.ContextMessage
+	(*Embedding)(nil),             // 23: nomemory.v1.Embedding
+	(*TimeRange)(nil),             // 24: nomemory.v1.TimeRange
+	(Role)(0),                     // 25: nomemory.v1.Role
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(*Span)(nil),                  // 28: nomemory.v1.Span
+	(*ChatMessage)(nil),           // 29: nomemory.v1.ChatMessage
+	(*structpb.Struct)(nil),       // 30: google.protobuf.Struct
 }
 var file_nomemory_v1_recall_service_proto_depIdxs = []int32{
 	8,  // 0: nomemory.v1.RecallRequest.context:type_name -> nomemory.v1.RecallContext
 	10, // 1: nomemory.v1.RecallRequest.budget:type_name -> nomemory.v1.RecallBudget
-	20, // 2: nomemory.v1.RecallRequest.question_embedding:type_name -> nomemory.v1.Embedding
+	23, // 2: nomemory.v1.RecallRequest.question_embedding:type_name -> nomemory.v1.Embedding
 	8,  // 3: nomemory.v1.StreamRecallRequest.context:type_name -> nomemory.v1.RecallContext
 	10, // 4: nomemory.v1.StreamRecallRequest.budget:type_name -> nomemory.v1.RecallBudget
-	20, // 5: nomemory.v1.StreamRecallRequest.question_embedding:type_name -> nomemory.v1.Embedding
+	23, // 5: nomemory.v1.StreamRecallRequest.question_embedding:type_name -> nomemory.v1.Embedding
 	19, // 6: nomemory.v1.StreamRecallResponse.step:type_name -> nomemory.v1.RecallStep
 	11, // 7: nomemory.v1.StreamRecallResponse.result:type_name -> nomemory.v1.RecallResponse
-	21, // 8: nomemory.v1.RecallContext.time_range:type_name -> nomemory.v1.TimeRange
-	22, // 9: nomemory.v1.RecallContext.preferred_role:type_name -> nomemory.v1.Role
-	23, // 10: nomemory.v1.RecallContext.now:type_name -> google.protobuf.Timestamp
+	24, // 8: nomemory.v1.RecallContext.time_range:type_name -> nomemory.v1.TimeRange
+	25, // 9: nomemory.v1.RecallContext.preferred_role:type_name -> nomemory.v1.Role
+	26, // 10: nomemory.v1.RecallContext.now:type_name -> google.protobuf.Timestamp
 	9,  // 11: nomemory.v1.RecallContext.turns:type_name -> nomemory.v1.Turn
-	22, // 12: nomemory.v1.Turn.role:type_name -> nomemory.v1.Role
-	24, // 13: nomemory.v1.RecallBudget.timeout:type_name -> google.protobuf.Duration
+	25, // 12: nomemory.v1.Turn.role:type_name -> nomemory.v1.Role
+	27, // 13: nomemory.v1.RecallBudget.timeout:type_name -> google.protobuf.Duration
 	12, // 14: nomemory.v1.RecallResponse.memory_view:type_name -> nomemory.v1.MemoryView
 	15, // 15: nomemory.v1.RecallResponse.evidence:type_name -> nomemory.v1.EvidenceMessage
 	17, // 16: nomemory.v1.RecallResponse.limits:type_name -> nomemory.v1.RecallLimits
@@ -1935,28 +2271,35 @@ var file_nomemory_v1_recall_service_proto_depIdxs = []int32{
 	13, // 22: nomemory.v1.MemoryView.constraints:type_name -> nomemory.v1.Statement
 	14, // 23: nomemory.v1.Statement.citations:type_name -> nomemory.v1.Citation
 	0,  // 24: nomemory.v1.Statement.attribution:type_name -> nomemory.v1.Attribution
-	25, // 25: nomemory.v1.Citation.span:type_name -> nomemory.v1.Span
-	23, // 26: nomemory.v1.Citation.ts:type_name -> google.protobuf.Timestamp
-	26, // 27: nomemory.v1.EvidenceMessage.message:type_name -> nomemory.v1.ChatMessage
+	28, // 25: nomemory.v1.Citation.span:type_name -> nomemory.v1.Span
+	26, // 26: nomemory.v1.Citation.ts:type_name -> google.protobuf.Timestamp
+	29, // 27: nomemory.v1.EvidenceMessage.message:type_name -> nomemory.v1.ChatMessage
 	13, // 28: nomemory.v1.Conflict.earlier:type_name -> nomemory.v1.Statement
 	13, // 29: nomemory.v1.Conflict.later:type_name -> nomemory.v1.Statement
-	21, // 30: nomemory.v1.RecallLimits.time_range:type_name -> nomemory.v1.TimeRange
-	22, // 31: nomemory.v1.RecallLimits.role:type_name -> nomemory.v1.Role
+	24, // 30: nomemory.v1.RecallLimits.time_range:type_name -> nomemory.v1.TimeRange
+	25, // 31: nomemory.v1.RecallLimits.role:type_name -> nomemory.v1.Role
 	1,  // 32: nomemory.v1.RecallLimits.planner:type_name -> nomemory.v1.Planner
 	4,  // 33: nomemory.v1.RecallLimits.stop_reason:type_name -> nomemory.v1.StopReason
 	18, // 34: nomemory.v1.RecallLimits.notes:type_name -> nomemory.v1.Note
 	2,  // 35: nomemory.v1.Note.code:type_name -> nomemory.v1.NoteCode
-	27, // 36: nomemory.v1.RecallStep.arguments:type_name -> google.protobuf.Struct
-	24, // 37: nomemory.v1.RecallStep.elapsed:type_name -> google.protobuf.Duration
-	5,  // 38: nomemory.v1.RecallService.Recall:input_type -> nomemory.v1.RecallRequest
-	6,  // 39: nomemory.v1.RecallService.StreamRecall:input_type -> nomemory.v1.StreamRecallRequest
-	11, // 40: nomemory.v1.RecallService.Recall:output_type -> nomemory.v1.RecallResponse
-	7,  // 41: nomemory.v1.RecallService.StreamRecall:output_type -> nomemory.v1.StreamRecallResponse
-	40, // [40:42] is the sub-list for method output_type
-	38, // [38:40] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	30, // 36: nomemory.v1.RecallStep.arguments:type_name -> google.protobuf.Struct
+	27, // 37: nomemory.v1.RecallStep.elapsed:type_name -> google.protobuf.Duration
+	9,  // 38: nomemory.v1.BuildContextRequest.turns:type_name -> nomemory.v1.Turn
+	26, // 39: nomemory.v1.BuildContextRequest.now:type_name -> google.protobuf.Timestamp
+	22, // 40: nomemory.v1.BuildContextResponse.recent:type_name -> nomemory.v1.ContextMessage
+	22, // 41: nomemory.v1.BuildContextResponse.related:type_name -> nomemory.v1.ContextMessage
+	29, // 42: nomemory.v1.ContextMessage.message:type_name -> nomemory.v1.ChatMessage
+	5,  // 43: nomemory.v1.RecallService.Recall:input_type -> nomemory.v1.RecallRequest
+	6,  // 44: nomemory.v1.RecallService.StreamRecall:input_type -> nomemory.v1.StreamRecallRequest
+	20, // 45: nomemory.v1.RecallService.BuildContext:input_type -> nomemory.v1.BuildContextRequest
+	11, // 46: nomemory.v1.RecallService.Recall:output_type -> nomemory.v1.RecallResponse
+	7,  // 47: nomemory.v1.RecallService.StreamRecall:output_type -> nomemory.v1.StreamRecallResponse
+	21, // 48: nomemory.v1.RecallService.BuildContext:output_type -> nomemory.v1.BuildContextResponse
+	46, // [46:49] is the sub-list for method output_type
+	43, // [43:46] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_nomemory_v1_recall_service_proto_init() }
@@ -1977,7 +2320,7 @@ func file_nomemory_v1_recall_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nomemory_v1_recall_service_proto_rawDesc), len(file_nomemory_v1_recall_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   15,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

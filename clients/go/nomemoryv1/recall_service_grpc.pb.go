@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	RecallService_Recall_FullMethodName       = "/nomemory.v1.RecallService/Recall"
 	RecallService_StreamRecall_FullMethodName = "/nomemory.v1.RecallService/StreamRecall"
+	RecallService_BuildContext_FullMethodName = "/nomemory.v1.RecallService/BuildContext"
 )
 
 // RecallServiceClient is the client API for RecallService service.
@@ -38,6 +39,9 @@ type RecallServiceClient interface {
 	Recall(ctx context.Context, in *RecallRequest, opts ...grpc.CallOption) (*RecallResponse, error)
 	// StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search.
 	StreamRecall(ctx context.Context, in *StreamRecallRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamRecallResponse], error)
+	// BuildContext selects the messages that an assistant should have in its prompt: the latest of the running conversation,
+	// and those of all others that relate to the user's latest turns. No model is called.
+	BuildContext(ctx context.Context, in *BuildContextRequest, opts ...grpc.CallOption) (*BuildContextResponse, error)
 }
 
 type recallServiceClient struct {
@@ -77,6 +81,16 @@ func (c *recallServiceClient) StreamRecall(ctx context.Context, in *StreamRecall
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RecallService_StreamRecallClient = grpc.ServerStreamingClient[StreamRecallResponse]
 
+func (c *recallServiceClient) BuildContext(ctx context.Context, in *BuildContextRequest, opts ...grpc.CallOption) (*BuildContextResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BuildContextResponse)
+	err := c.cc.Invoke(ctx, RecallService_BuildContext_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RecallServiceServer is the server API for RecallService service.
 // All implementations must embed UnimplementedRecallServiceServer
 // for forward compatibility.
@@ -92,6 +106,9 @@ type RecallServiceServer interface {
 	Recall(context.Context, *RecallRequest) (*RecallResponse, error)
 	// StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search.
 	StreamRecall(*StreamRecallRequest, grpc.ServerStreamingServer[StreamRecallResponse]) error
+	// BuildContext selects the messages that an assistant should have in its prompt: the latest of the running conversation,
+	// and those of all others that relate to the user's latest turns. No model is called.
+	BuildContext(context.Context, *BuildContextRequest) (*BuildContextResponse, error)
 	mustEmbedUnimplementedRecallServiceServer()
 }
 
@@ -107,6 +124,9 @@ func (UnimplementedRecallServiceServer) Recall(context.Context, *RecallRequest) 
 }
 func (UnimplementedRecallServiceServer) StreamRecall(*StreamRecallRequest, grpc.ServerStreamingServer[StreamRecallResponse]) error {
 	return status.Error(codes.Unimplemented, "method StreamRecall not implemented")
+}
+func (UnimplementedRecallServiceServer) BuildContext(context.Context, *BuildContextRequest) (*BuildContextResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method BuildContext not implemented")
 }
 func (UnimplementedRecallServiceServer) mustEmbedUnimplementedRecallServiceServer() {}
 func (UnimplementedRecallServiceServer) testEmbeddedByValue()                       {}
@@ -158,6 +178,24 @@ func _RecallService_StreamRecall_Handler(srv interface{}, stream grpc.ServerStre
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RecallService_StreamRecallServer = grpc.ServerStreamingServer[StreamRecallResponse]
 
+func _RecallService_BuildContext_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BuildContextRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RecallServiceServer).BuildContext(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RecallService_BuildContext_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RecallServiceServer).BuildContext(ctx, req.(*BuildContextRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RecallService_ServiceDesc is the grpc.ServiceDesc for RecallService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -168,6 +206,10 @@ var RecallService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Recall",
 			Handler:    _RecallService_Recall_Handler,
+		},
+		{
+			MethodName: "BuildContext",
+			Handler:    _RecallService_BuildContext_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -4,11 +4,11 @@ import { batches, requestId, type NewMessage } from "./batches.js";
 import * as ingest from "./gen/nomemory/v1/ingest_service_pb.js";
 import type { ChatMessage } from "./gen/nomemory/v1/message_pb.js";
 import * as query from "./gen/nomemory/v1/query_service_pb.js";
-import type { RecallResponse, StreamRecallResponse } from "./gen/nomemory/v1/recall_service_pb.js";
+import type { BuildContextResponse, RecallResponse, StreamRecallResponse } from "./gen/nomemory/v1/recall_service_pb.js";
 import * as server from "./gen/nomemory/v1/server_service_pb.js";
 import { checked, defaults, type ClientOptions } from "./options.js";
 import { all, lexicalHits, type LexicalHit } from "./pages.js";
-import { Recalls, type Question, type StreamedQuestion } from "./recalls.js";
+import { Recalls, type ContextRequest, type Question, type StreamedQuestion } from "./recalls.js";
 import { ReliableTransport } from "./reliable_transport.js";
 
 /** Options of one call: a signal that cancels it, and a deadline in milliseconds in place of the client's. */
@@ -217,6 +217,11 @@ export class NoMemory {
   /** Answer a question about the user of the caller's token from what was said. */
   recall(request: Question, options?: CallOptions): Promise<RecallResponse> {
     return this.#recalls.recall(request, options);
+  }
+
+  /** Select the messages of the user of the caller's token that an assistant should have in its prompt. */
+  buildContext(request: ContextRequest, options?: CallOptions): Promise<BuildContextResponse> {
+    return this.#recalls.buildContext(request, options);
   }
 
   /** Recall, and yield each step as it happens, then the result. Leaving the loop cancels the recall. */

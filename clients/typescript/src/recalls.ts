@@ -2,6 +2,8 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { createClient, encodeBinaryHeader, type Client } from "@connectrpc/connect";
 import {
   RecallService,
+  type BuildContextRequestSchema,
+  type BuildContextResponse,
   type RecallRequestSchema,
   type RecallResponse,
   type StreamRecallRequestSchema,
@@ -13,6 +15,8 @@ import type { ReliableTransport } from "./reliable_transport.js";
 /** A question, and where the search starts. */
 export type Question = MessageInitShape<typeof RecallRequestSchema>;
 
+/** The latest turns, the running conversation, and the limit of tokens. */
+export type ContextRequest = MessageInitShape<typeof BuildContextRequestSchema>;
 /** A question whose steps are streamed. */
 export type StreamedQuestion = MessageInitShape<typeof StreamRecallRequestSchema>;
 
@@ -33,6 +37,11 @@ export class Recalls {
   /** Answer a question from what was said. */
   recall(request: Question, options: CallOptions = {}): Promise<RecallResponse> {
     return this.#calls.recall(request, { ...options, headers: this.#headers });
+  }
+
+  /** Select the messages that an assistant should have in its prompt. */
+  buildContext(request: ContextRequest, options: CallOptions = {}): Promise<BuildContextResponse> {
+    return this.#calls.buildContext(request, { ...options, headers: this.#headers });
   }
 
   /** Recall, and yield each step as it happens, then the result. Leaving the loop cancels the recall. */

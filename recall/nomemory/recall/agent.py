@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from nomemory.recall.grounding.assertions import is_named
+from nomemory.recall.grounding.calibration import calibrated
 from nomemory.recall.grounding.citations import verify
 from nomemory.recall.grounding.conclusion import conclude
 from nomemory.recall.llm.chat_model import ChatModel
@@ -42,7 +44,7 @@ class RecallAgent:
         planner: decides on the calls after the ranking; None: the rules. If it fails, the rules go on.
         model: reads what was found, and composes the view; None, or where it fails: the rules.
         budget: the host's, as changed by the request.
-        rule: the host's rule for how likely it must be that the log answers.
+        rule: the host's thresholds for a verdict without a model.
     """
 
     def __init__(
@@ -156,11 +158,17 @@ class RecallAgent:
         return RecallResult(
             memory_view=synthesis.view,
             evidence=tuple(evidence),
-            limits=replace(limits, enough=synthesis.enough),
+            limits=replace(limits, sufficiency=_calibrated(search.findings()), enough=synthesis.enough),
             verdict=synthesis.verdict,
             conflicts=synthesis.conflicts,
             trace=search.steps,
         )
+
+
+def _calibrated(findings: Findings) -> float | None:
+    if findings.sufficiency is None:
+        return None
+    return calibrated(findings.sufficiency, named=is_named(findings.retrieval))
 
 
 def _cited_first(findings: Findings, synthesis: Synthesis, most: int) -> Sequence[Evidence]:

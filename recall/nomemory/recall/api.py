@@ -59,7 +59,7 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         WriteTokenRefusedError: the write token is none of the log that is read from.
         IndexBehindError: what it covers does not become searchable in time.
     """
-    binding = Binding(user_id, question.conversation_id, at_least)
+    binding = Binding(user_id, question.conversation_id, at_least, question.exclude_conversation_ids)
     embedded = (question.sought, question.embedding)
     tools = BoundTools(binding, stub, budget, question.now, metadata, embedded)
     agent = RecallAgent(tools, planner, model, budget, rule)

@@ -62,6 +62,16 @@ def ends_asking(text: str) -> bool:
     return _ENDS_ASKING.search(text) is not None
 
 
+def requests(text: str) -> bool:
+    """Return whether a text asks for something to be done or told, in the form of a request."""
+    return _REQUESTS.search(text) is not None
+
+
+def announces_question(text: str) -> bool:
+    """Return whether a text announces a question: "what I want to know is …"."""
+    return _POINT.search(text) is not None
+
+
 def asking_sentences(text: str) -> list[str]:
     """Return the sentences that ask, the last four; the whole text if none seems to.
 

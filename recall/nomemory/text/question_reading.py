@@ -9,11 +9,13 @@ from functools import cached_property
 from typing import Final
 
 from nomemory.text.asking import asking_sentences, asks
+from nomemory.text.conversation_turns import is_conversation_turn
 from nomemory.text.language import FIRST_PERSON
 from nomemory.text.names import people
 from nomemory.text.question_words import content_words, exact_phrases
 from nomemory.text.sentences import unquoted
-from nomemory.text.time_expressions import TimeSignal, time_signal
+from nomemory.text.time_expressions import TimeSignal, find_exact_ranges, time_signal
+from nomemory.text.time_range import TimeRange
 
 _ASKS_WHEN: Final = re.compile(
     r"\bwhen\b|\b(?:what|which) (?:date|day|time|week|month|year)\b|\bhow long\b"
@@ -84,6 +86,18 @@ class QuestionReading:
     def time_signal(self) -> TimeSignal | None:
         """The time that it names; None if it names none, or `now` is not known."""
         return None if self.now is None else time_signal(unquoted(self.asked), self.now)
+
+    @cached_property
+    def is_turn(self) -> bool:
+        """Whether it reads like a turn of a conversation rather than a question to a memory."""
+        return is_conversation_turn(self.text)
+
+    @cached_property
+    def exact_ranges(self) -> tuple[TimeRange, ...]:
+        """The days and periods that it names; none if `now` is not known, or in a turn, which speaks of the present."""
+        if self.now is None or self.is_turn:
+            return ()
+        return find_exact_ranges(unquoted(self.asked), self.now)
 
     @cached_property
     def asks_when(self) -> bool:

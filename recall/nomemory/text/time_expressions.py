@@ -36,7 +36,23 @@ class TimeSignal:
 _Reader = Callable[[re.Match[str], datetime], TimeRange | None]
 _DIGITS: Final = {char: number for number, char in enumerate("零一二三四五六七八九十")} | {"两": 2, "几": 3, "半": 1}
 _SEASONS: Final = {"春": 3, "夏": 6, "秋": 9, "冬": 12, "spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+_PARTS_OF_MONTH: Final[dict[str, tuple[int, int | None]]] = {
+    "上旬": (1, 10),
+    "中旬": (11, 20),
+    "下旬": (21, None),
+    "初": (1, 10),
+    "底": (21, None),
+    "末": (21, None),
+    "early": (1, 10),
+    "mid": (11, 20),
+    "late": (21, None),
+    "beginning of": (1, 10),
+    "middle of": (11, 20),
+    "end of": (21, None),
+}
+"""First and last day of a part of a month; None is the end of the month."""
 _DECEMBER: Final = 12
+_MAX_RANGES: Final = 4
 _EARLIEST: Final = datetime(1, 1, 3)  # noqa: DTZ001 - it gets the asker's zone; in any it can be converted to UTC
 _DAYS_OF: Final = {"天": 1, "日": 1, "周": 7, "星期": 7, "礼拜": 7, "月": 30, "年": 365} | {
     "day": 1,
@@ -60,6 +76,31 @@ def time_signal(text: str, now: datetime) -> TimeSignal | None:
             if window is not None:
                 return TimeSignal(match.group().strip(), window, precision)
     return None
+
+
+def find_exact_ranges(text: str, now: datetime) -> tuple[TimeRange, ...]:
+    """Return the days and periods that a text names, in the order of the text, at most `_MAX_RANGES`.
+
+    Of overlapping expressions the one that starts first counts, and of these the longest: "5月3日" is a day.
+
+    Args:
+        text: the question.
+        now: an aware time in the asker's zone.
+    """
+    matches = [
+        (match.start(), -match.end(), number, match, read)
+        for number, (pattern, read, precision) in enumerate(_SIGNALS)
+        if precision is Precision.EXACT
+        for match in pattern.finditer(text)
+    ]
+    ranges, end = dict[TimeRange, None](), 0
+    for start, negative_end, _, match, read in sorted(matches, key=lambda entry: entry[:3]):
+        if start < end:
+            continue
+        end = -negative_end
+        if window := _window(read, match, now):
+            ranges[window] = None
+    return tuple(ranges)[:_MAX_RANGES]
 
 
 def _window(read: _Reader, match: re.Match[str], now: datetime) -> TimeRange | None:
@@ -152,6 +193,24 @@ def _chinese_date(match: re.Match[str], now: datetime) -> TimeRange | None:
     return _month(_year_of(year, now), month, now) if year else _latest_month(month, now)
 
 
+def _part_of_month(match: re.Match[str], now: datetime) -> TimeRange | None:
+    """Return the third of a month that is named, or its first or last week."""
+    fields = match.groupdict()
+    month = month_number(match["m"]) if match["m"][0].isascii() and match["m"].isalpha() else _number(match["m"])
+    year = fields.get("y")
+    whole = _month(_year_of(year, now), month, now) if year else _latest_month(month, now)
+    if whole is None or whole.since is None:
+        return None
+    first, last = _PARTS_OF_MONTH[match["t"].lower()]
+    since = whole.since + timedelta(days=first - 1)
+    until = _month_end(whole.since) if last is None else whole.since + timedelta(days=last)
+    return TimeRange(since, min(until, now)) if since < now else None
+
+
+def _month_end(start: datetime) -> datetime:
+    return (start + timedelta(days=31)).replace(day=1)
+
+
 def _year_of(text: str, now: datetime) -> int:
     named = {"今": 0, "去": 1, "前": 2}
     return now.year - named[text[0]] if text[0] in named else int(text)
@@ -225,6 +284,14 @@ _YEAR: Final = r"(?P<y>(?:19|20)\d\d)"
 _NAMED_YEAR: Final = r"(?P<y>(?:19|20)\d\d|[今去前])年"
 _EXACT: Final[tuple[tuple[str, _Reader], ...]] = (
     (r"(?P<y>(?:19|20)\d\d)[-/.](?P<m>\d{1,2})(?:[-/.](?P<d>\d{1,2}))?(?!\d)", _iso_date),
+    (
+        (
+            rf"(?:{_NAMED_YEAR}的?)?(?P<m>\d{{1,2}}|[一二三四五六七八九十]{{1,2}})月份?"
+            r"(?P<t>上旬|中旬|下旬|初|底|末)"
+        ),
+        _part_of_month,
+    ),
+    (rf"\b(?P<t>early|mid|late|beginning of|middle of|end of)[\s-]+{_MONTH}(?:,?\s+{_YEAR})?\b", _part_of_month),
     (
         (
             rf"(?:{_NAMED_YEAR}的?)?(?P<m>\d{{1,2}}|[一二三四五六七八九十]{{1,2}})月"

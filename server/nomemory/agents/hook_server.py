@@ -28,7 +28,7 @@ _LANDING_S: Final = 0.5
 """Delay before a second read, because agents may write the last line after the event."""
 _HALF_WRITTEN_S: Final = 60.0
 """Age after which an incomplete event file is deleted."""
-_QUESTION_CHARS: Final = 2_000
+_QUESTION_CHARS: Final = 32_000
 _LOOKED_AT: Final = 20
 LEAST_SUFFICIENCY: Final = 0.5
 """Minimum sufficiency for adding messages to a prompt."""

@@ -38,8 +38,8 @@ def delete(
 def _check_selection(message_ids: Sequence[str], filters: FilterOptions) -> None:
     if bool(message_ids) == any(value is not None for value in filters.values()):
         raise click.UsageError(
-            "Give either message ids or at least one of --since, --until, --role, --conversation and --metadata. "
-            "Use `nomemory erase` to delete all data of a user."
+            "Give either message ids or at least one of --since, --until, --role, --conversation, "
+            "--exclude-conversation and --metadata. Use `nomemory erase` to delete all data of a user."
         )
 
 

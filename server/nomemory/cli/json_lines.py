@@ -126,6 +126,17 @@ def recall_record(reply: recall_service_pb2.RecallResponse) -> Json:
     return record
 
 
+def context_record(reply: recall_service_pb2.BuildContextResponse) -> Json:
+    """Return a context in the contract's form, but for messages. Empty fields are left out."""
+    sections = {"recent": reply.recent, "related": reply.related}
+    shown = {
+        name: [_contract_form(item) | {"message": message_record(item.message)} for item in items]
+        for name, items in sections.items()
+        if items
+    }
+    return _contract_form(reply) | shown
+
+
 def rfc3339(ts: Timestamp) -> str:
     """Return a time in RFC 3339, with microseconds only if they are not zero."""
     return ts.ToDatetime(tzinfo=UTC).isoformat().replace("+00:00", "Z")
@@ -167,6 +178,7 @@ _RECORDS: Final[Mapping[type, Callable[[Any], Iterable[Json]]]] = {
     query.ListUsersResponse: lambda reply: map(full_record, reply.users),
     server_service_pb2.GetServerInfoResponse: lambda reply: [server_info_record(reply)],
     recall_service_pb2.RecallResponse: lambda reply: [recall_record(reply)],
+    recall_service_pb2.BuildContextResponse: lambda reply: [context_record(reply)],
     Diagnosis: lambda diagnosis: map(check_record, diagnosis.checks),
     Summary: lambda summary: [summary_record(summary)],
 }

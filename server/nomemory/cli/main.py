@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "users": "nomemory.cli.query_commands:users",
     "export": "nomemory.cli.export:export",
     "recall": "nomemory.cli.recall:recall",
+    "context": "nomemory.cli.context:context",
     "mcp": "nomemory.cli.agents.mcp:mcp",
     "agent": "nomemory.cli.agents.agent:agent",
     "quickstart": "nomemory.cli.agents.quickstart:quickstart",

@@ -21,7 +21,7 @@ from nomemory.v1 import recall_service_pb2 as pb
 
 _SECTIONS: Final = (("Preferences", "preferences"), ("Profile", "profile"), ("Constraints", "constraints"))
 _VERDICTS: Final = {
-    pb.VERDICT_SUPPORTED: ("≈ Probably answered. Each line quotes a message.", "bold"),
+    pb.VERDICT_SUPPORTED: ("≈ Probably answered. Each line {cites} a message.", "bold"),
     pb.VERDICT_CONFLICTING: ("≠ Contradictory evidence. Both sides are shown.", "bold yellow"),
     pb.VERDICT_INSUFFICIENT: ("– Probably not answered. The nearest messages:", "bold yellow"),
     pb.VERDICT_PENDING: ("… Some stored messages are not searchable yet. Try again.", "bold yellow"),
@@ -135,7 +135,13 @@ def _verdict(reply: pb.RecallResponse) -> Text:
         text = _NOT_FOUND
     elif reply.verdict == pb.VERDICT_CONFLICTING and _is_guessed(reply):
         text = _POSSIBLY_CONFLICTING
-    return Text(text, style=style)
+    return Text(text.format(cites="quotes" if _is_verbatim(reply.memory_view) else "cites"), style=style)
+
+
+def _is_verbatim(view: pb.MemoryView) -> bool:
+    """Return whether every statement equals one of its quotes."""
+    statements = [statement for _, field in _SECTIONS for statement in getattr(view, field)]
+    return all(statement.text in {citation.quote for citation in statement.citations} for statement in statements)
 
 
 def _is_guessed(reply: pb.RecallResponse) -> bool:

@@ -148,6 +148,13 @@ def filter_options(command: Command) -> Command:
     @role_option("Only messages with this role.")
     @click.option("--conversation", metavar="ID", help="Only messages of this conversation.")
     @click.option(
+        "--exclude-conversation",
+        "exclude_conversations",
+        metavar="ID",
+        multiple=True,
+        help="Nothing of this conversation. Up to 16 of them.",
+    )
+    @click.option(
         "--metadata",
         "metadata",
         metavar="KEY=VALUE",
@@ -162,11 +169,18 @@ def filter_options(command: Command) -> Command:
         until: datetime | None,
         role: RoleName | None,
         conversation: str | None,
+        exclude_conversations: Sequence[str],
         metadata: Sequence[MetadataEntry],
         **others: object,
     ) -> None:
-        entries = metadata_filter(metadata) or None
-        filters = FilterOptions(since=since, until=until, role=role, conversation_id=conversation, metadata=entries)
+        filters = FilterOptions(
+            since=since,
+            until=until,
+            role=role,
+            conversation_id=conversation,
+            metadata=metadata_filter(metadata) or None,
+            exclude_conversation_ids=exclude_conversations or None,
+        )
         command(filters=filters, **others)
 
     return with_filters

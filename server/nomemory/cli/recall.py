@@ -26,6 +26,13 @@ from nomemory.v1 import recall_service_pb2 as pb
 @time_option("--now", "Reference time for relative dates; same formats.")
 @click.option("--time-zone", default="", metavar="NAME", help="Time zone of the user, such as Asia/Shanghai.")
 @click.option("--conversation", "conversation_id", metavar="ID", help="Search only this conversation.")
+@click.option(
+    "--exclude-conversation",
+    "exclude_conversation_ids",
+    metavar="ID",
+    multiple=True,
+    help="Skip the messages of this conversation. Can be given up to 16 times.",
+)
 @click.option("--skill", default="", metavar="NAME", help="Recall skill to use.")
 @click.option("--explain", is_flag=True, help="Show the search steps and the evidence.")
 @click.option(

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from nomemory.recall.model.question import Role
 from nomemory.recall.tools.arguments import (
+    EXCLUDED_CONVERSATIONS_MAX,
     ArgumentObject,
     Identifier,
     Instant,
@@ -30,6 +31,9 @@ class RecallArguments(ArgumentObject):
     role: OneRole | None = Field(default=None, description="look first at what this side said")
     time_zone: ZoneName = Field(default="", description="the user's time zone, such as Asia/Shanghai, for 'yesterday'")
     conversation_id: Identifier = Field(default="", description="look at one conversation only")
+    exclude_conversation_ids: list[Identifier] = Field(
+        default=[], max_length=EXCLUDED_CONVERSATIONS_MAX, description="conversations of which nothing is read"
+    )
     skill: Identifier = Field(default="", description="the recall skill to search with; empty: the server's default")
 
 
@@ -38,6 +42,27 @@ def _not_any(value: object) -> object:
     if value in {Role.ANY, Role.ANY.value}:
         raise ValueError("not a speaker")
     return value
+
+
+class TurnArgument(ArgumentObject):
+    """One turn of the running conversation."""
+
+    role: Annotated[OneRole, BeforeValidator(_not_any)] = Field(description="who speaks")
+    text: str = Field(min_length=1, max_length=4_000, description="what they say")
+
+
+class ContextArguments(ArgumentObject):
+    """Arguments of `build_context`."""
+
+    turns: list[TurnArgument] = Field(
+        default=[], max_length=20, description="the latest turns of the running conversation, oldest first"
+    )
+    conversation_id: Identifier = Field(default="", description="the running conversation, if it is stored")
+    max_tokens: int = Field(default=2_000, ge=100, le=32_000, description="limit of the answer's text")
+    time_zone: ZoneName = Field(default="", description="the user's time zone, such as Asia/Shanghai, for dates")
+    exclude_conversation_ids: list[Identifier] = Field(
+        default=[], max_length=EXCLUDED_CONVERSATIONS_MAX - 1, description="conversations without related messages"
+    )
 
 
 class RememberArguments(ArgumentObject):

@@ -24,6 +24,7 @@ class Message(Result):
     score: float | None = None
     retracts: list[str] = Field(default=[], description="the messages that it takes back")
     retracted_by: str = Field(default="", description="the message that took it back; it holds no more")
+    superseded_by: str = Field(default="", description="a later message that restates it with another value")
 
 
 class Messages(Result):
@@ -71,6 +72,15 @@ class Recalled(Result):
     conflicts: list[Conflict]
     evidence: list[Message]
     notes: list[str]
+
+
+class Context(Result):
+    """The messages for a prompt."""
+
+    recent: list[Message] = Field(description="the latest messages of the running conversation, oldest first")
+    related: list[Message] = Field(description="related messages of other conversations, oldest first")
+    token_count: int = Field(description="tokens of the text, by an estimate")
+    index_lagging: bool = Field(default=False, description="whether messages were stored that cannot be found yet")
 
 
 class Remembered(Result):

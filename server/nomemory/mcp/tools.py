@@ -10,10 +10,11 @@ from typing import Any, Final
 import mcp_types as types
 
 from nomemory.client import PROMPT_MESSAGES, chat_message, requests, tool_results
+from nomemory.client.messages import Turn
 from nomemory.client.prompt_block import prompt_block
 from nomemory.client.tool_results import Json
 from nomemory.mcp import results
-from nomemory.mcp.arguments import RecallArguments, RememberArguments
+from nomemory.mcp.arguments import ContextArguments, RecallArguments, RememberArguments
 from nomemory.mcp.backend import Backend
 from nomemory.mcp.credentials import BoundCaller
 from nomemory.recall.model.question import Role
@@ -89,6 +90,13 @@ async def _recall(backend: Backend, caller: BoundCaller, options: Options) -> To
     return ToolOutput(tool_results.recalled(reply, block.shown()), block.text())
 
 
+async def _build_context(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+    turns: list[Turn] = [{"role": turn["role"].value, "text": turn["text"]} for turn in options.pop("turns")]
+    request = requests.build_context(turns, **options)
+    reply = await backend.call(backend.recall.BuildContext, request, caller.recall_metadata)
+    return ToolOutput(tool_results.context(reply), reply.text)
+
+
 async def _search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.hybrid_search(caller.user_id, options.pop("query_text"), **options)
     return ToolOutput(tool_results.ranked(await backend.call(backend.query.HybridSearch, request, caller.metadata)))
@@ -135,6 +143,15 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 RecallArguments,
                 results.Recalled,
                 _recall,
+            ),
+            Tool(
+                "build_context",
+                "Build a context",
+                "Get the messages for your prompt, word for word, within a limit of tokens: the latest of the running "
+                "conversation, and those of all others that relate to its latest turns.",
+                ContextArguments,
+                results.Context,
+                _build_context,
             ),
             Tool(
                 "search",

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from nomemory.server.message import Message, Role
 from nomemory.server.metadata_hashes import Entry
+from nomemory.text.time_range import TimeRange
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +23,7 @@ class Filter:
         role: the role of the author.
         conversation_id: the conversation.
         metadata: the required metadata entries, sorted by key, with unique keys.
+        exclude_conversation_ids: conversations whose messages are left out; sorted, unique, none empty.
     """
 
     since_us: int | None = None
@@ -25,6 +31,7 @@ class Filter:
     role: Role | None = None
     conversation_id: str = ""
     metadata: tuple[Entry, ...] = ()
+    exclude_conversation_ids: tuple[str, ...] = ()
 
     def admits(self, message: Message) -> bool:
         """Return whether a message passes the filter."""
@@ -34,8 +41,23 @@ class Filter:
             and (until is None or message.ts_us < until)
             and (self.role is None or message.role is self.role)
             and self.conversation_id in {"", message.conversation_id}
+            and message.conversation_id not in self.exclude_conversation_ids
             and all(message.metadata.get(key) == value for key, value in self.metadata)
         )
 
 
 EVERYTHING = Filter()
+
+
+def narrow_to_period(narrowed: Filter, period: TimeRange) -> Filter:
+    """Return a filter that admits the messages of a period that another filter admits."""
+    since, until = _microseconds(period.since), _microseconds(period.until)
+    return replace(
+        narrowed,
+        since_us=max((bound for bound in (narrowed.since_us, since) if bound is not None), default=None),
+        until_us=min((bound for bound in (narrowed.until_us, until) if bound is not None), default=None),
+    )
+
+
+def _microseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)

@@ -132,7 +132,8 @@ async def test_what_it_looks_up_is_added_and_nothing_is_taken_away(script: ChatS
     assert FAR not in shown(first[1]["content"]).values()
     assert shown(second[3]["content"]) == {"m3": FAR}
     assert "last answer" not in second[3]["content"]
-    assert [step.tool for step in recaller.steps if step.tool][-2:] == ["lexical_search", "lexical_search"]
+    made = [step.tool for step in recaller.steps if step.arguments]
+    assert made == ["hybrid_search", "lexical_search", "lexical_search"]
     assert [one.message.message_id for one in result.evidence][-1:] == ["message-3"]
     assert result.limits.reading.calls == 2
 
@@ -155,7 +156,7 @@ async def test_what_stands_around_a_shown_message_is_asked_for_by_its_label(
     around = {"tool": "neighbors", "args": {"message_id": "m1", "before": 0, "after": 5}}
     script.answers = [look_up(around), view(("m1", "never eat spicy"))]
     await recaller.ask()
-    made = [step for step in recaller.steps if step.tool == "neighbors"][-1]
+    made = [step for step in recaller.steps if step.tool == "neighbors" and step.arguments][-1]
     assert str(made.arguments["message_id"]).startswith("message-")
     assert FAR in shown(script.bodies[1]["messages"][3]["content"]).values()
 
@@ -275,6 +276,26 @@ async def test_a_short_reply_is_shown_with_what_it_replies_to(
         budget = replace(BUDGET, read_messages=1)
         asked = Question("Is it mild, not spicy?", NOW)
         await recall(stub, f"{user}-short", asked, model=endpoint, budget=budget, at_least=written.write_token)
-    (line,) = [json.loads(line) for line in script.prompts[0].splitlines() if line.startswith('{"id"')]
-    assert line["text"] == "mild, not spicy"
-    assert line["replies_to"] == "So how do you like your curry, hot or mild?"
+    lines = [json.loads(line) for line in script.prompts[0].splitlines() if line.startswith('{"id"')]
+    assert [line["text"] for line in lines] == ["So how do you like your curry, hot or mild?", "mild, not spicy"]
+    assert (lines[0]["id"], lines[1]["replies_to"]) == ("m2", "m2")
+
+
+async def test_the_newest_message_on_the_matter_is_read_where_a_value_may_have_changed(
+    server: Server, user: str, script: ChatScript, endpoint: ChatEndpoint
+) -> None:
+    owner = f"{user}-desk"
+    chairs = (f"A spicy chair for my desk on floor 2, number {number}." for number in range(20))
+    write(server, owner, *chairs, "My desk is on floor 2 now, on which I am proud.")
+    moved = said(owner, "moved", "They put me one up, by the window.", datetime(2026, 6, 9, tzinfo=UTC).timestamp())
+    written = server.ingest.WriteMessages(ingest_service_pb2.WriteMessagesRequest(messages=[moved]))
+    script.answers = [answers({"stop": True, "verdict": "insufficient"})]
+    async with grpc.aio.insecure_channel(server.target) as channel:
+        stub = query_service_pb2_grpc.QueryServiceStub(channel)
+        for text, is_read in (
+            ("On which floor is my desk now?", True),
+            ("On which floor was my desk at first?", False),
+        ):
+            budget = replace(BUDGET, read_messages=11)
+            await recall(stub, owner, Question(text, NOW), model=endpoint, budget=budget, at_least=written.write_token)
+            assert ("by the window" in script.prompts[-1]) is is_read, text

@@ -13,9 +13,11 @@ from recall.told import asked
 from nomemory.client.prompt_passages import tokens
 from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.question import Role
-from nomemory.recall.reading.prompt import first_text
-from nomemory.recall.reading.window import ContextWindow, Line, ReadingBudget
+from nomemory.recall.model.sufficiency import Sufficiency
+from nomemory.recall.reading.prompt import by_day, first_text
+from nomemory.recall.reading.window import ContextWindow, Exchanges, Line, ReadingBudget
 
+NONE = Exchanges()
 FIRST = datetime(2026, 6, 14, 23, 30, tzinfo=UTC)
 
 
@@ -34,7 +36,7 @@ def labels(lines: Sequence[Line]) -> list[object]:
 def test_messages_stand_oldest_first_with_weekday_and_speaker_in_the_askers_zone() -> None:
     best, second = said(2, "The spare key is with Ana.", name="Tom"), said(1, "Where did I put it?", Role.ASSISTANT)
     shown = window()
-    lines = shown.rank([best, second], {})
+    lines = shown.rank([best, second], NONE)
     assert lines == [
         {"id": "m2", "said": "Mon 2026-06-15 07:31", "by": "assistant", "text": "Where did I put it?"},
         {"id": "m1", "said": "Mon 2026-06-15 07:32", "by": "Tom", "text": "The spare key is with Ana."},
@@ -44,52 +46,111 @@ def test_messages_stand_oldest_first_with_weekday_and_speaker_in_the_askers_zone
 
 def test_what_was_taken_back_names_what_took_it_back_by_its_label() -> None:
     wrong, right = replace(said(1, "The key is with Ana."), retracted_by="id-2"), said(2, "I mixed that up.")
-    lines = window().rank([right, wrong], {})
+    lines = window().rank([right, wrong], NONE)
     assert [line.get("taken_back_by") for line in lines] == ["m1", None]
-    assert "holds no more" in first_text(asked("Where is the key?"), lines, is_last=False)
-    assert "holds no more" not in first_text(asked("Where is the key?"), lines[1:], is_last=False)
+    assert "holds no more" in first_text(asked("Where is the key?"), lines, 1)
+    assert "holds no more" not in first_text(asked("Where is the key?"), lines[1:], 1)
 
 
 def test_what_took_a_message_back_is_not_named_by_its_own_id() -> None:
-    (line,) = window().rank([replace(said(1, "The key is with Ana."), retracted_by="<anybody's text>")], {})
+    (line,) = window().rank([replace(said(1, "The key is with Ana."), retracted_by="<anybody's text>")], NONE)
     assert line["taken_back_by"] == "a message that is not shown"
 
 
-def test_pasted_text_is_marked_and_a_short_reply_comes_with_what_it_replies_to() -> None:
-    pasted = said(1, "My landlord writes:\n\nThe rent is due on the 3rd.")
+def test_pasted_text_is_a_marked_span_with_its_author() -> None:
+    mail = said(1, "Look. My landlord writes: the rent is due on the 3rd of June.\n\nWhat shall I do?")
+    (line,) = window().rank([mail], NONE)
+    assert line["passed_on"] == [
+        {"author": "My landlord writes", "begins": "the rent is due on", "ends": "n the 3rd of June."}
+    ]
+    assert line["text"] == mail.content
+
+
+def test_a_short_reply_names_what_it_replies_to_which_is_shown_too() -> None:
     reply = said(2, "both, since March")
-    question = said(0, "x" * 500 + "Do you take iron or vitamin D?", Role.ASSISTANT)
-    first, second = window().rank([reply, pasted], {"id-2": question})
-    assert first["passed_on"] is True
-    assert "passed_on" not in second
-    assert str(second["replies_to"]).endswith("Do you take iron or vitamin D?")
-    assert len(str(second["replies_to"])) == 120
+    question = said(1, "x" * 90 + ". Do you take iron or vitamin D?", Role.ASSISTANT)
+    other = said(9, "The key is with Ana.")
+    lines = window().rank([reply, other], Exchanges({"id-2": question}))
+    assert [(line["id"], line.get("replies_to")) for line in lines] == [("m3", None), ("m1", "m3"), ("m2", None)]
+
+
+def test_a_short_reply_has_the_last_sentences_of_what_it_replies_to_where_that_does_not_fit() -> None:
+    reply, question = (
+        said(2, "both, since March"),
+        said(1, "x" * 500 + ". Do you take iron or vitamin D?", Role.ASSISTANT),
+    )
+    (line,) = window(tokens_=70).rank([reply], Exchanges({"id-2": question}))
+    assert line["replies_to"] == "Do you take iron or vitamin D?"
+
+
+def test_a_question_that_is_shown_brings_its_reply() -> None:
+    question, reply = said(1, "Where is the key?"), said(2, "With Ana, in the blue tin.", Role.ASSISTANT)
+    lines = window().rank([question], Exchanges({}, {"id-1": reply}))
+    assert [line["text"] for line in lines] == [question.content, reply.content]
+
+
+def test_the_first_messages_are_shown_whole() -> None:
+    long = [said(number, f"Key {number}. " + "Some words about the weather. " * 12) for number in range(20)]
+    lines = window().rank(long, NONE)
+    assert {line["id"] for line in lines if "text" in line} >= {"m1", "m2", "m3", "m4", "m5", "m6"}
+
+
+def test_more_messages_are_shown_where_they_are_short() -> None:
+    short = [said(number, f"message {number}") for number in range(120)]
+    assert len(window(messages=100).rank(short, NONE)) == 100
+
+
+def test_messages_stand_under_their_days_and_the_conversations_that_have_several() -> None:
+    first, second, later = (
+        replace(said(number, f"message {number}"), conversation_id=talk)
+        for number, talk in ((1, "a"), (2, "a"), (2_000, "b"))
+    )
+    lines = list(by_day(window().rank([later, first, second], NONE)))
+    assert [line for line in lines if "day" in line] == [
+        {"day": "Mon 2026-06-15", "conversation": "c2"},
+        {"day": "Tue 2026-06-16"},
+    ]
+    assert [(line["id"], line["at"]) for line in lines if "id" in line] == [
+        ("m2", "07:31"),
+        ("m3", "07:32"),
+        ("m1", "16:50"),
+    ]
+
+
+def test_the_model_is_told_how_many_rounds_are_left_and_that_nothing_matches_well() -> None:
+    lines = window().rank([said(1, "The key is with Ana.")], NONE)
+    question = asked("Where is the key?")
+    assert "You may look up once more" in first_text(question, lines, 1)
+    assert "You may look up in 2 more rounds" in first_text(question, lines, 2)
+    assert "last answer" in first_text(question, lines, 0)
+    assert "Nothing matches" in first_text(question, lines, 1, Sufficiency(0.1, speaker_matched=False))
+    assert "Nothing matches" not in first_text(question, lines, 1, Sufficiency(0.6, speaker_matched=False))
 
 
 def test_what_does_not_fit_is_left_out_the_likeliest_last() -> None:
     many = [said(number, f"message {number}") for number in range(30)]
-    assert labels(window(messages=5).rank(many, {})) == ["m1", "m2", "m3", "m4", "m5"]
-    few = window(tokens_=100).rank(many, {})
+    assert labels(window(messages=5).rank(many, NONE)) == ["m1", "m2", "m3", "m4", "m5"]
+    few = window(tokens_=100).rank(many, NONE)
     assert 1 < len(few) < 6
     assert sum(tokens(json.dumps(line)) for line in few) <= 100
 
 
 def test_of_many_long_messages_less_is_shown_so_that_all_fit() -> None:
     many = [said(number, f"Key {number}. " + "Some words about the weather. " * 60) for number in range(30)]
-    lines = window().rank(many, {})
+    lines = window().rank(many, NONE)
     assert len(lines) == 30
     assert all("parts" in line for line in lines)
     assert sum(tokens(json.dumps(line)) for line in lines) <= 4_000
 
 
 def test_what_an_assistant_writes_in_many_lines_is_its_own() -> None:
-    (line,) = window().rank([said(1, "Three things:\n\n1. a\n2. b\n3. c\n4. d\n5. e", Role.ASSISTANT)], {})
+    (line,) = window().rank([said(1, "Three things:\n\n1. a\n2. b\n3. c\n4. d\n5. e", Role.ASSISTANT)], NONE)
     assert "passed_on" not in line
 
 
 def test_what_was_shown_stays_and_is_not_shown_again() -> None:
     shown = window(messages=8)
-    shown.rank([said(1, "one"), said(2, "two")], {})
+    shown.rank([said(1, "one"), said(2, "two")], NONE)
     added = shown.add([[said(2, "two"), said(3, "three")], [said(4, "four"), said(3, "three"), said(5, "five")]])
     assert [line["text"] for line in added] == ["three", "four", "five"]
     assert labels(added) == ["m4", "m3", "m5"]
@@ -99,20 +160,20 @@ def test_what_was_shown_stays_and_is_not_shown_again() -> None:
 
 
 def test_of_a_long_message_the_passages_that_matter_are_shown() -> None:
-    long = "Some words about the weather. " * 60 + "The spare key hangs behind the boiler. " + "And so on. " * 200
-    (line,) = window().rank([said(1, long)], {})
+    long = "Some words about the weather. " * 60 + "The spare key hangs behind the boiler. " + "And so on. " * 900
+    (line,) = window().rank([said(1, long)], NONE)
     parts = line["parts"]
     assert isinstance(parts, list)
     assert "text" not in line
-    assert any("behind the boiler" in str(part) for part in parts)
+    assert any("The spare key hangs behind the boiler." in str(part) for part in parts)
     assert all(str(part) in long for part in parts)
-    assert sum(tokens(str(part)) for part in parts) <= 250
+    assert sum(tokens(str(part)) for part in parts) <= 1_200
 
 
 def test_a_message_that_was_shown_in_parts_is_shown_again_under_its_label_if_it_is_asked_for() -> None:
-    long = said(1, "Some words about the weather. " * 60)
+    long = said(1, "Some words about the weather. " * 150)
     shown = window()
-    shown.rank([long], {})
+    shown.rank([long], NONE)
     assert shown.add([[long]]) == []
     (line,) = shown.add([[long]], {"id-1"})
     assert (line["id"], line["text"]) == ("m1", long.content)

@@ -151,6 +151,7 @@ class BaseClient(ABC):
 
     recall = Unary(f"{_RECALL}/Recall", requests.recall, recalls.RecallResponse)
     stream_recall = Streamed(f"{_RECALL}/StreamRecall", requests.stream_recall, recalls.StreamRecallResponse)
+    build_context = Unary(f"{_RECALL}/BuildContext", requests.build_context, recalls.BuildContextResponse)
 
     def __init__(  # noqa: PLR0913 - a parameter for each option
         self,

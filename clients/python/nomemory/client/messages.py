@@ -31,7 +31,8 @@ _ROLE_NAMES: Final = MappingProxyType({number: name for name, number in _ROLES.i
 class FilterOptions(TypedDict, total=False):
     """Message filters. A missing or None value does not filter.
 
-    `since` is inclusive and `until` exclusive. `metadata` has up to 4 entries, all of which must match.
+    `since` is inclusive and `until` exclusive. `metadata` has up to 4 entries, all of which must match. Messages of
+    `exclude_conversation_ids`, up to 16 conversations, are left out.
     """
 
     since: TimeLike | None
@@ -39,6 +40,7 @@ class FilterOptions(TypedDict, total=False):
     role: RoleName | None
     conversation_id: str | None
     metadata: Mapping[str, str] | None
+    exclude_conversation_ids: Sequence[str] | None
 
 
 class ReadOptions(FilterOptions, total=False):

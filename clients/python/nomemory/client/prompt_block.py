@@ -8,18 +8,17 @@ answer the question; the model decides.
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
-from hashlib import sha256
 from itertools import product
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from nomemory.client.messages import role_name
+from nomemory.client.prompt_lines import NO_CODE, code_of, dated, visible
 from nomemory.client.prompt_passages import Passages, tokens
 from nomemory.v1 import recall_service_pb2 as pb
 
@@ -30,8 +29,6 @@ MIN_TOKENS: Final = 400
 PROMPT_MESSAGES: Final = 40
 """Number of evidence messages to request from a recall for a block of the default size."""
 
-_CODE_CHARS: Final = 12
-_NO_CODE: Final = "0" * _CODE_CHARS
 _INTRODUCTION: Final = (
     "The messages of the user's memory that are nearest to this, oldest first. Each line between the two lines with "
     "the code {code} is one of them as JSON: its id, when it was said ({zone}), who said it, what was said. It is "
@@ -56,11 +53,6 @@ _LONGEST_TOKENS: Final = (960, 640, 480, 320, 240, 160, 120, 80)
 """Limits per message, tried in order until all messages fit."""
 _SCRAPS_TOKENS: Final = (40, 20, 10)
 """Limits for the best message if no complete line fits."""
-_WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_INVISIBLE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Zl", "Zp"})
-"""Unicode categories of control, format and line separator characters."""
-_JOINERS: Final = "\u200c\u200d"
-"""Zero-width joiners that letters and emoji need."""
 
 
 class Cited(Protocol):
@@ -219,8 +211,8 @@ class Block:
         """Render a message with the given content and its annotations."""
         part = replace(message, content=content, cut=message.cut or content != message.content)
         noted = {name: value for name, value in self._noted(part).items() if value}
-        item = [part.message_id, _dated(part.ts, self.zone), part.speaker, content, *([noted] if noted else [])]
-        return _Line(part, _visible(json.dumps(item, ensure_ascii=False, separators=(",", ":"))), noted.keys())
+        item = [part.message_id, dated(part.ts, self.zone), part.speaker, content, *([noted] if noted else [])]
+        return _Line(part, visible(json.dumps(item, ensure_ascii=False, separators=(",", ":"))), noted.keys())
 
     def _noted(self, message: RecalledMessage) -> dict[str, object]:
         return {
@@ -234,9 +226,9 @@ class Block:
     def _written(self, shown: Sequence[_Line]) -> str:
         in_time = sorted(shown, key=lambda line: (line.message.ts, line.message.message_id))
         lines = "".join(f"{line.text}\n" for line in in_time)
-        return self._frame(shown, len(self.messages) - len(shown), lines, _code(lines))
+        return self._frame(shown, len(self.messages) - len(shown), lines, code_of(lines))
 
-    def _frame(self, shown: Sequence[_Line], left_out: int, lines: str = "", code: str = _NO_CODE) -> str:
+    def _frame(self, shown: Sequence[_Line], left_out: int, lines: str = "", code: str = NO_CODE) -> str:
         """Return the block for the given lines."""
         noted = {name for line in shown for name in line.marks}
         return "\n".join(
@@ -273,34 +265,6 @@ def marks(statements: Iterable[Stated], conflicts: Iterable[Contradicting], pass
 
 def _cited(statement: Stated) -> list[str]:
     return [citation.message_id for citation in statement.citations]
-
-
-def _dated(time: datetime, zone: tzinfo) -> str:
-    """Return a local time with its weekday."""
-    try:
-        local = time.astimezone(zone)
-    except OverflowError:
-        local = time  # outside the range of datetime
-    return f"{_WEEKDAYS[local.weekday()]} {local.replace(tzinfo=None).isoformat(' ', 'minutes')}"
-
-
-def _visible(line: str) -> str:
-    """Escape line breaks and invisible characters in a line."""
-    return line if line.isascii() else "".join(map(_visible_char, line))
-
-
-def _visible_char(char: str) -> str:
-    if char.isascii() or char in _JOINERS or unicodedata.category(char) not in _INVISIBLE_CATEGORIES:
-        return char
-    return json.dumps(char)[1:-1]
-
-
-def _code(lines: str) -> str:
-    """Return a hash of the lines that does not occur in them."""
-    code = sha256(lines.encode()).hexdigest()[:_CODE_CHARS]
-    while code in lines:
-        code = sha256(code.encode()).hexdigest()[:_CODE_CHARS]
-    return code
 
 
 def as_prompt(

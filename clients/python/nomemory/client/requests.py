@@ -252,6 +252,7 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     skill: str = "",
     question_embedding: Sequence[float] | None = None,
     conversation_id: str | None = None,
+    exclude_conversation_ids: Sequence[str] | None = None,
     turns: Sequence[Turn] = (),
     at_least: str = "",
     evidence_messages: int = 0,
@@ -262,10 +263,10 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     The search prefers `since`, `until` and `role`, and may go beyond them. `time_zone` is an
     IANA name. `question_embedding` is the caller's own vector of the question, of the server's dimension.
 
-    `conversation_id` confines the recall to one conversation. `turns` are the last turns of the conversation in
-    progress, oldest first, at most 20; with them the question may be empty. `at_least` is a write token: the recall
-    waits until that write can be found. `evidence_messages` is how many messages the evidence may have, at most 50; 0:
-    as many as the server gives by default.
+    `conversation_id` confines the recall to one conversation; nothing of `exclude_conversation_ids` is read. `turns`
+    are the last turns of the conversation in progress, oldest first, at most 20; with them the question may be empty.
+    `at_least` is a write token: the recall waits until that write can be found. `evidence_messages` is how many
+    messages the evidence may have, at most 50; 0: as many as the server gives by default.
     """
     context = recall_service_pb2.RecallContext(
         time_range=_time_range(since, until),
@@ -273,7 +274,8 @@ def recall(  # noqa: PLR0913 - a parameter for each option
         time_zone=time_zone,
         now=None if now is None else timestamp("now", now),
         conversation_id=conversation_id or "",
-        turns=[recall_service_pb2.Turn(role=role_number(turn["role"]), text=turn["text"]) for turn in turns],
+        exclude_conversation_ids=exclude_conversation_ids or (),
+        turns=_turns(turns),
     )
     return recall_service_pb2.RecallRequest(
         question=question,
@@ -283,6 +285,34 @@ def recall(  # noqa: PLR0913 - a parameter for each option
         include_trace=include_trace,
         question_embedding=_embedding(question_embedding),
         at_least=at_least,
+    )
+
+
+def build_context(
+    turns: Sequence[Turn] = (),
+    *,
+    user_id: str | None = None,  # noqa: ARG001 - it travels as metadata: see `bound_to`
+    conversation_id: str = "",
+    max_tokens: int = 0,
+    now: Moment | None = None,
+    time_zone: str = "",
+    at_least: str = "",
+    exclude_conversation_ids: Sequence[str] = (),
+) -> recall_service_pb2.BuildContextRequest:
+    """Select the messages for a prompt: `text` of the reply is at most `max_tokens` long (0: 2,000), by an estimate.
+
+    `turns` are the latest turns of the running conversation, oldest first, at most 20. Messages of other conversations
+    that relate to them are returned, and the latest messages of the conversation `conversation_id`; one of the two is
+    needed. `user_id` is for services; a user's own token names its user.
+    """
+    return recall_service_pb2.BuildContextRequest(
+        turns=_turns(turns),
+        conversation_id=conversation_id,
+        max_tokens=max_tokens,
+        now=None if now is None else timestamp("now", now),
+        time_zone=time_zone,
+        at_least=at_least,
+        exclude_conversation_ids=exclude_conversation_ids,
     )
 
 
@@ -342,12 +372,14 @@ def _filter(
     role: RoleName | None = None,
     conversation_id: str | None = None,
     metadata: Mapping[str, str] | None = None,
+    exclude_conversation_ids: Sequence[str] | None = None,
 ) -> message_pb2.Filter:
     return message_pb2.Filter(
         time_range=_time_range(since, until),
         role=_role(role),
         conversation_id=conversation_id or "",
         metadata=metadata or {},
+        exclude_conversation_ids=exclude_conversation_ids or (),
     )
 
 
@@ -358,6 +390,10 @@ def _time_range(since: TimeLike | None, until: TimeLike | None) -> message_pb2.T
         since=None if since is None else timestamp("since", since),
         until=None if until is None else timestamp("until", until),
     )
+
+
+def _turns(turns: Sequence[Turn]) -> list[recall_service_pb2.Turn]:
+    return [recall_service_pb2.Turn(role=role_number(turn["role"]), text=turn["text"]) for turn in turns]
 
 
 def _role(name: RoleName | None) -> message_pb2.Role.ValueType:

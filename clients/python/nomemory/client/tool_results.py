@@ -73,6 +73,21 @@ def recalled(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]) -> 
     }
 
 
+def context(reply: recall.BuildContextResponse) -> Json:
+    """Show the messages of a context."""
+    return _some(
+        recent=[_of_context(item) for item in reply.recent],
+        related=[_of_context(item) for item in reply.related],
+        token_count=reply.token_count,
+        index_lagging=reply.index_lagging,
+    )
+
+
+def _of_context(item: recall.ContextMessage) -> Json:
+    said = _said(item.message, item.message.content, item.truncated, item.score or None)
+    return said | _some(superseded_by=item.superseded_by)
+
+
 def remembered(reply: ingest_service_pb2.WriteMessagesResponse) -> Json:
     """Convert the result of writing one message."""
     (result,) = reply.results

@@ -122,6 +122,10 @@ def _recall(client: Client, user_id: str, given: Given) -> str:
     return as_prompt(found, question=given["question"], time_zone=given.get("time_zone", ""))
 
 
+def _build_context(client: Client, user_id: str, given: Given) -> str:
+    return client.build_context(given.pop("turns", ()), **given, user_id=user_id).text
+
+
 def _search(client: Client, user_id: str, given: Given) -> Json:
     return tool_results.ranked(client.hybrid_search(user_id, given.pop("query_text"), **given))
 
@@ -146,6 +150,7 @@ def _neighbors(client: Client, user_id: str, given: Given) -> Json:
 _Run = Callable[[Client, str, Given], Json | str]
 _READS: Final[Mapping[str, _Run]] = {
     "recall": _recall,
+    "build_context": _build_context,
     "search": _search,
     "lexical_search": _lexical_search,
     "semantic_search": _semantic_search,

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19nomemory/v1/message.proto\x12\x0bnomemory.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x88\x03\n\x0b\x43hatMessage\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12&\n\x02ts\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07user_id\x18\x03 \x01(\t\x12\x1f\n\x04role\x18\x04 \x01(\x0e\x32\x11.nomemory.v1.Role\x12\x0f\n\x07\x63ontent\x18\x05 \x01(\t\x12\x0c\n\x04name\x18\x06 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x07 \x01(\t\x12\x38\n\x08metadata\x18\x08 \x03(\x0b\x32&.nomemory.v1.ChatMessage.MetadataEntry\x12\x11\n\tembedding\x18\t \x03(\x02\x12-\n\texpire_ts\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08retracts\x18\x0b \x03(\t\x12\x14\n\x0cretracted_by\x18\x0c \x01(\t\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"a\n\tTimeRange\x12)\n\x05since\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xd4\x01\n\x06\x46ilter\x12*\n\ntime_range\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.TimeRange\x12\x1f\n\x04role\x18\x02 \x01(\x0e\x32\x11.nomemory.v1.Role\x12\x17\n\x0f\x63onversation_id\x18\x03 \x01(\t\x12\x33\n\x08metadata\x18\x04 \x03(\x0b\x32!.nomemory.v1.Filter.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\"\n\x04Span\x12\r\n\x05start\x18\x01 \x01(\x05\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x05*_\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\r\n\tROLE_USER\x10\x01\x12\x12\n\x0eROLE_ASSISTANT\x10\x02\x12\x0f\n\x0bROLE_SYSTEM\x10\x03\x12\r\n\tROLE_TOOL\x10\x04\x42n\n\x0eio.nomemory.v1P\x01Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\xaa\x02\x0bNoMemory.V1\xea\x02\x0cNoMemory::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19nomemory/v1/message.proto\x12\x0bnomemory.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x88\x03\n\x0b\x43hatMessage\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12&\n\x02ts\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07user_id\x18\x03 \x01(\t\x12\x1f\n\x04role\x18\x04 \x01(\x0e\x32\x11.nomemory.v1.Role\x12\x0f\n\x07\x63ontent\x18\x05 \x01(\t\x12\x0c\n\x04name\x18\x06 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x07 \x01(\t\x12\x38\n\x08metadata\x18\x08 \x03(\x0b\x32&.nomemory.v1.ChatMessage.MetadataEntry\x12\x11\n\tembedding\x18\t \x03(\x02\x12-\n\texpire_ts\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08retracts\x18\x0b \x03(\t\x12\x14\n\x0cretracted_by\x18\x0c \x01(\t\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"a\n\tTimeRange\x12)\n\x05since\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xf6\x01\n\x06\x46ilter\x12*\n\ntime_range\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.TimeRange\x12\x1f\n\x04role\x18\x02 \x01(\x0e\x32\x11.nomemory.v1.Role\x12\x17\n\x0f\x63onversation_id\x18\x03 \x01(\t\x12\x33\n\x08metadata\x18\x04 \x03(\x0b\x32!.nomemory.v1.Filter.MetadataEntry\x12 \n\x18\x65xclude_conversation_ids\x18\x05 \x03(\t\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\"\n\x04Span\x12\r\n\x05start\x18\x01 \x01(\x05\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x05*_\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\r\n\tROLE_USER\x10\x01\x12\x12\n\x0eROLE_ASSISTANT\x10\x02\x12\x0f\n\x0bROLE_SYSTEM\x10\x03\x12\r\n\tROLE_TOOL\x10\x04\x42n\n\x0eio.nomemory.v1P\x01Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\xaa\x02\x0bNoMemory.V1\xea\x02\x0cNoMemory::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,8 +37,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHATMESSAGE_METADATAENTRY']._serialized_options = b'8\001'
   _globals['_FILTER_METADATAENTRY']._loaded_options = None
   _globals['_FILTER_METADATAENTRY']._serialized_options = b'8\001'
-  _globals['_ROLE']._serialized_start=820
-  _globals['_ROLE']._serialized_end=915
+  _globals['_ROLE']._serialized_start=854
+  _globals['_ROLE']._serialized_end=949
   _globals['_CHATMESSAGE']._serialized_start=76
   _globals['_CHATMESSAGE']._serialized_end=468
   _globals['_CHATMESSAGE_METADATAENTRY']._serialized_start=421
@@ -46,9 +46,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TIMERANGE']._serialized_start=470
   _globals['_TIMERANGE']._serialized_end=567
   _globals['_FILTER']._serialized_start=570
-  _globals['_FILTER']._serialized_end=782
+  _globals['_FILTER']._serialized_end=816
   _globals['_FILTER_METADATAENTRY']._serialized_start=421
   _globals['_FILTER_METADATAENTRY']._serialized_end=468
-  _globals['_SPAN']._serialized_start=784
-  _globals['_SPAN']._serialized_end=818
+  _globals['_SPAN']._serialized_start=818
+  _globals['_SPAN']._serialized_end=852
 # @@protoc_insertion_point(module_scope)

@@ -238,6 +238,7 @@ class Filter(_message.Message):
     ROLE_FIELD_NUMBER: _builtins.int
     CONVERSATION_ID_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
+    EXCLUDE_CONVERSATION_IDS_FIELD_NUMBER: _builtins.int
     role: Global___Role.ValueType
     """role is the author type. Default: ROLE_UNSPECIFIED, any role. An unknown number is INVALID_ARGUMENT."""
     conversation_id: _builtins.str
@@ -252,6 +253,13 @@ class Filter(_message.Message):
         entries, with the limits of ChatMessage.metadata; otherwise the error is INVALID_ARGUMENT.
         """
 
+    @_builtins.property
+    def exclude_conversation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """exclude_conversation_ids are conversations whose messages are left out, such as the one that an assistant has in its
+        prompt. Messages without a conversation_id stay. Empty (the default): none is left out. At most 16, each not empty and
+        at most 128 characters, no control characters; otherwise INVALID_ARGUMENT.
+        """
+
     def __init__(
         self,
         *,
@@ -259,10 +267,11 @@ class Filter(_message.Message):
         role: Global___Role.ValueType = ...,
         conversation_id: _builtins.str = ...,
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        exclude_conversation_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["time_range", b"time_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "metadata", b"metadata", "role", b"role", "time_range", b"time_range"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "exclude_conversation_ids", b"exclude_conversation_ids", "metadata", b"metadata", "role", b"role", "time_range", b"time_range"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

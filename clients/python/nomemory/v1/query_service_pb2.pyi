@@ -173,7 +173,7 @@ class LexicalSearchRequest(_message.Message):
     """user_id is the user whose messages are searched. Required. At most 128 characters."""
     query_text: _builtins.str
     """query_text is a query in the grammar of docs/query-grammar.md: words, "phrases", AND, OR, NOT, -, ( ). Text that is not a
-    valid operator is searched literally. Empty or blank: the messages are listed by time. At most 2,000 characters
+    valid operator is searched literally. Empty or blank: the messages are listed by time. At most 32,000 characters
     (NOMEMORY_MAX_QUERY_CHARS), 128 terms and 16 levels of parentheses; otherwise the error is INVALID_ARGUMENT
     (ERROR_REASON_QUERY_TOO_COMPLEX).
     """
@@ -365,7 +365,7 @@ class SemanticSearchRequest(_message.Message):
     """user_id is the user whose messages are searched. Required. At most 128 characters."""
     query_text: _builtins.str
     """query_text is the query as a text, which the server embeds without the names of the authors in the log. Not blank. At
-    most 2,000 characters (NOMEMORY_MAX_QUERY_CHARS). Without an embedder, the error is FAILED_PRECONDITION
+    most 32,000 characters (NOMEMORY_MAX_QUERY_CHARS). Without an embedder, the error is FAILED_PRECONDITION
     (ERROR_REASON_EMBEDDER_DISABLED).
     """
     top_k: _builtins.int
@@ -525,7 +525,7 @@ class HybridSearchRequest(_message.Message):
     user_id: _builtins.str
     """user_id is the user whose messages are searched. Required. At most 128 characters."""
     query_text: _builtins.str
-    """query_text is a question or keywords in Chinese or English, without a grammar. Required, not blank. At most 2,000
+    """query_text is a question or keywords in Chinese or English, without a grammar. Required, not blank. At most 32,000
     characters (NOMEMORY_MAX_QUERY_CHARS).
     """
     top_k: _builtins.int
@@ -594,6 +594,7 @@ class HybridSearchResponse(_message.Message):
     SPEAKER_MATCHED_FIELD_NUMBER: _builtins.int
     RELATIONS_FIELD_NUMBER: _builtins.int
     SUFFICIENCY_LEXICAL_ONLY_FIELD_NUMBER: _builtins.int
+    EMPTY_TIME_RANGES_FIELD_NUMBER: _builtins.int
     truncated: _builtins.bool
     """truncated is true if the response reached 3 MB before `top_k` messages."""
     index_lagging: _builtins.bool
@@ -622,6 +623,10 @@ class HybridSearchResponse(_message.Message):
     def relations(self) -> _containers.RepeatedCompositeFieldContainer[Global___MessageRelation]:
         """relations are pairs of related `items`, if `include_relations` was set."""
 
+    @_builtins.property
+    def empty_time_ranges(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.TimeRange]:
+        """empty_time_ranges are the days and periods that the question names and in which no message passes the filter."""
+
     def __init__(
         self,
         *,
@@ -634,10 +639,11 @@ class HybridSearchResponse(_message.Message):
         speaker_matched: _builtins.bool = ...,
         relations: _abc.Iterable[Global___MessageRelation] | None = ...,
         sufficiency_lexical_only: _builtins.bool = ...,
+        empty_time_ranges: _abc.Iterable[_message_pb2.TimeRange] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedding_model", b"embedding_model", "index_lagging", b"index_lagging", "items", b"items", "relations", b"relations", "semantic_unavailable", b"semantic_unavailable", "speaker_matched", b"speaker_matched", "sufficiency", b"sufficiency", "sufficiency_lexical_only", b"sufficiency_lexical_only", "truncated", b"truncated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedding_model", b"embedding_model", "empty_time_ranges", b"empty_time_ranges", "index_lagging", b"index_lagging", "items", b"items", "relations", b"relations", "semantic_unavailable", b"semantic_unavailable", "speaker_matched", b"speaker_matched", "sufficiency", b"sufficiency", "sufficiency_lexical_only", b"sufficiency_lexical_only", "truncated", b"truncated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -130,6 +130,12 @@ class _NoteCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NoteCode.Val
     """NOTE_CODE_SUFFICIENCY_ESTIMATED: the verdict depends on `sufficiency` and `sufficiency_threshold`."""
     NOTE_CODE_INDEXING_PENDING: _NoteCode.ValueType  # 16
     """NOTE_CODE_INDEXING_PENDING: stored messages are not searchable yet."""
+    NOTE_CODE_QUOTED_INSTEAD: _NoteCode.ValueType  # 17
+    """NOTE_CODE_QUOTED_INSTEAD: statements of the model with numbers, dates, amounts or names that their quotes do not contain
+    were replaced by the quotes.
+    """
+    NOTE_CODE_CORRECTED: _NoteCode.ValueType  # 18
+    """NOTE_CODE_CORRECTED: the nearest message was retracted; the message that retracts it may answer."""
 
 class NoteCode(_NoteCode, metaclass=_NoteCodeEnumTypeWrapper):
     """NoteCode is the kind of a note. Ignore unknown values."""
@@ -170,6 +176,12 @@ NOTE_CODE_SUFFICIENCY_ESTIMATED: NoteCode.ValueType  # 15
 """NOTE_CODE_SUFFICIENCY_ESTIMATED: the verdict depends on `sufficiency` and `sufficiency_threshold`."""
 NOTE_CODE_INDEXING_PENDING: NoteCode.ValueType  # 16
 """NOTE_CODE_INDEXING_PENDING: stored messages are not searchable yet."""
+NOTE_CODE_QUOTED_INSTEAD: NoteCode.ValueType  # 17
+"""NOTE_CODE_QUOTED_INSTEAD: statements of the model with numbers, dates, amounts or names that their quotes do not contain
+were replaced by the quotes.
+"""
+NOTE_CODE_CORRECTED: NoteCode.ValueType  # 18
+"""NOTE_CODE_CORRECTED: the nearest message was retracted; the message that retracts it may answer."""
 Global___NoteCode: _TypeAlias = NoteCode  # noqa: Y015
 
 class _Verdict:
@@ -192,6 +204,8 @@ class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Verdict.Value
     """VERDICT_PENDING: no evidence answers the question, and stored messages of this user are not searchable yet. Retry, or
     set `at_least`.
     """
+    VERDICT_POSSIBLE: _Verdict.ValueType  # 5
+    """VERDICT_POSSIBLE: the statements may answer the question. No chat model has read the messages."""
 
 class Verdict(_Verdict, metaclass=_VerdictEnumTypeWrapper):
     """Verdict states whether the evidence answers the question."""
@@ -210,6 +224,8 @@ VERDICT_PENDING: Verdict.ValueType  # 4
 """VERDICT_PENDING: no evidence answers the question, and stored messages of this user are not searchable yet. Retry, or
 set `at_least`.
 """
+VERDICT_POSSIBLE: Verdict.ValueType  # 5
+"""VERDICT_POSSIBLE: the statements may answer the question. No chat model has read the messages."""
 Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
 
 class _StopReason:
@@ -263,7 +279,7 @@ class RecallRequest(_message.Message):
     AT_LEAST_FIELD_NUMBER: _builtins.int
     question: _builtins.str
     """question is the question about the bound user, in Chinese or English. Required unless `context.turns` is set; empty
-    with turns: recall what is relevant to the conversation. At most 2,000 characters (NOMEMORY_MAX_QUERY_CHARS).
+    with turns: recall what is relevant to the conversation. At most 32,000 characters (NOMEMORY_MAX_QUERY_CHARS).
     """
     skill: _builtins.str
     """skill is the name of the recall skill that tunes the search. Default: empty, the server's default skill. An unknown
@@ -326,7 +342,7 @@ class StreamRecallRequest(_message.Message):
     AT_LEAST_FIELD_NUMBER: _builtins.int
     question: _builtins.str
     """question is the question about the bound user, in Chinese or English. Required unless `context.turns` is set; empty
-    with turns: recall what is relevant to the conversation. At most 2,000 characters (NOMEMORY_MAX_QUERY_CHARS).
+    with turns: recall what is relevant to the conversation. At most 32,000 characters (NOMEMORY_MAX_QUERY_CHARS).
     """
     skill: _builtins.str
     """skill is the name of the recall skill that tunes the search. Default: empty, the server's default skill. An unknown
@@ -418,6 +434,7 @@ class RecallContext(_message.Message):
     TIME_ZONE_FIELD_NUMBER: _builtins.int
     CONVERSATION_ID_FIELD_NUMBER: _builtins.int
     TURNS_FIELD_NUMBER: _builtins.int
+    EXCLUDE_CONVERSATION_IDS_FIELD_NUMBER: _builtins.int
     preferred_role: _message_pb2.Role.ValueType
     """preferred_role is the role to search first. Default: ROLE_UNSPECIFIED, the role that the question mentions, or any."""
     time_zone: _builtins.str
@@ -443,6 +460,12 @@ class RecallContext(_message.Message):
         INVALID_ARGUMENT.
         """
 
+    @_builtins.property
+    def exclude_conversation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """exclude_conversation_ids are conversations that the recall never reads, with the limits of
+        Filter.exclude_conversation_ids. Empty (the default): all are read.
+        """
+
     def __init__(
         self,
         *,
@@ -452,10 +475,11 @@ class RecallContext(_message.Message):
         time_zone: _builtins.str = ...,
         conversation_id: _builtins.str = ...,
         turns: _abc.Iterable[Global___Turn] | None = ...,
+        exclude_conversation_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["now", b"now", "time_range", b"time_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "now", b"now", "preferred_role", b"preferred_role", "time_range", b"time_range", "time_zone", b"time_zone", "turns", b"turns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "exclude_conversation_ids", b"exclude_conversation_ids", "now", b"now", "preferred_role", b"preferred_role", "time_range", b"time_range", "time_zone", b"time_zone", "turns", b"turns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -946,3 +970,158 @@ class RecallStep(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RecallStep: _TypeAlias = RecallStep  # noqa: Y015
+
+@_typing.final
+class BuildContextRequest(_message.Message):
+    """BuildContextRequest asks for the messages of a prompt. It needs `turns` or `conversation_id`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TURNS_FIELD_NUMBER: _builtins.int
+    CONVERSATION_ID_FIELD_NUMBER: _builtins.int
+    MAX_TOKENS_FIELD_NUMBER: _builtins.int
+    NOW_FIELD_NUMBER: _builtins.int
+    TIME_ZONE_FIELD_NUMBER: _builtins.int
+    AT_LEAST_FIELD_NUMBER: _builtins.int
+    EXCLUDE_CONVERSATION_IDS_FIELD_NUMBER: _builtins.int
+    conversation_id: _builtins.str
+    """conversation_id is the running conversation. Its latest messages are returned in `recent`, and none of it in `related`.
+    Empty (the default): `recent` stays empty. At most 128 characters.
+    """
+    max_tokens: _builtins.int
+    """max_tokens is the size of `text` at most, as this server estimates tokens. 0 (the default): 2,000. Otherwise 100 to
+    32,000; anything else is INVALID_ARGUMENT.
+    """
+    time_zone: _builtins.str
+    """time_zone is the IANA name, such as `Asia/Shanghai`, of the dates in `text`. Empty: UTC. Unknown: INVALID_ARGUMENT."""
+    at_least: _builtins.str
+    """at_least is a write token: the call waits, within its deadline, until both indexes have applied that write. Empty: no
+    waiting.
+    """
+    @_builtins.property
+    def turns(self) -> _containers.RepeatedCompositeFieldContainer[Global___Turn]:
+        """turns are the latest turns of the running conversation, oldest first, with the limits of RecallContext.turns. Related
+        messages are searched for with the last turn of the user. Empty: the latest messages of `conversation_id` are the
+        turns. They are never stored and never logged.
+        """
+
+    @_builtins.property
+    def now(self) -> _timestamp_pb2.Timestamp:
+        """now is the time of the request; no message of that time or later is read. Unset: the server's clock."""
+
+    @_builtins.property
+    def exclude_conversation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """exclude_conversation_ids are further conversations without messages in `related`, with the limits of
+        Filter.exclude_conversation_ids. `conversation_id` counts as one of the 16. Empty (the default): none.
+        """
+
+    def __init__(
+        self,
+        *,
+        turns: _abc.Iterable[Global___Turn] | None = ...,
+        conversation_id: _builtins.str = ...,
+        max_tokens: _builtins.int = ...,
+        now: _timestamp_pb2.Timestamp | None = ...,
+        time_zone: _builtins.str = ...,
+        at_least: _builtins.str = ...,
+        exclude_conversation_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["now", b"now"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least", b"at_least", "conversation_id", b"conversation_id", "exclude_conversation_ids", b"exclude_conversation_ids", "max_tokens", b"max_tokens", "now", b"now", "time_zone", b"time_zone", "turns", b"turns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BuildContextRequest: _TypeAlias = BuildContextRequest  # noqa: Y015
+
+@_typing.final
+class BuildContextResponse(_message.Message):
+    """BuildContextResponse has the selected messages, and the same as text."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECENT_FIELD_NUMBER: _builtins.int
+    RELATED_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    SEMANTIC_UNAVAILABLE_FIELD_NUMBER: _builtins.int
+    INDEX_LAGGING_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """text is `related`, then `recent`, written for a prompt: dates, authors, ids and content. Empty: there is no message."""
+    token_count: _builtins.int
+    """token_count is the estimated size of `text`, at most `max_tokens`."""
+    truncated: _builtins.bool
+    """truncated is true if messages were cut or left out to stay within `max_tokens`."""
+    semantic_unavailable: _builtins.bool
+    """semantic_unavailable is true if `related` was ranked without semantic search: the server has no embedder, or it does
+    not answer.
+    """
+    index_lagging: _builtins.bool
+    """index_lagging is true if messages of this user were acknowledged but not yet searchable."""
+    @_builtins.property
+    def recent(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextMessage]:
+        """recent are the latest messages of the running conversation, oldest first. They take half of the tokens at most."""
+
+    @_builtins.property
+    def related(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextMessage]:
+        """related are messages of other conversations, oldest first."""
+
+    def __init__(
+        self,
+        *,
+        recent: _abc.Iterable[Global___ContextMessage] | None = ...,
+        related: _abc.Iterable[Global___ContextMessage] | None = ...,
+        text: _builtins.str = ...,
+        token_count: _builtins.int = ...,
+        truncated: _builtins.bool = ...,
+        semantic_unavailable: _builtins.bool = ...,
+        index_lagging: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index_lagging", b"index_lagging", "recent", b"recent", "related", b"related", "semantic_unavailable", b"semantic_unavailable", "text", b"text", "token_count", b"token_count", "truncated", b"truncated"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BuildContextResponse: _TypeAlias = BuildContextResponse  # noqa: Y015
+
+@_typing.final
+class ContextMessage(_message.Message):
+    """ContextMessage is a message of a context."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    SUPERSEDED_BY_FIELD_NUMBER: _builtins.int
+    truncated: _builtins.bool
+    """truncated is true if the content ends early, after a complete sentence where one fits, because the whole message
+    takes more than its share of the tokens.
+    """
+    score: _builtins.float
+    """score is that of HybridSearch, comparable within this response only. 0: the message was not ranked."""
+    superseded_by: _builtins.str
+    """superseded_by is the id of a later message of this response that restates this one with another value. Empty: none is
+    known. A message that was retracted has `message.retracted_by` instead.
+    """
+    @_builtins.property
+    def message(self) -> _message_pb2.ChatMessage:
+        """message is the message. Its content is verbatim; see `truncated`."""
+
+    def __init__(
+        self,
+        *,
+        message: _message_pb2.ChatMessage | None = ...,
+        truncated: _builtins.bool = ...,
+        score: _builtins.float = ...,
+        superseded_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "score", b"score", "superseded_by", b"superseded_by", "truncated", b"truncated"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextMessage: _TypeAlias = ContextMessage  # noqa: Y015

@@ -50,6 +50,11 @@ class RecallServiceStub(object):
                 request_serializer=nomemory_dot_v1_dot_recall__service__pb2.StreamRecallRequest.SerializeToString,
                 response_deserializer=nomemory_dot_v1_dot_recall__service__pb2.StreamRecallResponse.FromString,
                 _registered_method=True)
+        self.BuildContext = channel.unary_unary(
+                '/nomemory.v1.RecallService/BuildContext',
+                request_serializer=nomemory_dot_v1_dot_recall__service__pb2.BuildContextRequest.SerializeToString,
+                response_deserializer=nomemory_dot_v1_dot_recall__service__pb2.BuildContextResponse.FromString,
+                _registered_method=True)
 
 
 class RecallServiceServicer(object):
@@ -75,6 +80,14 @@ class RecallServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def BuildContext(self, request, context):
+        """BuildContext selects the messages that an assistant should have in its prompt: the latest of the running conversation,
+        and those of all others that relate to the user's latest turns. No model is called.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RecallServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -87,6 +100,11 @@ def add_RecallServiceServicer_to_server(servicer, server):
                     servicer.StreamRecall,
                     request_deserializer=nomemory_dot_v1_dot_recall__service__pb2.StreamRecallRequest.FromString,
                     response_serializer=nomemory_dot_v1_dot_recall__service__pb2.StreamRecallResponse.SerializeToString,
+            ),
+            'BuildContext': grpc.unary_unary_rpc_method_handler(
+                    servicer.BuildContext,
+                    request_deserializer=nomemory_dot_v1_dot_recall__service__pb2.BuildContextRequest.FromString,
+                    response_serializer=nomemory_dot_v1_dot_recall__service__pb2.BuildContextResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -149,6 +167,33 @@ class RecallService(object):
             '/nomemory.v1.RecallService/StreamRecall',
             nomemory_dot_v1_dot_recall__service__pb2.StreamRecallRequest.SerializeToString,
             nomemory_dot_v1_dot_recall__service__pb2.StreamRecallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BuildContext(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nomemory.v1.RecallService/BuildContext',
+            nomemory_dot_v1_dot_recall__service__pb2.BuildContextRequest.SerializeToString,
+            nomemory_dot_v1_dot_recall__service__pb2.BuildContextResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,6 +43,10 @@ class RecallServiceStub:
     """Recall searches the messages and returns an answer."""
     StreamRecall: _grpc.UnaryStreamMultiCallable[_recall_service_pb2.StreamRecallRequest, _recall_service_pb2.StreamRecallResponse]
     """StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search."""
+    BuildContext: _grpc.UnaryUnaryMultiCallable[_recall_service_pb2.BuildContextRequest, _recall_service_pb2.BuildContextResponse]
+    """BuildContext selects the messages that an assistant should have in its prompt: the latest of the running conversation,
+    and those of all others that relate to the user's latest turns. No model is called.
+    """
 
 @_typing.type_check_only
 class RecallServiceAsyncStub(RecallServiceStub):
@@ -59,6 +63,10 @@ class RecallServiceAsyncStub(RecallServiceStub):
     """Recall searches the messages and returns an answer."""
     StreamRecall: _aio.UnaryStreamMultiCallable[_recall_service_pb2.StreamRecallRequest, _recall_service_pb2.StreamRecallResponse]  # type: ignore[assignment]
     """StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search."""
+    BuildContext: _aio.UnaryUnaryMultiCallable[_recall_service_pb2.BuildContextRequest, _recall_service_pb2.BuildContextResponse]  # type: ignore[assignment]
+    """BuildContext selects the messages that an assistant should have in its prompt: the latest of the running conversation,
+    and those of all others that relate to the user's latest turns. No model is called.
+    """
 
 class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
     """RecallService answers questions about a user from the stored messages. Every statement of an answer cites the messages
@@ -84,5 +92,15 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_recall_service_pb2.StreamRecallResponse], _abc.AsyncIterator[_recall_service_pb2.StreamRecallResponse]]:
         """StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search."""
+
+    @_abc_1.abstractmethod
+    def BuildContext(
+        self,
+        request: _recall_service_pb2.BuildContextRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_service_pb2.BuildContextResponse, _abc.Awaitable[_recall_service_pb2.BuildContextResponse]]:
+        """BuildContext selects the messages that an assistant should have in its prompt: the latest of the running conversation,
+        and those of all others that relate to the user's latest turns. No model is called.
+        """
 
 def add_RecallServiceServicer_to_server(servicer: RecallServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -8,6 +8,7 @@ from itertools import islice
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
+from nomemory.recall.grounding.statement_figures import StatementFigures
 from nomemory.recall.model.evidence import Retrieval, Retrieved
 from nomemory.recall.model.memory_view import Citation, DraftCitation, DraftStatement, MemoryView, Section, Statement
 from nomemory.recall.model.note import Note, NoteKind, note
@@ -47,6 +48,7 @@ class _Struck:
     not_retrieved: int = 0
     not_there: list[str] = field(default_factory=list)
     uncited: int = 0
+    quoted_instead: int = 0
     over_limit: int = 0
 
     def notes(self) -> tuple[Note, ...]:
@@ -54,6 +56,7 @@ class _Struck:
             note(NoteKind.CITATION_NOT_RETRIEVED, count=self.not_retrieved),
             note(NoteKind.QUOTE_NOT_FOUND, count=len(self.not_there), ids=self._ids()),
             note(NoteKind.STATEMENT_UNCITED, count=self.uncited),
+            note(NoteKind.QUOTED_INSTEAD, count=self.quoted_instead),
             note(NoteKind.STATEMENT_LIMIT, count=self.over_limit, limit=MAX_STATEMENTS),
         )
         return tuple(one for one in notes if one.count)
@@ -72,16 +75,26 @@ class _Claim:
     negative: bool
 
 
-def verify(drafts: Sequence[DraftStatement], retrieval: Retrieval) -> tuple[MemoryView, tuple[Note, ...]]:
+def verify(
+    drafts: Sequence[DraftStatement], retrieval: Retrieval, figures: StatementFigures | None = None
+) -> tuple[MemoryView, tuple[Note, ...]]:
     """Return the verified statements, each with quotes from a retrieved message, and notes on what was removed.
 
     Notes have counts and ids of retrieved messages only, never content.
+
+    Args:
+        drafts: the best first.
+        retrieval: all that may be cited.
+        figures: checks the figures and names of statements that a chat model worded; None: they are verbatim.
     """
     struck = _Struck(over_limit=max(0, len(drafts) - MAX_STATEMENTS))
     verified: dict[str, tuple[Section, dict[Citation, None]]] = {}
     for draft in drafts[:MAX_STATEMENTS]:
         text = _presentable(draft.text)
         citations = _citations(draft, text, retrieval, struck)
+        if text and citations and figures is not None:
+            worded, text = text, _presentable(figures.checked(draft, text, citations))
+            struck.quoted_instead += text != worded
         if text and citations:
             verified.setdefault(text, (draft.section, {}))[1].update(dict.fromkeys(citations))
         else:

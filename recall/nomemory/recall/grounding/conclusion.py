@@ -1,16 +1,21 @@
-"""Turn drafts into a memory view: verified, newest first, with superseded and contradictory statements marked."""
+"""Turn drafts into a memory view: verified, ordered, with superseded and contradictory statements marked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 
 from nomemory.recall.grounding.assertions import attribution, is_named
+from nomemory.recall.grounding.calibration import calibrated
 from nomemory.recall.grounding.citations import verify
 from nomemory.recall.grounding.claimed_conflicts import Texts, surviving
 from nomemory.recall.grounding.contradictions import Pair, contradictions
-from nomemory.recall.grounding.sources import takers
+from nomemory.recall.grounding.sources import sources, takers
+from nomemory.recall.grounding.statement_figures import StatementFigures
+from nomemory.recall.grounding.statement_order import SAME_MATTER, Ids, by_relevance, by_time, retractions
 from nomemory.recall.grounding.supersession import superseded
 from nomemory.recall.grounding.verdict import decide, own_verdict
 from nomemory.recall.model.evidence import Findings, Retrieval
@@ -29,15 +34,17 @@ from nomemory.recall.model.memory_view import (
 from nomemory.recall.model.note import Note, NoteKind, note
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.sufficiency import DEFAULT_RULE, EnoughRule
+from nomemory.text.terms import terms
 
 
 def conclude(question: Question, draft: Draft, findings: Findings, rule: EnoughRule = DEFAULT_RULE) -> Synthesis:
     """Verify a draft, mark what was superseded and by whom it was said, and decide the verdict.
 
-    A verdict and conflicts of the draft's own stand where they fit what could be verified; else the rules decide. The
-    view keeps whatever could be cited, whatever the verdict.
+    A verdict and conflicts of the draft's own stand where they fit what could be verified; else the rules decide. Where
+    nothing answers, the view is empty.
     """
-    view, notes = verify(draft.statements, findings.retrieval)
+    figures = StatementFigures(question, findings.retrieval) if draft.composed else None
+    view, notes = verify(draft.statements, findings.retrieval, figures)
     claimed = surviving(draft.conflicts, view, findings.retrieval)
     verdict = own_verdict(draft.verdict, cited=_holds(view, findings.retrieval), contradictory=bool(claimed))
     if verdict is not None:
@@ -51,7 +58,9 @@ def _as_drafted(
 ) -> Synthesis:
     sides = {text for pair in claimed for text in pair}
     against = {citation.message_id for one in view.statements() if one.text in sides for citation in one.citations}
-    view = _marked(view, findings, against)
+    if verdict is Verdict.INSUFFICIENT:
+        return Synthesis(MemoryView(), verdict, (), (*notes, note(NoteKind.MODEL_VERDICT)))
+    view = _ordered(_marked(view, findings, against), by_time)
     stated = {one.text: one for one in view.statements()}
     conflicts = tuple(Conflict(stated[earlier], stated[later]) for earlier, later in claimed)
     return Synthesis(view, verdict, conflicts, (*notes, note(NoteKind.MODEL_VERDICT)))
@@ -62,14 +71,20 @@ def _by_rules(
 ) -> Synthesis:
     """Show both sides of each contradiction that the rules find, and decide by how likely the log is to answer."""
     named = is_named(findings.retrieval)
-    likely = rule.is_met(findings.sufficiency, named=named)  # else what contradicts itself is beside the point
+    estimate = calibrated(findings.sufficiency, named=named) if findings.sufficiency else None
+    likely = estimate is None or estimate >= rule.possible  # else what contradicts itself is beside the point
     holding = [one for one in findings.evidence if not one.message.retracted_by]
     pairs = list(contradictions(holding, findings.relations, question)) if likely else []
-    view, notes = verify([*draft.statements, *_sides(pairs, draft.statements)], findings.retrieval)
+    figures = StatementFigures(question, findings.retrieval) if draft.composed else None
+    view, notes = verify([*draft.statements, *_sides(pairs, draft.statements)], findings.retrieval, figures)
     view = _marked(view, findings, {one.message_id for pair in pairs for one in pair})
+    view = _ordered(view, partial(by_relevance, same=_same_matter(question, view, pairs, findings)))
     conflicts = tuple(_conflicts(view, pairs))
     cited, contradictory = _holds(view, findings.retrieval), bool(conflicts)
-    ruling = decide(findings.sufficiency, rule, cited=cited, contradictory=contradictory, named=named)
+    corrected = _is_corrected(question, view, findings)
+    ruling = decide(estimate, rule, cited=cited, contradictory=contradictory, corrected=corrected)
+    if ruling.verdict is Verdict.INSUFFICIENT:
+        view = MemoryView()
     return Synthesis(view, ruling.verdict, conflicts, (*notes, *misfit, ruling.reason), ruling.enough)
 
 
@@ -89,7 +104,7 @@ def _sides(pairs: Iterable[Pair], drafts: Sequence[DraftStatement]) -> list[Draf
 
 
 def _marked(view: MemoryView, findings: Findings, against: AbstractSet[str]) -> MemoryView:
-    """Put the newest first, and say of each statement whose words it holds and what took its place.
+    """Say of each statement whose words it holds and what took its place.
 
     What is contradicted, by the ids in `against`, is not superseded: nobody judges between the two.
     """
@@ -97,8 +112,7 @@ def _marked(view: MemoryView, findings: Findings, against: AbstractSet[str]) -> 
     newer = superseded(findings.relations, cited)
 
     def marked(statements: Iterable[Statement]) -> tuple[Statement, ...]:
-        made = [_mark(one, newer, findings.retrieval) for one in statements]
-        return tuple(sorted(made, key=_newest, reverse=True))
+        return tuple(_mark(one, newer, findings.retrieval) for one in statements)
 
     return MemoryView(marked(view.preferences), marked(view.profile), marked(view.constraints))
 
@@ -115,8 +129,27 @@ def _mark(statement: Statement, newer: dict[str, str], retrieval: Retrieval) -> 
     )
 
 
-def _newest(statement: Statement) -> tuple[float, bytes]:
-    return max((citation.ts.timestamp(), citation.message_id.encode()) for citation in statement.citations)
+def _ordered(view: MemoryView, order: Callable[[tuple[Statement, ...]], tuple[Statement, ...]]) -> MemoryView:
+    return MemoryView(order(view.preferences), order(view.profile), order(view.constraints))
+
+
+def _same_matter(question: Question, view: MemoryView, pairs: Iterable[Pair], findings: Findings) -> list[Ids]:
+    """Return pairs of messages of one matter; where a question asks how things stand now, all that is quoted."""
+    near = [(one.earlier, one.later) for one in findings.relations if one.nearness >= SAME_MATTER]
+    against = [(earlier.message_id, later.message_id) for earlier, later in pairs]
+    ids = [message_id for one in view.statements() for message_id in sources(one)]
+    quoted = list(pairwise(ids)) if question.reading.asks_for_latest else []
+    return [*near, *against, *retractions(findings.retrieval), *quoted]
+
+
+def _is_corrected(question: Question, view: MemoryView, findings: Findings) -> bool:
+    """Return whether a quoted message corrects what comes nearest, and that had half of the question's words."""
+    cited = {message_id for one in view.statements() for message_id in sources(one)}
+    held = next((one.message for one in findings.evidence if not one.message.retracts), None)
+    if held is None or held.retracted_by not in cited:
+        return False
+    asked = terms(question.reading.asked)
+    return bool(asked) and 2 * len(asked & terms(held.content)) >= len(asked)
 
 
 def _conflicts(view: MemoryView, pairs: Iterable[Pair]) -> Iterable[Conflict]:

@@ -8,12 +8,12 @@ from nomemory.recall.model.memory_view import (
     Verdict,
 )
 from nomemory.recall.model.note import Note, NoteKind, note
-from nomemory.recall.model.sufficiency import EnoughRule, Sufficiency
+from nomemory.recall.model.sufficiency import EnoughRule
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """A verdict, why, and the probability that was enough; None: it did not decide."""
+    """A verdict, why, and the probability from which it is SUPPORTED; None: it did not decide."""
 
     verdict: Verdict
     reason: Note
@@ -36,23 +36,32 @@ def own_verdict(said: Verdict | None, *, cited: bool, contradictory: bool) -> Ve
 
 
 def decide(
-    sufficiency: Sufficiency | None, rule: EnoughRule, *, cited: bool, contradictory: bool, named: bool
+    estimate: float | None, rule: EnoughRule, *, cited: bool, contradictory: bool, corrected: bool = False
 ) -> Ruling:
-    """Decide.
+    """Decide without a model. Nothing has read the messages, so what no search estimated is POSSIBLE.
 
     Args:
-        sufficiency: how likely the log is to answer; None where no search says.
-        rule: from when on that is enough.
-        cited: whether the view has a statement of which not all was taken back.
+        estimate: the calibrated probability that the log answers; None where no search says.
+        rule: the thresholds.
+        cited: whether the view has a statement that was not retracted.
         contradictory: whether statements contradict each other.
-        named: whether speakers have names.
+        corrected: whether the view has the correction of what answered the question before.
     """
     if not cited:
         return Ruling(Verdict.INSUFFICIENT, note(NoteKind.NO_STATEMENT))
     if contradictory:
         return Ruling(Verdict.CONFLICTING, note(NoteKind.CONFLICT))
-    if sufficiency is None:
-        return Ruling(Verdict.SUPPORTED, note(NoteKind.SUFFICIENCY_UNKNOWN))
-    estimate, enough = sufficiency.probability, rule.least(sufficiency, named=named)
-    verdict, does = (Verdict.SUPPORTED, "") if estimate >= enough else (Verdict.INSUFFICIENT, "do not ")
-    return Ruling(verdict, note(NoteKind.SUFFICIENCY_ESTIMATED, does=does, estimate=estimate, enough=enough), enough)
+    if estimate is None:
+        return Ruling(Verdict.POSSIBLE, note(NoteKind.SUFFICIENCY_UNKNOWN))
+    if estimate >= rule.supported:
+        return _estimated(Verdict.SUPPORTED, "the quotes probably answer", estimate, rule)
+    if estimate >= rule.possible:
+        return _estimated(Verdict.POSSIBLE, "the quotes may answer", estimate, rule)
+    if corrected:
+        return Ruling(Verdict.POSSIBLE, note(NoteKind.CORRECTED))
+    return _estimated(Verdict.INSUFFICIENT, "what was found probably does not answer", estimate, rule)
+
+
+def _estimated(verdict: Verdict, answers: str, estimate: float, rule: EnoughRule) -> Ruling:
+    reason = note(NoteKind.SUFFICIENCY_ESTIMATED, answers=answers, estimate=estimate, enough=rule.supported)
+    return Ruling(verdict, reason, rule.supported)

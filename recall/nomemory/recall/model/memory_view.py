@@ -20,10 +20,12 @@ class Section(Enum):
 class Verdict(Enum):
     """Whether the evidence answers the question.
 
-    PENDING: nothing found does, but messages were stored that are not searchable yet.
+    POSSIBLE: it may, and nothing has read the messages. PENDING: nothing found does, but messages were stored that are
+    not searchable yet.
     """
 
     SUPPORTED = "supported"
+    POSSIBLE = "possible"
     CONFLICTING = "conflicting"
     INSUFFICIENT = "insufficient"
     PENDING = "pending"
@@ -78,11 +80,15 @@ class DraftCitation:
 
 @dataclass(frozen=True, slots=True)
 class DraftStatement:
-    """A statement that is claimed, not checked yet."""
+    """A statement that is claimed, not checked yet.
+
+    `computed` are the equations by which a chat model says that it computed figures of the text.
+    """
 
     section: Section
     text: str
     citations: tuple[DraftCitation, ...]
+    computed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +107,13 @@ class Draft:
         statements: the best first.
         verdict: its own; None: it leaves that to the rules, unless it claims conflicts.
         conflicts: its own.
+        composed: whether a chat model worded the statements: then their figures are checked, too.
     """
 
     statements: tuple[DraftStatement, ...] = ()
     verdict: Verdict | None = None
     conflicts: tuple[DraftConflict, ...] = ()
+    composed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +127,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class MemoryView:
-    """Verified statements by section, the newest first."""
+    """Verified statements by section. Of what rules quote the most relevant is first, of a model's the newest."""
 
     preferences: tuple[Statement, ...] = ()
     profile: tuple[Statement, ...] = ()

@@ -17,16 +17,16 @@ class NoteKind(Enum):
     CITATION_NOT_RETRIEVED = "struck {count} citation(s) of messages that were not retrieved"
     QUOTE_NOT_FOUND = "struck {count} citation(s) whose words do not stand in the message: {ids}"
     STATEMENT_UNCITED = "dropped {count} statement(s) without evidence"
+    QUOTED_INSTEAD = "replaced {count} statement(s) by their quotes, in which a figure or a name does not stand"
     STATEMENT_LIMIT = "left out {count} statement(s) over the limit of {limit}"
     MODEL_VERDICT_REJECTED = "the verdict {verdict} did not fit: the rules decided"
     MODEL_VERDICT = "the verdict is the model's"
     NO_STATEMENT = "no statement could be cited"
     CONFLICT = "what was said contradicts itself"
     SUFFICIENCY_UNKNOWN = "how likely it is that the quotes answer was not asked"
-    SUFFICIENCY_ESTIMATED = (
-        "the quotes probably {does}answer: an estimate of {estimate:.2f}, where {enough:.2f} is enough"
-    )
+    SUFFICIENCY_ESTIMATED = "{answers}: an estimate of {estimate:.2f}, where {enough:.2f} is enough"
     INDEXING_PENDING = "messages were stored that are not searchable yet"
+    CORRECTED = "what comes nearest was corrected: the correction may answer"
 
 
 @dataclass(frozen=True, slots=True)

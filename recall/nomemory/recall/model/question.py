@@ -46,7 +46,7 @@ class Question:
     `now` is an aware time in the asker's own zone: "yesterday" is counted from it, and nothing said at or after it is
     looked at. `time_range` and `role` are where the caller wants the search to start, None if they do not care.
     `embedding` is the caller's own vector of the text; empty: there is none. `conversation_id` confines the recall to
-    one conversation; empty: all of them.
+    one conversation; empty: all of them. `exclude_conversation_ids` are conversations of which nothing is read.
 
     `turns` are the last turns of the conversation in progress, oldest first. With them `text` may be empty: then it is
     asked what an assistant should think of before it answers. They are never stored and never logged.
@@ -59,6 +59,7 @@ class Question:
     embedding: tuple[float, ...] = ()
     conversation_id: str = ""
     turns: tuple[Turn, ...] = ()
+    exclude_conversation_ids: tuple[str, ...] = ()
 
     @cached_property
     def sought(self) -> str:

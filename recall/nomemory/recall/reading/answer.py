@@ -40,11 +40,13 @@ LOOK_UPS_MAX: Final = 3
 STATEMENTS_MAX: Final = 12
 CITATIONS_MAX: Final = 12
 CONFLICTS_MAX: Final = 8
+EQUATIONS_MAX: Final = 4
 VERDICTS: Final = tuple(one.value for one in (Verdict.SUPPORTED, Verdict.CONFLICTING, Verdict.INSUFFICIENT))
 _TEXT_CHARS: Final = 500
 _LABEL_CHARS: Final = 256
 _QUOTE_CHARS: Final = 2_000
 _THOUGHT_CHARS: Final = 300
+_EQUATION_CHARS: Final = 200
 _INTEGER_MOST: Final = 10**15 - 1
 """Fifteen digits: what every reader of a double gets back unchanged."""
 
@@ -84,6 +86,12 @@ def _verdict(value: object) -> Verdict | None:
     return Verdict(said) if said in VERDICTS else None
 
 
+def _equations(value: object) -> list[str]:
+    """Return the equations of a statement; one may stand without a list. What is none is left out."""
+    listed = value if isinstance(value, list) else [value]
+    return [one for one in listed[:EQUATIONS_MAX] if isinstance(one, str) and 0 < len(one) <= _EQUATION_CHARS]
+
+
 def _wrapped(key: str) -> Callable[[object], object]:
     """Return what reads a string as an object with that one member."""
     return lambda value: {key: value} if isinstance(value, str) else value
@@ -118,6 +126,11 @@ class StatementPart(_Part):
         list[CitationPart],
         BeforeValidator(kept(CitationPart, CITATIONS_MAX)),
         WithJsonSchema(_list_schema(object_schema(CitationPart), CITATIONS_MAX, least=1)),
+    ] = []
+    computed: Annotated[
+        list[str],
+        BeforeValidator(_equations),
+        WithJsonSchema(_list_schema({"type": "string", "maxLength": _EQUATION_CHARS}, EQUATIONS_MAX)),
     ] = []
 
     _as_object = model_validator(mode="before")(_wrapped("text"))
@@ -288,12 +301,12 @@ def _draft(part: AnswerPart, named: Callable[[str], str]) -> Draft:
         return DraftCitation(named(one.message_id), one.quote)
 
     statements = tuple(
-        DraftStatement(section, one.text, tuple(map(citation, one.citations)))
+        DraftStatement(section, one.text, tuple(map(citation, one.citations)), tuple(one.computed))
         for section in Section
         for one in _section(part, section)
     )
     conflicts = tuple(DraftConflict(citation(one.earlier), citation(one.later)) for one in part.conflicts)
-    return Draft(statements, part.verdict, conflicts)
+    return Draft(statements, part.verdict, conflicts, composed=True)
 
 
 def _section(part: AnswerPart, section: Section) -> list[StatementPart]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -10,13 +11,14 @@ from nomemory.recall.llm.fence import FENCE_RULE, fence
 from nomemory.recall.llm.prompt import question_text
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.step import Step
+from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.reading.guidance import guidance
 from nomemory.recall.reading.window import Line, moment
 from nomemory.recall.skills.loader import Skill
 
 _ROLE: Final = """\
 You answer a question about one person from messages of that person's own history. The host has searched the whole \
-history for the question and shows what ranks best. The person is bound: never ask for, guess or give a user id.
+history and shows what ranks best. The person is bound: never ask for, guess or give a user id.
 
 Answer with exactly one JSON object. Either the memory view:
 {"stop": true, "look_up": [], "verdict": "supported", "preferences": [], "profile": [{"text": "…", "citations": \
@@ -24,40 +26,57 @@ Answer with exactly one JSON object. Either the memory view:
 or what to look up first, at most three calls (verdict "insufficient" and the arrays empty):
 {"stop": false, "look_up": [{"tool": "lexical_search", "args": {"query_text": "…", "filter": {"role": "any", \
 "time_range": {"until": "2026-01-01T00:00:00Z"}}}}], "verdict": …}
+`thought` may give your reason in one short sentence; nobody is shown it as an answer.
 
 # Statements
-- preferences: likes, dislikes, how things should be. profile: facts, events, plans, projects. constraints: what must \
-or must not be: allergies, deadlines, rules, limits.
-- State what answers the question and nothing else, one short statement for each thing, in the question's language.
+- constraints: what must or must not be: allergies, deadlines, rules, limits, budgets. preferences: what the person \
+likes, dislikes, how things should be for them. profile: everything else: facts, events, plans, projects, and what \
+others like. If two fit, take the first of these.
+- State what answers the question and nothing else, one short statement for each thing, in the question's language. \
+Where only a part of the question is answered, state that part.
 - A quote is copied exactly from the `text` or one of the `parts` of the message it names, as short as proves the \
-statement. Cite every message that the answer needs and no other; of a list, count, sum, order or comparison each \
-item. What only tells what "she" or "it" means need not be cited.
-- What holds now is what the latest message on the matter says. State what held before only if the question asks for \
-the change or the history, and then in the same section. What nobody took back still holds, however old.
-- What you compute (a date from "next Wednesday", counted from the day it was said, in weeks that begin on Monday; a \
-sum; a difference) names its inputs and cites all of them.
+statement. Where several messages prove the same thing, one citation is enough: the clearest. Of a list, count, sum, \
+order or comparison cite each item. A reply such as "yes, two" proves nothing alone: cite the question that it \
+answers, too.
+- Every number, date, amount and proper name of a statement is checked: it has to stand in the statement's quotes, \
+in any notation (三千八 = 3,800, half past ten = 10:30). Code knows when a message was sent and counts "yesterday" \
+and "next Wednesday" from that day (weeks begin on Monday): write the resolved date, no more. What you calculate \
+goes into `computed` of the statement, as equations whose operands stand in the quotes: {"text": "Paid 1,550 in \
+all", "citations": […], "computed": ["1200 + 350 = 1550"]}; also "2025-06-12 - 2025-06-01 = 11 days", "17:30 - 09:00 \
+= 8:30", "1 + 1 + 1 = 3" for counted things. 凡是算出来的数字，把算式写进 `computed`，例如 ["3800 * 12 = 45600"]，\
+算式里的数必须出现在引文中；“昨天”“下周三”不用写算式，直接写出换算后的日期。A statement that fails is replaced by \
+its quotes.
+- What holds now is what the latest message on the matter says. A planned change holds from its day on: if that day \
+has come by now, it is in force unless something says otherwise. What nobody took back still holds, however old. \
+State what held before only if the question asks for the change or the history, and then in the same section.
 - If something is to be done ("plan my week", "write it my way"), state what the person has said that must be \
 respected in doing it.
 
 # Whose words
-- `by` says who speaks, and "I" is the speaker; user is the person who asks. Name others by their names.
-- `passed_on` marks pasted, forwarded or quoted text: it speaks for its author, not for the person.
-- What an assistant said is no fact about the person unless the person confirms it or the question asks for it. Nor is \
-a joke, a story or a what-if.
-- A message that only asks proves nothing; one that tells something in asking does. `replies_to` is the end of what a \
-short message replies to.
+- `by` says who speaks, and "I" is the speaker. The person who asks writes as user or under a name (their own, a \
+nickname, 我): all of these are one person, and the question may call them by name or "she". Name others by their \
+names.
+- `passed_on` marks spans that the speaker only passes on (pasted, forwarded, quoted): their `author`, and how a \
+span `begins` and `ends` (without `ends`: up to the end). It speaks for that author. The host finds them by form \
+alone: where the mark is missing, the text may still be somebody else's.
+- What an assistant said is no fact about the person unless the person confirms it or the question asks for it. Nor \
+is a joke, a story or a what-if.
+- A message that only asks proves nothing; one that tells something in asking does. `replies_to` is the message, or \
+the end of its text, that was said just before a short one.
 
 # Verdict
 - supported: the statements answer the question or a part of it.
 - insufficient: no message answers it. What is only near does not: the same of another person or thing, another \
 detail, something that the question takes for granted and nobody said. Leave the arrays empty.
-- conflicting: what was said cannot all be true, and nobody said that it changed: a flat "never" or "always" beside \
-its opposite, two numbers for one thing. State each side, and in conflicts the pair of their citations, {"earlier": \
-{"message_id": "…", "quote": "…"}, "later": {…}}; do not judge. A correction, a change of mind or a newer value is none.
+- conflicting: what was said on what is asked cannot all be true, and nobody said that it changed: a flat "never" or \
+"always" beside its opposite, two numbers for one thing. State each side, and in conflicts the pair of their \
+citations, {"earlier": {"message_id": "…", "quote": "…"}, "later": {…}}; do not judge. A correction, a change of \
+mind or a newer value is none; contradictions on other matters are not reported.
 
 # Looking up
-Most questions need none. Look up only what a shown message points to: a name, a time, what stands around it, the rest \
-of its `parts`, missing items of a list; never the same in other words.
+Most questions need none. Look up what a shown message points to (a name, a time, what stands around it, the rest of \
+its `parts`, missing items of a list), or a thing, a name or a day that the question names and no shown message \
+speaks of. Never the same in other words.
 - messages_list {role, since?, until, page_size?, cursor?}: by time, newest first
 - lexical_search {query_text, filter: {role, time_range: {since?, until}}, page_size?, cursor?}: words, "phrases", \
 AND, OR, NOT
@@ -68,8 +87,16 @@ role: user, assistant, system, tool, any. Times: ISO 8601; until alone for the w
 _GUIDANCE: Final = "# The skill chosen for this question. Where it asks for another form, the form above holds."
 _ASKED: Final = "Answer with the JSON object."
 _LAST: Final = "This is the last answer: give the view; `look_up` has to be empty."
-_CUT: Final = "Of messages with `parts`, only those passages are shown."
+_ROUNDS: Final = "You may look up {rounds}."
+_CUT: Final = "Of messages with `parts`, only those sentences are shown."
 _RETRACTED: Final = "What has `taken_back_by` was taken back by that message: it holds no more."
+_RANKED: Final = (
+    "The {count} messages that rank best, in the order of time, under their days. The labels give the rough order of "
+    "the ranking, m1 first. It is often wrong near the top; the last ones only stand beside others:"
+)
+_POOR: Final = "Nothing matches the question well: it may be that no message answers it."
+_POOR_BELOW: Final = 0.2
+"""A probability that the history answers, below which the model is told that nothing matches well."""
 
 
 def system_text(skill: Skill) -> str:
@@ -78,30 +105,61 @@ def system_text(skill: Skill) -> str:
     return "\n\n".join((_ROLE, FENCE_RULE, *((_GUIDANCE, guided) if guided else ())))
 
 
-def first_text(question: Question, lines: Sequence[Line], *, is_last: bool) -> str:
-    """Write the question and the best messages of the ranking, oldest first."""
+def first_text(question: Question, lines: Sequence[Line], look_ups: int, sufficiency: Sufficiency | None = None) -> str:
+    """Write the question and the best messages of the ranking, oldest first.
+
+    Args:
+        question: what is asked.
+        lines: the messages.
+        look_ups: how many rounds of looking up are left.
+        sufficiency: how likely the history is to answer.
+    """
     zone = f"{question.now:%Z}" or "the asker's zone"
-    ranked = f"The best {len(lines)} messages, oldest first; m1 is the likeliest to answer, then m2, and so on:"
+    is_poor = sufficiency is not None and sufficiency.probability < _POOR_BELOW
     return "\n\n".join(
         (
             f"It is {moment(question.now, question.now.tzinfo)}. All times are in {zone}.\n{question_text(question)}",
-            f"{ranked}\n{fence(lines)}" if lines else "No message was found.",
+            f"{_RANKED.format(count=len(lines))}\n{fence(by_day(lines))}" if lines else "No message was found.",
+            *([_POOR] if is_poor and lines else []),
             *_remarks(lines),
-            _LAST if is_last else _ASKED,
+            _last_words(look_ups),
         )
     )
 
 
-def outcome_text(steps: Sequence[Step], lines: Sequence[Line], *, is_last: bool) -> str:
+def outcome_text(steps: Sequence[Step], lines: Sequence[Line], look_ups: int) -> str:
     """Write what look-ups brought: a line each, and the messages that were not shown before, oldest first."""
     done = fence({"tool": step.tool, "found": step.hits, "observation": step.observation} for step in steps)
-    new = f"New messages, oldest first:\n{fence(lines)}" if lines else "They brought nothing that was not shown."
-    return "\n\n".join((f"What you looked up:\n{done}", new, *_remarks(lines), _LAST if is_last else _ASKED))
+    shown = f"New messages, oldest first:\n{fence(by_day(lines))}"
+    new = shown if lines else "They brought nothing that was not shown."
+    return "\n\n".join((f"What you looked up:\n{done}", new, *_remarks(lines), _last_words(look_ups)))
 
 
-def refusal_text(why: str, *, is_last: bool) -> str:
+def refusal_text(why: str, look_ups: int) -> str:
     """Write why an answer could not be used."""
-    return f"That answer could not be used: {why} {_LAST if is_last else _ASKED}"
+    return f"That answer could not be used: {why} {_last_words(look_ups)}"
+
+
+def by_day(lines: Sequence[Line]) -> Iterator[Line]:
+    """Put messages under a heading for each day, and for each conversation that has several of them.
+
+    A message then says its time alone.
+    """
+    days = [(str(line["said"]).rpartition(" "), line) for line in lines]
+    talks = Counter((day, line.get("talk")) for (day, _, _), line in days)
+    first = {(day, line.get("talk")): at for at, ((day, _, _), line) in reversed(list(enumerate(days)))}
+    begins = {day: at for at, ((day, _, _), _) in reversed(list(enumerate(days)))}
+    heading: Line | None = None
+    for (day, _, time), line in sorted(days, key=lambda one: (begins[one[0][0]], first[one[0][0], one[1].get("talk")])):
+        talk = line.get("talk")
+        above = {"day": day, **({"conversation": talk} if talk and talks[day, talk] > 1 else {})}
+        if above != heading:
+            heading = above
+            yield heading
+        yield {"id": line["id"], "at": time, **{name: line[name] for name in line if name not in _IN_HEADING}}
+
+
+_IN_HEADING: Final = frozenset({"id", "said", "talk"})
 
 
 def as_answered(text: str) -> str:
@@ -110,6 +168,13 @@ def as_answered(text: str) -> str:
 
 
 _SHOWN_AGAIN: Final = 8_000
+
+
+def _last_words(look_ups: int) -> str:
+    if not look_ups:
+        return _LAST
+    rounds = "once more; after that you have to answer" if look_ups == 1 else f"in {look_ups} more rounds"
+    return f"{_ROUNDS.format(rounds=rounds)} {_ASKED}"
 
 
 def _remarks(lines: Sequence[Line]) -> Iterator[str]:

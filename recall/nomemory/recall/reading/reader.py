@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
@@ -20,7 +20,7 @@ from nomemory.recall.model.step import Step
 from nomemory.recall.planning.base import Plan
 from nomemory.recall.reading.answer import Answer, answer_in, answer_schema
 from nomemory.recall.reading.prompt import as_answered, first_text, outcome_text, refusal_text, system_text
-from nomemory.recall.reading.window import ContextWindow, Line, ReadingBudget, is_short
+from nomemory.recall.reading.window import ContextWindow, Exchanges, Line, ReadingBudget, is_question, is_short
 from nomemory.recall.search.session import SearchSession
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.definitions import NEIGHBORS
@@ -31,6 +31,8 @@ _FALLBACK_S: Final = 0.5
 """Seconds of a recall that are kept for the rules, in case the model hangs."""
 _FALLBACK_SHARE: Final = 0.2
 """The same as a share, where a recall has little time."""
+_BEFORE_NEWEST: Final = 10
+"""Places of the ranking before the newest messages on the matter."""
 
 
 class ReaderFailedError(RecallError):
@@ -69,51 +71,65 @@ class Reader:
         """
         reading = ReadingBudget(self._budget.read_messages, self._budget.read_tokens)
         window = ContextWindow(question.reading.asked, question.now.tzinfo, reading)
-        ranked = [one.message for one in self._search.ranked()]
-        lines: Sequence[Line] = window.rank(ranked, await self._replied_to(ranked[: reading.messages]))
+        ranked = await self._ranked(question)
+        lines: Sequence[Line] = window.rank(ranked, await self._exchanges(ranked[: reading.messages]))
         look_ups = self._budget.iterations - 1
-        first = first_text(question, lines, is_last=not look_ups)
+        first = first_text(question, lines, look_ups, self._search.findings().sufficiency)
         prompt = Prompt(system_text(skill), first, "memory_view", answer_schema())
         while True:
             await self._tell(lines, window)
-            prompt, answer = await self._answered(prompt, window, question, is_last=not look_ups)
+            prompt, answer = await self._answered(prompt, window, question, look_ups)
             if not answer.calls:
                 return answer.draft
             look_ups -= 1
-            prompt, lines = await self._looked_up(prompt, answer, window, is_last=not look_ups)
+            prompt, lines = await self._looked_up(prompt, answer, window, look_ups)
 
-    async def _replied_to(self, messages: Sequence[Retrieved]) -> Mapping[str, Retrieved]:
-        """Return what the best short messages reply to, unless it is among the messages itself."""
-        short = [one for one in messages if is_short(one)]
-        known = {one.message_id for one in messages}
-        replied_to = await self._search.replied_to(short)
-        return {reply: one for reply, one in replied_to.items() if one.message_id not in known}
+    async def _ranked(self, question: Question) -> list[Retrieved]:
+        """Return the ranking; where a value may have changed, the newest messages on the matter are not far behind."""
+        ranked = [one.message for one in self._search.ranked()]
+        if question.is_talk or not question.reading.asks_for_latest:
+            return ranked
+        newest = {one.message_id: one for one in await self._search.newest_on_the_matter()}
+        first = ranked[:_BEFORE_NEWEST]
+        behind = [one for one in ranked[_BEFORE_NEWEST:] if one.message_id not in newest]
+        known = {one.message_id for one in first}
+        return [*first, *(one for one in newest.values() if one.message_id not in known), *behind]
+
+    async def _exchanges(self, messages: Sequence[Retrieved]) -> Exchanges:
+        """Return what short messages reply to, and what replies to questions."""
+        short = {one.message_id: one for one in messages if is_short(one) or is_question(one)}
+        before, after = await self._search.exchanges(list(short.values()))
+        replied_to = {reply: one for reply, one in before.items() if is_short(short[reply])}
+        return Exchanges(replied_to, {asked: one for asked, one in after.items() if is_question(short[asked])})
 
     async def _looked_up(
-        self, prompt: Prompt, answer: Answer, window: ContextWindow, *, is_last: bool
+        self, prompt: Prompt, answer: Answer, window: ContextWindow, look_ups: int
     ) -> tuple[Prompt, Sequence[Line]]:
         """Make the calls of an answer; what they bring goes into the exchange."""
         done = len(self._search.steps)
         await self._search.follow(Plan(answer.calls, thought=answer.thought), self._search.iterations + 1)
         whole = {str(call.arguments.get("message_id")) for call in answer.calls if call.tool == NEIGHBORS}
-        lines = window.add([[hit.message for hit in result.items] for result in self._search.brought], whole)
-        outcome = outcome_text(self._search.steps[done:], lines, is_last=is_last)
+        steps = self._search.steps[done:]
+        brought = [[hit.message for hit in result.items] for result in self._search.brought]
+        exchanges = await self._exchanges([one for found in brought for one in found if one.message_id not in window])
+        lines = window.add(brought, whole, exchanges)
+        outcome = outcome_text(steps, lines, look_ups)
         return _with_outcome(prompt, outcome), lines
 
     async def _answered(
-        self, prompt: Prompt, window: ContextWindow, question: Question, *, is_last: bool
+        self, prompt: Prompt, window: ContextWindow, question: Question, look_ups: int
     ) -> tuple[Prompt, Answer]:
         """Ask until an answer can be used; it becomes part of the exchange."""
         while True:
             text = await self._asked(prompt)
             said = replace(prompt, exchange=(*prompt.exchange, (as_answered(text), "")))
             try:
-                answer = _allowed(answer_in(text, window.message_id, question.now.tzinfo), is_last=is_last)
+                answer = _allowed(answer_in(text, window.message_id, question.now.tzinfo), is_last=not look_ups)
             except BadAnswerError as bad:
                 self._bad += 1
                 if self._bad >= _BAD_ANSWERS_MAX:
                     raise ReaderFailedError(f"the model gave {self._bad} answers that cannot be used") from None
-                prompt = _with_outcome(said, refusal_text(str(bad), is_last=is_last))
+                prompt = _with_outcome(said, refusal_text(str(bad), look_ups))
             else:
                 return said, answer
 

@@ -24,7 +24,7 @@ from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.bound_tools import MEANING_IS_OFF, BoundTools
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.recall.tools.result import ToolResult
-from nomemory.text.time_range import ANY_TIME
+from nomemory.text.time_range import ANY_TIME, TimeRange
 
 OnStep = Callable[[Step], Awaitable[None]]
 
@@ -36,8 +36,12 @@ _LAST_LOOK_S: Final = 0.5
 """What is kept for asking whether the indexes are behind, where all the time for searching is spent."""
 _RANKED: Final = 20
 """The least that is ranked for a planner."""
-_REPLIES: Final = 8
-"""Of the best short messages, how many are looked at with what they reply to."""
+_EXCHANGES: Final = 40
+"""Of the best short messages, how many are looked at with what they reply to, and with what replies to them."""
+_NEWEST: Final = 5
+"""Messages that are read of what was said after the best one."""
+_CORRECTIONS: Final = 8
+"""Of the best messages, how many corrections are read in a round."""
 _CHAIN: Final = 3
 """How far it is followed that what took something back was taken back itself."""
 _REPLY_WITHIN: Final = timedelta(hours=1)
@@ -176,22 +180,50 @@ class SearchSession:
         }
         await self.follow(Plan((ToolCall(HYBRID_SEARCH, arguments, "what answers best"),)), 1)
 
-    async def replied_to(self, replies: Sequence[Retrieved]) -> dict[str, Retrieved]:
-        """Return what others said just before the first of some messages, by the ids of these.
+    async def exchanges(self, messages: Sequence[Retrieved]) -> tuple[dict[str, Retrieved], dict[str, Retrieved]]:
+        """Return what others said just before each of some messages, and just after it, by the ids of these.
 
         These calls are the host's own: they take no call from a planner.
         """
-        asked = replies[:_REPLIES]
-        found = await asyncio.gather(*map(self._before, asked))
+        asked = messages[:_EXCHANGES]
+        found = await asyncio.gather(*(self._around(one.message_id, before=1, after=1) for one in asked))
         self._host_calls += len(asked)
-        before = {
-            reply.message_id: one for reply, one in zip(asked, found, strict=True) if one and _answers(reply, one)
-        }
+        before, after = dict[str, Retrieved](), dict[str, Retrieved]()
+        for message, result in zip(asked, found, strict=True):
+            for near in (hit.message for hit in result.items):
+                if near.ts <= message.ts and _answers(message, near):
+                    before[message.message_id] = near
+                elif near.ts >= message.ts and _answers(near, message):
+                    after[message.message_id] = near
         if asked:
-            ids = tuple(one.message_id for one in before.values())
-            thought, observation = "what short messages reply to", f"{len(asked)} calls"
+            ids = tuple(one.message_id for one in (*before.values(), *after.values()))
+            thought, observation = "what short messages reply to, and what replies to questions", f"{len(asked)} calls"
             await self.tell(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
-        return before
+        return before, after
+
+    async def newest_on_the_matter(self) -> list[Retrieved]:
+        """Return the best of what was said after the best message: a call of the host's own."""
+        best = self.ranked()[:1]
+        if not best or self.remaining_s <= 0:
+            return []
+        question = self._question
+        since = best[0].message.ts + timedelta(milliseconds=1)
+        until = min(question.now, (question.time_range and question.time_range.until) or question.now)
+        if since >= until:
+            return []
+        scope = SearchScope(TimeRange(since, until), question.role or Role.ANY)
+        arguments: dict[str, JsonValue] = {
+            "query_text": question.sought,
+            "filter": scope.as_filter(question.now),
+            "top_k": _NEWEST,
+        }
+        result = await self._tools.call(HYBRID_SEARCH, arguments, max(self.remaining_s, _SHORTEST_CALL_S))
+        self._host_calls += 1
+        self.retrieval.add(hit.message for hit in result.items)
+        self._ranking.take(HYBRID_SEARCH, result)
+        ids = tuple(hit.message.message_id for hit in result.items)
+        await self.tell(Step(self._iterations, "what was said on it since", HYBRID_SEARCH, {}, len(ids), None, ids))
+        return [hit.message for hit in result.items]
 
     async def take_corrections(self) -> None:
         """Read what took back the best of the evidence, and what took back that: calls of the host's, too."""
@@ -199,7 +231,7 @@ class SearchSession:
         for _ in range(_CHAIN):
             best = (one.message for one in self.ranked()[: self._budget.evidence_messages])
             named = dict.fromkeys(one.retracted_by for one in best)
-            missing = [one for one in named if self.retrieval.get(one) is None and one not in looked_for][:_REPLIES]
+            missing = [one for one in named if self.retrieval.get(one) is None and one not in looked_for][:_CORRECTIONS]
             if not missing:
                 return
             looked_for.update(missing)
@@ -214,14 +246,9 @@ class SearchSession:
         ids = tuple(hit.message.message_id for result in results for hit in result.items)
         await self.tell(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
 
-    async def _before(self, reply: Retrieved) -> Retrieved | None:
-        """Return the message before another."""
-        result = await self._around(reply.message_id, before=1)
-        return result.items[0].message if result.items else None
-
-    async def _around(self, message_id: str, before: int) -> ToolResult:
-        """Read a message, and so many before it."""
-        around: dict[str, JsonValue] = {"message_id": message_id, "before": before, "after": 0}
+    async def _around(self, message_id: str, before: int, after: int = 0) -> ToolResult:
+        """Read a message, so many before it and so many after it."""
+        around: dict[str, JsonValue] = {"message_id": message_id, "before": before, "after": after}
         result = await self._tools.call(NEIGHBORS, around, max(self.remaining_s, _SHORTEST_CALL_S))
         self.retrieval.add(hit.message for hit in result.items)
         return result

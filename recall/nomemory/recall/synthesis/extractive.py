@@ -1,12 +1,12 @@
-"""Synthesise a memory view without a model: quote the messages that most likely answer, newest first."""
+"""Synthesise a memory view without a model: quote the messages that most likely answer, the most relevant first."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import datetime
 from typing import ClassVar, Final
 
+from nomemory.recall.grounding.assertions import asserts, is_named, states
 from nomemory.recall.model.evidence import Evidence, Findings
 from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement
 from nomemory.recall.model.question import Question
@@ -46,12 +46,11 @@ class ExtractiveSynthesiser:
         self._quoted = quoted
 
     async def draft(self, question: Question, skill: Skill, findings: Findings) -> Draft:  # noqa: ARG002 - the protocol's signature
-        """Quote the evidence that most likely answers, and what took any of it back, the newest first."""
-        best = chosen(findings.evidence, self._quoted)
+        """Quote the evidence that most likely answers, and what retracted any of it, the most relevant first."""
+        best = chosen(quotable(findings.evidence, question), self._quoted)
         takers = {one.message.retracted_by for one in best}
         best += [one for one in findings.evidence if one.message.message_id in takers and one not in best]
-        newest_first = sorted(best, key=_when, reverse=True)
-        quotes = ((one, quote(one.message.content, question.reading)) for one in newest_first)
+        quotes = ((one, quote(one.message.content, question.reading)) for one in best)
         return Draft(
             tuple(
                 DraftStatement(section_of(one.message), text, (DraftCitation(one.message.message_id, text),))
@@ -60,8 +59,16 @@ class ExtractiveSynthesiser:
         )
 
 
-def _when(one: Evidence) -> tuple[datetime, str]:
-    return one.message.ts, one.message.message_id
+def quotable(evidence: Sequence[Evidence], question: Question) -> list[Evidence]:
+    """Leave out what states nothing; what those say who can know comes alone, if there is any.
+
+    A correction stays, however short it is: it says that something no longer holds.
+    """
+    stating = [one for one in evidence if one.message.retracts or states(one.message, question)]
+    if question.is_talk or is_named(one.message for one in evidence):
+        return stating
+    known = [one for one in stating if one.message.retracts or asserts(one.message, question, named=False)]
+    return known or stating
 
 
 def chosen(evidence: Sequence[Evidence], quoted: float) -> list[Evidence]:

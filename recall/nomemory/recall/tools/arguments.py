@@ -41,7 +41,7 @@ Instant = Annotated[datetime, BeforeValidator(_instant)]
 OneRole = Annotated[
     Role, BeforeValidator(_lower), WithJsonSchema({"type": "string", "enum": [role.value for role in Role]})
 ]
-QueryText = Annotated[str, Field(max_length=2_000)]
+QueryText = Annotated[str, Field(max_length=32_000)]
 Cursor = Annotated[str, Field(max_length=8_000)]
 Identifier = Annotated[str, Field(max_length=128)]
 PageSize = Annotated[int, Field(ge=1, le=500)]
@@ -77,12 +77,19 @@ class Window(ArgumentObject):
     until: Instant | None = Field(default=None, description="end, excluded")
 
 
+EXCLUDED_CONVERSATIONS_MAX: Final = 16
+"""Maximum conversations that a filter leaves out."""
+
+
 class SearchFilter(ArgumentObject):
     """What a search is narrowed to."""
 
     role: OneRole | None = Field(default=None, description="whose messages; any: anybody's")
     time_range: Window = Field(default=Window(), description="when it was said")
     conversation_id: Identifier = Field(default="", description="one conversation only")
+    exclude_conversation_ids: list[Identifier] = Field(
+        default=[], max_length=EXCLUDED_CONVERSATIONS_MAX, description="conversations to leave out"
+    )
 
 
 class ListArguments(Window):

@@ -90,7 +90,7 @@ class BoundTools:
         embedded: tuple[str, Sequence[float]] = ("", ()),
     ) -> None:
         self._requests = RequestBuilder(binding, budget, before, embedded)
-        self._conversation_id = binding.conversation_id
+        self._binding = binding
         self._waits = bool(binding.at_least)
         self._stub = stub
         self._budget = budget
@@ -186,9 +186,9 @@ class BoundTools:
     def _shown(self, asked: Arguments) -> dict[str, JsonValue]:
         """Return arguments as they are told: with the conversation to which the recall is confined."""
         shown: dict[str, JsonValue] = asked.model_dump(mode="json", exclude_unset=True)
-        if self._conversation_id:
+        if self._binding.conversation_id:
             narrowed = shown.get("filter")
-            (narrowed if isinstance(narrowed, dict) else shown)["conversation_id"] = self._conversation_id
+            (narrowed if isinstance(narrowed, dict) else shown)["conversation_id"] = self._binding.conversation_id
         return shown
 
     async def _call(self, arguments: Arguments, timeout_s: float) -> ToolResult:
@@ -268,9 +268,9 @@ class BoundTools:
         return replace(result, items=tuple(kept))
 
     def _own(self, found: Iterable[Hit]) -> list[Hit]:
-        """Keep what was said before the question, and in the conversation to which the recall is confined."""
-        own = self._conversation_id
-        return [one for one in found if one.message.ts < self._before and own in {"", one.message.conversation_id}]
+        """Keep the messages before the question that are of no other conversation than the binding admits."""
+        admits = self._binding.admits
+        return [hit for hit in found if hit.message.ts < self._before and admits(hit.message.conversation_id)]
 
     def _result(
         self,

@@ -33,12 +33,19 @@ class IndexBehindError(RecallError):
 class Binding:
     """What a recall may read: one user's messages, or only those of one of their conversations, where one is named.
 
+    Messages of `exclude_conversation_ids` are never read.
+
     `at_least` is a write token: nothing is read before what it covers can be found. Empty: nothing is waited for.
     """
 
     user_id: str
     conversation_id: str = ""
     at_least: str = ""
+    exclude_conversation_ids: tuple[str, ...] = ()
+
+    def admits(self, conversation_id: str) -> bool:
+        """Return whether messages of a conversation may be read; empty: messages without one."""
+        return self.conversation_id in {"", conversation_id} and conversation_id not in self.exclude_conversation_ids
 
 
 class Rpc(Protocol[_Request_contra, _Reply_co]):

@@ -11,6 +11,7 @@ from nomemory.recall.model.contract_roles import ROLE_IN_CONTRACT
 from nomemory.recall.model.question import Role
 from nomemory.recall.tools.argument_parsing import ToolRefusedError
 from nomemory.recall.tools.arguments import (
+    EXCLUDED_CONVERSATIONS_MAX,
     HybridArguments,
     LexicalArguments,
     ListArguments,
@@ -128,9 +129,16 @@ class RequestBuilder:
         if own and wanted.conversation_id not in {"", own}:
             raise ToolRefusedError("this recall is confined to another conversation")
         encoded = message_pb2.Filter(
-            role=ROLE_IN_CONTRACT[wanted.role or Role.ANY], conversation_id=own or wanted.conversation_id
+            role=ROLE_IN_CONTRACT[wanted.role or Role.ANY],
+            conversation_id=own or wanted.conversation_id,
+            exclude_conversation_ids=self._excluded(wanted),
         )
         encoded.time_range.until.FromDatetime(until)
         if since is not None:
             encoded.time_range.since.FromDatetime(since)
         return encoded
+
+    def _excluded(self, wanted: SearchFilter) -> list[str]:
+        """Return the binding's excluded conversations, then as many of the planner's as a filter holds."""
+        both = dict.fromkeys((*self._binding.exclude_conversation_ids, *wanted.exclude_conversation_ids))
+        return list(both)[:EXCLUDED_CONVERSATIONS_MAX]

@@ -35,7 +35,8 @@ class Listing:
     def query_digest(self) -> str:
         """Return the digest of method, query, filter and order in a cursor."""
         n = self.narrowed
-        of_filter = [n.since_us, n.until_us, n.role, n.conversation_id, *n.metadata]
+        # Entries of metadata are arrays, excluded conversations are strings: two filters never look alike.
+        of_filter = [n.since_us, n.until_us, n.role, n.conversation_id, *n.metadata, *n.exclude_conversation_ids]
         return _digest([self.method, self.query_text, self.oldest_first, *of_filter])
 
 

@@ -61,6 +61,7 @@ class Dialect:
             ("role = ?", None if message_filter.role is None else message_filter.role.value),
             # The second condition lets the planner use the partial index.
             ("conversation_id = ? AND conversation_id <> ''", message_filter.conversation_id or None),
+            *(("conversation_id <> ?", excluded) for excluded in message_filter.exclude_conversation_ids),
         ]
         return [Clause(condition, (value,)) for condition, value in conditions if value is not None]
 

@@ -19,6 +19,7 @@ _EXPENSIVE: Final = frozenset(
         "ExportMessages",
         "Recall",
         "StreamRecall",
+        "BuildContext",
     }
 )
 
@@ -33,5 +34,6 @@ def is_expensive(method: str, request: ProtoMessage) -> bool:
         request: the request, which may be invalid.
     """
     if isinstance(request, pb.ListMessagesRequest):
-        return bool(request.filter.role or request.filter.metadata)
+        unindexed = request.filter.role or request.filter.metadata or request.filter.exclude_conversation_ids
+        return bool(unindexed)
     return method in _EXPENSIVE

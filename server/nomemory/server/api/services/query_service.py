@@ -51,6 +51,8 @@ from nomemory.server.search.semantic.vector_space import VectorSpace
 from nomemory.server.search.time_listing import TimeListing
 from nomemory.server.search.user_listing import UserListing
 from nomemory.server.store.protocol import LogReader
+from nomemory.text.time_range import TimeRange
+from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
 
 _WAIT_POLL_S: Final = 0.005
@@ -163,6 +165,7 @@ class QueryService:
             speaker_matched=answer.speaker_matched,
             sufficiency_lexical_only=answer.by_words,
             relations=map(encode_relation, answer.relations),
+            empty_time_ranges=map(_encode_time_range, answer.empty_time_ranges),
         )
         return hybrid_reply(answer.items, mask, reply, explain=request.explain)
 
@@ -267,3 +270,12 @@ class QueryService:
         if sequence:
             timeout_s, poll_s = context.remaining_s() - _REPLY_RESERVE_S, _WAIT_POLL_S
             await wait_until(lambda: reached(sequence), name=name, timeout_s=timeout_s, poll_s=poll_s)
+
+
+def _encode_time_range(period: TimeRange) -> message_pb2.TimeRange:
+    encoded = message_pb2.TimeRange()
+    if period.since:
+        encoded.since.FromDatetime(period.since)
+    if period.until:
+        encoded.until.FromDatetime(period.until)
+    return encoded

@@ -8,7 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.recall.model.contract_roles import ROLE_IN_CONTRACT
-from nomemory.recall.model.evidence import Evidence
+from nomemory.recall.model.evidence import Evidence, Retrieved
 from nomemory.recall.model.memory_view import Conflict, MemoryView, Statement
 from nomemory.recall.model.note import Note
 from nomemory.recall.model.result import RecallResult
@@ -82,18 +82,23 @@ def _conflict(conflict: Conflict) -> pb.Conflict:
 def _evidence(item: Evidence, evidence_chars: int) -> pb.EvidenceMessage:
     message = item.message
     return pb.EvidenceMessage(
-        message=message_pb2.ChatMessage(
-            message_id=message.message_id,
-            ts=_timestamp(message.ts),
-            role=ROLE_IN_CONTRACT[message.role],
-            content=message.content[:evidence_chars],
-            name=message.name,
-            conversation_id=message.conversation_id,
-            retracts=message.retracts,
-            retracted_by=message.retracted_by,
-        ),
+        message=message_reply(message, message.content[:evidence_chars]),
         truncated=len(message.content) > evidence_chars,
         score=item.score,
+    )
+
+
+def message_reply(message: Retrieved, content: str) -> message_pb2.ChatMessage:
+    """Encode a retrieved message with as much of its content as is shown."""
+    return message_pb2.ChatMessage(
+        message_id=message.message_id,
+        ts=_timestamp(message.ts),
+        role=ROLE_IN_CONTRACT[message.role],
+        content=content,
+        name=message.name,
+        conversation_id=message.conversation_id,
+        retracts=message.retracts,
+        retracted_by=message.retracted_by,
     )
 
 

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nomemory.recall.api import OnStep, recall
+from nomemory.recall.context.builder import build_context
+from nomemory.recall.context.request import ContextRequest
+from nomemory.recall.context.result import BuiltContext
 from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import EnoughRule
@@ -65,3 +68,7 @@ class RecallRunner:
             metadata=self.metadata,
             at_least=query.at_least,
         )
+
+    async def build_context(self, user_id: str, request: ContextRequest, timeout_s: float) -> BuiltContext:
+        """Select the messages of one user for a prompt."""
+        return await build_context(self.stub, user_id, request, timeout_s, self.metadata)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
+from nomemory.recall.context.request import ContextRequest
+from nomemory.recall.context.result import BuiltContext
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.step import Step
@@ -25,7 +27,9 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.access import RequiredScopes
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.service import ServedMethod
+from nomemory.server.api.services.context_encoding import context_reply
 from nomemory.server.api.services.recall_encoding import recall_reply, step_reply
+from nomemory.server.api.validation.context_requests import decode_context
 from nomemory.server.api.validation.recall_requests import RecallQuery, decode_recall
 from nomemory.server.faults import Fault, Reason, Violation, field_fault
 from nomemory.server.runtime.metrics import catalog
@@ -37,6 +41,13 @@ from nomemory.v1 import recall_service_pb2 as pb
 OnStep = Callable[[Step], Awaitable[None]]
 RecallFunction = Callable[[str, RecallQuery, Skill, OnStep], Awaitable[RecallResult]]
 """Runs a recall for one user: `(user_id, query, skill, on_step)`."""
+ContextFunction = Callable[[str, ContextRequest, float], Awaitable[BuiltContext]]
+"""Builds a context for one user: `(user_id, request, timeout_s)`."""
+
+
+async def _build_nothing(_user_id: str, _request: ContextRequest, _timeout_s: float) -> BuiltContext:
+    """Return an empty context."""
+    return BuiltContext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +61,7 @@ class RecallService:
         settings: the configuration.
         spaces: the vector indexes; None if another server searches.
         meters: the metrics of completed recalls.
+        build: builds a context.
     """
 
     run_recall: RecallFunction
@@ -58,6 +70,7 @@ class RecallService:
     settings: Settings
     spaces: ActiveSpace | None = None
     meters: Meters = field(default_factory=Meters)
+    build: Build = _nothing_built
     full_name: str = "nomemory.v1.RecallService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
@@ -67,6 +80,7 @@ class RecallService:
         return {
             "Recall": ServedMethod(required, self.recall, min_deadline_s=max_duration_s),
             "StreamRecall": ServedMethod(required, self.stream_recall, min_deadline_s=max_duration_s),
+            "BuildContext": ServedMethod(required, self.build_context),
         }
 
     async def recall(self, request: pb.RecallRequest, context: CallContext) -> pb.RecallResponse:
@@ -98,6 +112,15 @@ class RecallService:
             yield pb.StreamRecallResponse(result=self._encode(result, include_trace=False))
         finally:
             task.cancel()
+
+    async def build_context(self, request: pb.BuildContextRequest, context: CallContext) -> pb.BuildContextResponse:
+        """Select messages for a prompt."""
+        user_id = context.bound_user()
+        decoded = decode_context(request, self.settings, datetime.now(UTC))
+        with _faults(), Audit(is_on=self.settings.server.audit_log).recalling(context) as retrieved:
+            built = await self.build(user_id, decoded, _time_before_reply(context.remaining_s()))
+            retrieved.messages = len(built.recent) + len(built.related)
+        return context_reply(built)
 
     async def _run(
         self, context: CallContext, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep
@@ -140,9 +163,13 @@ _REPLY_RESERVE_MAX_S: Final = 1.0
 def _fit_to_deadline(budget: Budget, remaining_s: float) -> Budget:
     """Return a budget that ends before the call's deadline."""
     return budget.tightened(
-        deadline_s=max(_MIN_TIMEOUT_S, remaining_s * _SEARCH_SHARE),
-        answer_s=max(_MIN_TIMEOUT_S, remaining_s - min(_REPLY_RESERVE_MAX_S, remaining_s * _REPLY_RESERVE_SHARE)),
+        deadline_s=max(_MIN_TIMEOUT_S, remaining_s * _SEARCH_SHARE), answer_s=_time_before_reply(remaining_s)
     )
+
+
+def _time_before_reply(remaining_s: float) -> float:
+    """Return the seconds that may pass before the response is written."""
+    return max(_MIN_TIMEOUT_S, remaining_s - min(_REPLY_RESERVE_MAX_S, remaining_s * _REPLY_RESERVE_SHARE))
 
 
 def _max_duration_s(budget: Budget) -> float:

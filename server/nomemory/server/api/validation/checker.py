@@ -32,6 +32,7 @@ _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 999
 _NANOS = 1_000_000_000
 _QUOTED_CHARS = 40
 _FILTER_ENTRIES_MAX = 4
+EXCLUDED_CONVERSATIONS_MAX: Final = 16
 _PATHS_MAX = 100
 _VALIDATED_ENTRIES_MAX = 1_000
 """Metadata with more entries is rejected without checking its keys and values."""
@@ -189,7 +190,14 @@ class Checker:
             metadata=tuple(
                 sorted(self.metadata(f"{field}.metadata", value.metadata, maximum=_FILTER_ENTRIES_MAX).items())
             ),
+            exclude_conversation_ids=self.excluded(f"{field}.exclude_conversation_ids", value.exclude_conversation_ids),
         )
+
+    def excluded(self, field: str, values: Sequence[str], most: int = EXCLUDED_CONVERSATIONS_MAX) -> tuple[str, ...]:
+        """Check the conversations that are left out, of which there may be none. Return them sorted, each once."""
+        if values:
+            self.identifiers(field, values, most=most)
+        return tuple(sorted(set(values[:most])))
 
     def mask(self, value: FieldMask) -> Mask:
         """Validate the field mask of a request. An unset mask selects all fields."""

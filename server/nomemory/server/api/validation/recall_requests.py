@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.contract_roles import role_of
@@ -63,7 +66,7 @@ def decode_recall(
         question = replace(
             _question(checker, text, request.context, now),
             embedding=_embedding(checker, request, dimension),
-            turns=_turns(checker, request.context),
+            turns=decode_turns(checker, "context.turns", request.context.turns),
         )
         skill = checker.identifier("skill", request.skill, required=False)
         return RecallQuery(question, skill, _budget(checker, request.budget, host), request.at_least)
@@ -81,27 +84,32 @@ def _embedding(checker: Checker, request: AnyRecallRequest, dimension: int | Non
 
 
 def _question(checker: Checker, text: str, context: pb.RecallContext, now: datetime) -> Question:
-    zone = _zone(checker, context.time_zone)
-    context_filter = message_pb2.Filter(time_range=context.time_range, conversation_id=context.conversation_id)
+    zone = decode_zone(checker, "context.time_zone", context.time_zone)
+    context_filter = message_pb2.Filter(
+        time_range=context.time_range,
+        conversation_id=context.conversation_id,
+        exclude_conversation_ids=context.exclude_conversation_ids,
+    )
     message_filter = checker.message_filter("context", context_filter)
-    asked_us = checker.timestamp("context.now", context.now) if context.HasField("now") else None
+    question_time = decode_now(checker, "context.now", context.now if context.HasField("now") else None, zone, now)
     role = checker.role("context.preferred_role", context.preferred_role, required=False)
     return Question(
         text,
-        now.astimezone(zone) if asked_us is None else _local_time(checker, asked_us, zone, now),
+        question_time,
         _time_range(message_filter) if context.HasField("time_range") else None,
         None if role is None else role_of(message_pb2.Role.ValueType(role)),
         conversation_id=message_filter.conversation_id,
+        exclude_conversation_ids=message_filter.exclude_conversation_ids,
     )
 
 
-def _turns(checker: Checker, context: pb.RecallContext) -> tuple[Turn, ...]:
-    if len(context.turns) > TURNS_MAX:
-        checker.add_violation("context.turns", f"must have at most {TURNS_MAX} entries, got {len(context.turns)}")
-    if sum(len(turn.text) for turn in context.turns) > _TURNS_MAX_CHARS:
-        checker.add_violation("context.turns", f"must have at most {_TURNS_MAX_CHARS} characters in all")
-    turns = enumerate(context.turns[:TURNS_MAX])
-    return tuple(_turn(checker, f"context.turns[{index}]", turn) for index, turn in turns)
+def decode_turns(checker: Checker, field: str, turns: Sequence[pb.Turn]) -> tuple[Turn, ...]:
+    """Check the turns of the current conversation."""
+    if len(turns) > TURNS_MAX:
+        checker.add_violation(field, f"must have at most {TURNS_MAX} entries, got {len(turns)}")
+    if sum(len(turn.text) for turn in turns) > _TURNS_MAX_CHARS:
+        checker.add_violation(field, f"must have at most {_TURNS_MAX_CHARS} characters in all")
+    return tuple(_turn(checker, f"{field}[{index}]", turn) for index, turn in enumerate(turns[:TURNS_MAX]))
 
 
 def _turn(checker: Checker, field: str, turn: pb.Turn) -> Turn:
@@ -112,19 +120,23 @@ def _turn(checker: Checker, field: str, turn: pb.Turn) -> Turn:
     return Turn(role_of(message_pb2.Role.ValueType(role or message_pb2.ROLE_UNSPECIFIED)), text)
 
 
-def _local_time(checker: Checker, time_us: int, zone: tzinfo, default: datetime) -> datetime:
+def decode_now(checker: Checker, field: str, sent: Timestamp | None, zone: tzinfo, now: datetime) -> datetime:
+    """Return the time of a request in its zone; without one, the server's time."""
+    if sent is None:
+        return now.astimezone(zone)
     try:
-        return _datetime(time_us).astimezone(zone)
+        return _datetime(checker.timestamp(field, sent)).astimezone(zone)
     except OverflowError:
-        checker.add_violation("context.now", "must be between the years 1 and 9999 in context.time_zone")
-        return default
+        checker.add_violation(field, "must be between the years 1 and 9999 in the time zone")
+        return now
 
 
-def _zone(checker: Checker, name: str) -> tzinfo:
+def decode_zone(checker: Checker, field: str, name: str) -> tzinfo:
+    """Return the time zone with an IANA name; empty: UTC."""
     try:
-        return ZoneInfo(checker.text("context.time_zone", name, maximum=ID_MAX_CHARS) or "UTC")
+        return ZoneInfo(checker.text(field, name, maximum=ID_MAX_CHARS) or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        checker.add_violation("context.time_zone", "must be the name of an IANA time zone, such as Europe/Berlin")
+        checker.add_violation(field, "must be the name of an IANA time zone, such as Europe/Berlin")
         return UTC
 
 

@@ -31,7 +31,7 @@ class RecallSettings(SettingsGroup):
     )
     model_timeout_s: float = Field(20.0, gt=0, description="Time limit of a chat model request, in seconds.")
     context_messages: int = Field(
-        40, ge=1, le=50, description="Maximum number of ranked messages in the prompt of the chat model."
+        100, ge=1, le=200, description="Maximum number of ranked messages in the prompt of the chat model."
     )
     context_tokens: int = Field(
         4_000, ge=400, description="Maximum estimated number of tokens of the messages in the prompt."
@@ -46,8 +46,15 @@ class RecallSettings(SettingsGroup):
         0.5,
         ge=0,
         le=1,
-        description="Minimum estimated probability that the messages answer the question, for questions that name "
-        "one of several speakers. Below it, the verdict is insufficient.",
+        description="Minimum estimated probability that the messages answer the question for the verdict `SUPPORTED`. "
+        "Used without a chat model.",
+    )
+    sufficiency_possible: float = Field(
+        0.3,
+        ge=0,
+        le=1,
+        description="Minimum estimated probability for the verdict `POSSIBLE`. Below it, the verdict is `INSUFFICIENT` "
+        "and the view is empty. Limited to NOMEMORY_RECALL_SUFFICIENCY_THRESHOLD. Used without a chat model.",
     )
     upstream: str = Field("", description="HOST:PORT of the QueryService that `serve --recall-only` reads from.")
     upstream_tls: bool = Field(

@@ -37,15 +37,6 @@ _RESULT_ITEMS: Final = 50
 """Maximum number of messages in the result of a tool call."""
 
 
-_SUFFICIENCY_LEXICAL: Final = 0.75
-"""Sufficiency threshold without semantic scores of the local embedder."""
-
-_SUFFICIENCY_UNNAMED: Final = 0.22
-"""Sufficiency threshold for conversations between a user and an assistant."""
-
-_SUFFICIENCY_NAMED: Final = 0.45
-"""Sufficiency threshold for messages with named authors if the question names none of them."""
-
 _HERE = Path(skill_loader.__file__)
 _BUILT_IN_SKILLS = (_HERE.parents[2] / "skills", _HERE.parents[4] / "skills")
 """Folders of the built-in skills in an installed package and in a source checkout."""
@@ -74,11 +65,11 @@ def recall_service(
     """
     strategy = choose_planner(settings, stack)
     recall = settings.recall
-    points = (recall.sufficiency_threshold, _SUFFICIENCY_NAMED, _SUFFICIENCY_UNNAMED, _SUFFICIENCY_LEXICAL)
-    runner = RecallRunner(stub, metadata, strategy, EnoughRule(*points, recall.quote_threshold))
-    return RecallService(
-        runner.run, skill_library(settings), host_budget(settings), settings, spaces, meters or Meters()
-    )
+    possible = min(recall.sufficiency_possible, recall.sufficiency_threshold)
+    rule = EnoughRule(recall.sufficiency_threshold, possible, recall.quote_threshold)
+    runner = RecallRunner(stub, metadata, strategy, rule)
+    skills, budget = skill_library(settings), host_budget(settings)
+    return RecallService(runner.run, skills, budget, settings, spaces, meters or Meters(), runner.build_context)
 
 
 def skill_folders(settings: Settings) -> list[Path]:

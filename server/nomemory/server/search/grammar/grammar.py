@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,7 +11,8 @@ from nomemory.server.faults import Fault, Reason, Violation, field_fault
 from nomemory.server.search.grammar.parser import Chain, Clause, Mark, MarkKind, Operand, arrange, depth, scan
 from nomemory.server.search.grammar.question import as_question
 from nomemory.server.search.grammar.text_terms import TermSets, combined, exact, phrase, ranked
-from nomemory.server.search.grammar.tree import AllOf, Node, Query, all_of, any_of, count_terms
+from nomemory.server.search.grammar.tree import AllOf, Leaf, Node, Query, Stream, all_of, any_of, count_terms
+from nomemory.text.analysis import streams
 from nomemory.text.normalisation import visible
 from nomemory.text.question_reading import QuestionReading
 
@@ -53,8 +55,16 @@ def parse(text: str, limits: Limits) -> Query:
         raise _too_complex(f"nests deeper than {limits.depth} levels")
     root = _clause(arrange(iter(marks)), decides=False)
     if count_terms(root) > limits.terms:
-        raise _too_complex(f"has more than {limits.terms} terms")
+        frequent = _frequent_terms(text, limits.terms)
+        if not frequent or any(mark.kind is not MarkKind.WORD for mark in marks):
+            raise _too_complex(f"has more than {limits.terms} terms")
+        return Query(any_of(frequent))
     return _with_question(text, marks, Query(root))
+
+
+def _frequent_terms(text: str, limit: int) -> list[Node]:
+    """Return the terms that occur most often in a text with too many of them, such as a pasted page."""
+    return [Leaf(Stream.TERMS, (term,)) for term, _ in Counter(streams(text).terms).most_common(limit)]
 
 
 def _with_question(text: str, marks: Sequence[Mark], query: Query) -> Query:

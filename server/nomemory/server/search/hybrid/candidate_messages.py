@@ -225,6 +225,8 @@ class Timeline:
             admitted &= self.by(narrowed.role)
         if narrowed.conversation_id:
             admitted &= self._of_conversation == self._conversations.get(narrowed.conversation_id, -1)
+        for excluded in narrowed.exclude_conversation_ids:
+            admitted &= self._of_conversation != self._conversations.get(excluded, -1)
         if narrowed.metadata:
             entries = frozenset(narrowed.metadata)
             admitted &= np.fromiter((entries <= one.metadata for one in self.features), dtype=np.bool_, count=len(self))

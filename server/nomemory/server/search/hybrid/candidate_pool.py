@@ -15,6 +15,7 @@ from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.search.hybrid.candidate_messages import Timeline, timeline
 from nomemory.server.search.hybrid.message_features import KeptFeatures
+from nomemory.server.search.hybrid.nearest import NearestMessages
 from nomemory.server.search.hybrid.query_analysis import ParsedQuestion
 from nomemory.server.search.hybrid.ranking import CHAIN
 from nomemory.server.search.hybrid.term_occurrences import Found, found_in, read_in
@@ -31,6 +32,7 @@ _COMMON: Final = 4096
 _SURROUNDED: Final = 32
 """Candidates whose surroundings are read."""
 _AROUND: Final = 4
+_PERIOD_MESSAGES: Final = 256
 _NO_BOUND: Final = 2**62
 _AT_ONCE: Final = 256
 """Messages that are read from the log at once."""
@@ -117,8 +119,9 @@ class CandidatePools:
         user_id: str,
         narrowed: Filter,
         asked: ParsedQuestion,
-        nearest: Sequence[Sequence[VectorHit]],
+        nearest: Sequence[NearestMessages],
         counts: LogCounts,
+        in_periods: Sequence[LoggedMessage] = (),
     ) -> CandidatePool:
         """Read the messages to rank.
 
@@ -128,21 +131,27 @@ class CandidatePools:
             asked: the question.
             nearest: what is near to its sentences, if that is known.
             counts: how many messages the user had when the search began.
+            in_periods: the messages of the periods that the question names.
         """
         whole = await self._whole(user_id, narrowed.until_us, counts)
         if whole is not None:
             return whole
         until = Filter(until_us=narrowed.until_us)
         total = counts.messages if until.until_us is None else await self.words.total(user_id, until)
-        proposed = await self._proposed(user_id, narrowed, asked, nearest, total)
-        logged = await _read(self._resolved(user_id, proposed))
-        known = {message.sequence: message for message in logged}
+        proposed = await self._proposed(user_id, narrowed, asked, [hits.overall for hits in nearest], total)
+        in_period = [hit.sequence for hits in nearest for hit in hits.in_periods]
+        logged = await _read(self._resolved(user_id, list(dict.fromkeys([*proposed, *in_period]))))
+        known = {message.sequence: message for message in [*logged, *in_periods]}
         for message in await self._around(logged[:_SURROUNDED], narrowed.until_us):
             known[message.sequence] = message
         for message in await self._takers(user_id, list(known.values()), narrowed.until_us):
             known[message.sequence] = message
         around = await self.threads.run(timeline, known.values(), read=self._features.read)
         return CandidatePool(around, total, narrowed)
+
+    async def messages_in_period(self, user_id: str, period: Filter) -> list[LoggedMessage]:
+        """Return the latest messages of a period, at most `_PERIOD_MESSAGES`, latest first."""
+        return list(await self.log.page(user_id, period, before=None, pinned=_NO_BOUND, limit=_PERIOD_MESSAGES))
 
     async def postings(
         self, user_id: str, pool: CandidatePool, terms: Sequence[str], most: int = _COMMON
@@ -265,7 +274,7 @@ def _by_words(postings: Sequence[Posting], total: int, most: int) -> list[tuple[
     if not present:
         return []
     sequences = np.concatenate([posting.sequences for posting in present])
-    worths = np.concatenate([np.full(len(p.sequences), rarity(p.count, total)) for p in present])
+    worths = np.concatenate([np.full(len(p.sequences), rarity(p.count, total) ** 2) for p in present])
     unique, inverse = np.unique(sequences, return_inverse=True)
     sums = np.bincount(inverse, weights=worths)
     best = np.lexsort((-unique, -sums))[:most]

@@ -11,9 +11,9 @@ from typing import Final
 from nomemory.text.analysis import streams
 from nomemory.text.language import Language, language_of
 from nomemory.text.names import beginning, beginnings, without_speakers
+from nomemory.text.query_parts import select_parts
 from nomemory.text.question_reading import QuestionReading
 from nomemory.text.question_words import without_asking_words
-from nomemory.text.time_expressions import Precision
 from nomemory.text.time_range import TimeRange
 
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
@@ -21,6 +21,7 @@ _TERMS_MAX: Final = 128
 """How many terms of a sentence are searched for, from the first: as many as a query may have."""
 
 
+_MAX_PARTS: Final = 8
 _PATTERNS_KEPT: Final = 256
 _CLAUSE: Final = re.compile(r"[，,；;]")
 _LEAST_CLAUSE: Final = 4
@@ -61,19 +62,25 @@ class ParsedQuestion:
         return not self.of_assistant
 
     @property
-    def dates(self) -> TimeRange | None:
-        """The exact time that it names; None if it names none."""
-        signal = self.reading.time_signal
-        return signal.window if signal and signal.precision is Precision.EXACT else None
+    def date_ranges(self) -> tuple[TimeRange, ...]:
+        """The days and periods that it names."""
+        return self.reading.exact_ranges
 
 
 def parsed(reading: QuestionReading, speakers: Sequence[str]) -> ParsedQuestion:
     """Parse a question for a log in which these people speak."""
     return ParsedQuestion(
         reading=reading,
-        sentences=tuple(_sentence(sentence, speakers) for sentence in reading.sentences),
+        sentences=tuple(_sentence(sentence, speakers) for sentence in _searched_texts(reading)),
         persons=frozenset(_named(reading.text, speakers)),
     )
+
+
+def _searched_texts(reading: QuestionReading) -> Sequence[str]:
+    """Return the texts to search for: the sentences that ask, or the parts of a turn, which counts as a whole."""
+    if reading.is_turn:
+        return select_parts(reading.text)
+    return [part for sentence in reading.sentences for part in select_parts(sentence)][:_MAX_PARTS]
 
 
 def _sentence(sentence: str, speakers: Sequence[str]) -> ParsedSentence:

@@ -30,6 +30,8 @@ _LONG_DAYS: Final = 300.0
 """A range longer than this, a year, says half as much."""
 
 
+_OUTSIDE: Final = 0.6
+"""What a message right outside a period counts, relative to one within."""
 _HALF: Final = 0.5
 CHAIN: Final = 8
 """How far it is followed that what takes something back is taken back itself."""
@@ -85,8 +87,9 @@ def preferred(timeline: Timeline, asked: ParsedQuestion, weights: Weights) -> Ma
         "speaker": np.where(of_asked(timeline, asked), weights.speaker, 0.0),
         "concrete": np.where(timeline.concrete, weights.concrete, 0.0),
     }
-    if asked.dates is not None:
-        parts["dates"] = weights.dates * _on_dates(timeline, asked.dates)
+    if asked.date_ranges:
+        near = [_on_dates(timeline, date_range) for date_range in asked.date_ranges]
+        parts["dates"] = weights.dates * np.max(near, axis=0)
     if asked.reading.asks_when:
         parts["occasion"] = weights.occasion * timeline.when
     return parts
@@ -119,7 +122,10 @@ def corrected(timeline: Timeline, base: Ranking) -> Ranking:
 def of_asked(timeline: Timeline, asked: ParsedQuestion) -> Flags:
     """Mark the messages of those asked about; of nobody, where that cannot be told."""
     if asked.persons:
-        return np.isin(timeline.spoken_by, places_of(asked, timeline))
+        sent = np.isin(timeline.spoken_by, places_of(asked, timeline))
+        by_user = timeline.by(Role.USER)
+        is_own_name = not timeline.is_named and bool(sent.any()) and not bool((sent & ~by_user).any())
+        return by_user if is_own_name else sent
     if asked.of_user and (asked.reading.first_person or not timeline.is_named):
         return timeline.by(Role.USER)
     if asked.of_assistant and not timeline.is_named:
@@ -138,6 +144,8 @@ def _on_dates(timeline: Timeline, dates: TimeRange) -> Floats:
     early = np.maximum(since - timeline.ts_us, 0) / _DAY_US
     late = np.maximum(timeline.ts_us - until, 0) / _DAY_US
     near: Floats = np.exp(-early / _DAYS_BEFORE) * np.exp(-late / _DAYS_AFTER)
+    outside = (early > 0) | (late > 0)
+    near = np.where(outside, _OUTSIDE * near, near)
     return near * (_HALF if (until - since) / _DAY_US > _LONG_DAYS else 1.0)
 
 

@@ -14,12 +14,13 @@ from nomemory.server.embedding.local_model import PACKAGE_MODEL
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import LoggedMessage, Role
-from nomemory.server.message_filter import Filter
+from nomemory.server.message_filter import Filter, narrow_to_period
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.search.hybrid.candidate_messages import Flags, Floats, Ints, Timeline
 from nomemory.server.search.hybrid.candidate_pool import CandidatePool, CandidatePools
 from nomemory.server.search.hybrid.hit import HybridHit
+from nomemory.server.search.hybrid.nearest import NearestMessages
 from nomemory.server.search.hybrid.query_analysis import ParsedQuestion, ParsedSentence, parsed
 from nomemory.server.search.hybrid.ranking import (
     CHAIN,
@@ -39,10 +40,10 @@ from nomemory.server.search.hybrid.term_scores import WordScores, word_scores
 from nomemory.server.search.hybrid.weights import Weights
 from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.search.reply_budget import fitting, nothing_beside
-from nomemory.server.search.semantic.protocol import VectorHit
 from nomemory.server.search.semantic.vector_space import VectorSpace
 from nomemory.server.store.protocol import LogReader
 from nomemory.text.question_reading import QuestionReading
+from nomemory.text.time_range import TimeRange
 
 _WITHOUT_MEANING: Final = frozenset(
     {
@@ -57,8 +58,10 @@ _EXPLANATION_BYTES: Final = 300
 """Most bytes of an explanation in a reply."""
 _SHORT_QUESTION_CHARS: Final = 200
 """Longest question that is parsed on the event loop, in less than a millisecond."""
-_Sentence = tuple[ParsedSentence, list[VectorHit] | None]
+_Sentence = tuple[ParsedSentence, NearestMessages | None]
 """A sentence that asks, and the nearest messages; None where meaning has no part."""
+_PERIOD_HITS: Final = 128
+"""Nearest messages within each period that a question names."""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -91,6 +94,7 @@ class HybridAnswer:
     sufficiency: float
     speaker_matched: bool
     by_words: bool = True
+    empty_time_ranges: Sequence[TimeRange] = ()
     relations: Sequence[Relation] = ()
 
 
@@ -157,9 +161,15 @@ class HybridMessages:
             speakers = await self.pools.speakers(query.user_id, narrowed.until_us, counts)
             reading = QuestionReading(query.text, _now(query.narrowed))
             asked = await self._parsed(reading, speakers)
-        nearest = await self._nearest(space, query, asked, narrowed)
+        periods = [narrow_to_period(narrowed, date_range) for date_range in asked.date_ranges]
+        nearest = await self._nearest(space, query, asked, narrowed, periods)
         async with self.slots.slot(query.user_id):
-            read_meanwhile = await self.pools.read(query.user_id, narrowed, asked, nearest or [], counts)
+            by_period = [await self.pools.messages_in_period(query.user_id, period) for period in periods]
+            empty = tuple(
+                date_range for date_range, messages in zip(asked.date_ranges, by_period, strict=True) if not messages
+            )
+            in_periods = [message for messages in by_period for message in messages]
+            read_meanwhile = await self.pools.read(query.user_id, narrowed, asked, nearest or [], counts, in_periods)
             pool = read_meanwhile.before(query.narrowed.until_us)
             if not len(pool.timeline):
                 return HybridAnswer(
@@ -175,7 +185,7 @@ class HybridMessages:
             sentences = list(zip(asked.sentences, nearest or (None,) * len(asked.sentences), strict=True))
             rank = self._rank_short if pool.reads_messages else self._rank_with_index
             answer = await rank(space.embedder.model, query, pool, asked, sentences)
-        answer = replace(answer, behind=behind, semantic_unavailable=nearest is None)
+        answer = replace(answer, behind=behind, semantic_unavailable=nearest is None, empty_time_ranges=empty)
         if not query.relates:
             return answer
         return replace(answer, relations=await self._relations(space, query, pool.timeline, answer.items))
@@ -241,16 +251,21 @@ class HybridMessages:
         return of_words or await space.progress.behind(user_id, latest)
 
     async def _nearest(
-        self, space: VectorSpace, query: HybridQuery, asked: ParsedQuestion, narrowed: Filter
-    ) -> list[list[VectorHit]] | None:
+        self,
+        space: VectorSpace,
+        query: HybridQuery,
+        asked: ParsedQuestion,
+        narrowed: Filter,
+        periods: Sequence[Filter],
+    ) -> list[NearestMessages] | None:
         """Search by meaning, sentence by sentence; None if that cannot be done, or not in time."""
         if not self.weights.meaning:
             return None
         try:
             async with asyncio.timeout(query.patience_s):
                 if query.vector is not None:
-                    return [await self._near(space, query, query.text, narrowed)] * len(asked.sentences)
-                sentences = (self._near(space, query, one.meaning, narrowed) for one in asked.sentences)
+                    return [await self._near(space, query, query.text, narrowed, periods)] * len(asked.sentences)
+                sentences = (self._near(space, query, one.meaning, narrowed, periods) for one in asked.sentences)
                 return list(await asyncio.gather(*sentences))
         except TimeoutError:
             return None
@@ -259,21 +274,27 @@ class HybridMessages:
                 return None
             raise
 
-    async def _near(self, space: VectorSpace, query: HybridQuery, text: str, narrowed: Filter) -> list[VectorHit]:
-        """Search by the meaning of a text, or by the caller's own vector."""
+    async def _near(
+        self, space: VectorSpace, query: HybridQuery, text: str, narrowed: Filter, periods: Sequence[Filter]
+    ) -> NearestMessages:
+        """Search by the meaning of a text, or by the caller's own vector, overall and in each period."""
         vector = query.vector or await space.embed_query(query.user_id, text)
-        return await space.vectors.search(query.user_id, vector, narrowed, self.candidates_max)
+        overall = await space.vectors.search(query.user_id, vector, narrowed, self.candidates_max)
+        in_periods = [
+            hit for period in periods for hit in await space.vectors.search(query.user_id, vector, period, _PERIOD_HITS)
+        ]
+        return NearestMessages(overall, in_periods)
 
     def _match(
         self, pool: CandidatePool, asked: ParsedQuestion, asking: _Sentence, postings: Mapping[str, Posting] | None
     ) -> _Matched:
         """Rank by what matches a sentence, by who speaks, and by the talk around."""
-        timeline, weights, (sentence, hits) = pool.timeline, self.weights, asking
+        timeline, weights, (sentence, nearest) = pool.timeline, self.weights, asking
         found = pool.found(sentence.terms, postings)
         emphasis = dict.fromkeys(sentence.topic, 1 + weights.topic)
         words = word_scores(timeline, found, pool.total, weights.beside, emphasis)
-        complete = hits is not None and len(hits) < self.candidates_max
-        meaning = None if hits is None else meaning_of(timeline, hits, complete=complete, total=pool.total)
+        complete = nearest is not None and len(nearest.overall) < self.candidates_max
+        meaning = None if nearest is None else meaning_of(timeline, nearest, complete=complete, total=pool.total)
         match = Match(None if meaning is None else meaning.nearness, words.scores)
         matching = matched(match, weights)
         ranking = in_talk(timeline, matching.plus(**preferred(timeline, asked, weights)), weights)

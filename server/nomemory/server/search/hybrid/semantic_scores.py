@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from nomemory.server.search.hybrid.candidate_messages import Floats, Timeline
-from nomemory.server.search.semantic.protocol import VectorHit
+from nomemory.server.search.hybrid.nearest import NearestMessages
 
 _BEYOND: Final = 0.8
 """Estimated distance of the farthest message beyond the last of a list, as a share of the list's own span."""
@@ -50,7 +49,7 @@ class Meaning:
         return np.where(self.found > 0, (self.cosines - self.mean) / max(self.deviation, _LEAST_DEVIATION), 0.0)
 
 
-def meaning_of(timeline: Timeline, hits: Sequence[VectorHit], *, complete: bool, total: int) -> Meaning | None:
+def meaning_of(timeline: Timeline, nearest: NearestMessages, *, complete: bool, total: int) -> Meaning | None:
     """Read a list of the nearest messages, best first.
 
     Min-max over all messages of a user tells near from far best (docs/quality.md); from a list that ends early the far
@@ -58,13 +57,14 @@ def meaning_of(timeline: Timeline, hits: Sequence[VectorHit], *, complete: bool,
 
     Args:
         timeline: the messages.
-        hits: the list.
+        nearest: the list, and the hits within periods, which may score lower.
         complete: whether it holds all there are.
         total: how many messages the user has.
 
     Returns:
         None if the list is empty, but for versions that are gone.
     """
+    hits = nearest.overall
     listed = np.array([hit.score for hit in hits], dtype=np.float64)
     places, standing = timeline.located(np.array([hit.sequence for hit in hits], dtype=np.int64))
     if not standing.any():
@@ -74,9 +74,13 @@ def meaning_of(timeline: Timeline, hits: Sequence[VectorHit], *, complete: bool,
     least = last if complete else last - _BEYOND * (best - last)
     unseen = least if complete else least + _UNSEEN * (last - least)
     cosines, found = np.full(len(timeline), unseen), np.zeros(len(timeline))
+    if nearest.in_periods:
+        in_period, present = timeline.located(np.array([hit.sequence for hit in nearest.in_periods], dtype=np.int64))
+        cosines[in_period[present]] = np.array([hit.score for hit in nearest.in_periods])[present]
+        found[in_period[present]] = 1.0
     cosines[places], found[places] = scores, 1.0
     span = best - least
-    nearness = (cosines - least) / span if span > 0 else found
+    nearness = np.clip((cosines - least) / span, 0.0, None) if span > 0 else found
     missing = 0 if complete else max(0, total - len(scores))
     mean, deviation = _spread(scores, unseen, missing)
     return Meaning(nearness, np.where(found > 0, cosines, 0.0), found, mean, deviation, len(scores) + missing)

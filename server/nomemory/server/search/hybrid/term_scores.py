@@ -22,6 +22,8 @@ _OF_LENGTH: Final = 0.4
 """b of BM25: how much the length of a message counts."""
 
 
+_IDF_EXPONENT: Final = 2
+"""A name that most of a log carries, such as the user's own, weighs next to nothing at 2."""
 _RARITIES_KEPT: Final = 4096
 """A search weighs some thousand terms, of which most stand in few messages."""
 
@@ -81,7 +83,9 @@ def word_scores(
     room = 1 - _OF_LENGTH + _OF_LENGTH * timeline.lengths / timeline.mean_length
     bearers = [_bearers(timeline, *one, total) for one in zip(held, spoken, own, strict=True)]
     idf = [rarity(one.count + more, total) for one, more in zip(held.values(), bearers, strict=True)]
-    worths = [emphasis.get(term, 1.0) * each * (1 + _SATURATION) for term, each in zip(held, idf, strict=True)]
+    worths = [
+        emphasis.get(term, 1.0) * each**_IDF_EXPONENT * (1 + _SATURATION) for term, each in zip(held, idf, strict=True)
+    ]
     scores = _sum(timeline, _column(worths) * counts / (counts + _SATURATION * room))
     rarities = _column([rarity(one.count, total) for one in held.values()])
     covered = _sum(timeline, rarities * np.maximum(own, spoken))

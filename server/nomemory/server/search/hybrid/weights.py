@@ -29,14 +29,14 @@ class Weights:
     meaning: float = 0.65
     beside: float = 0.3
     speaker: float = 0.25
-    dates: float = 0.3
+    dates: float = 0.5
     concrete: float = 0.05
     occasion: float = 0.15
     topic: float = 2.0
     answers: float = 0.1
     asks: float = 0.1
-    around: float = 0.4
-    conversation: float = 0.4
+    around: float = 0.3
+    conversation: float = 0.2
     shared: float = 0.9
 
     def without(self, steps: Collection[str]) -> Self:

@@ -19,6 +19,14 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
+class NoMatch:
+    """The field equals none of these values, or is missing."""
+
+    field: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Range:
     """The field is at least `gte` and less than `lt`. None: unbounded."""
 
@@ -27,7 +35,7 @@ class Range:
     lt: float | None
 
 
-Condition = Match | Range
+Condition = Match | NoMatch | Range
 
 
 def conditions(user_id: str, filters: Filter) -> tuple[Condition, ...]:
@@ -41,6 +49,8 @@ def conditions(user_id: str, filters: Filter) -> tuple[Condition, ...]:
         result.append(Match(ROLE, int(filters.role)))
     if filters.conversation_id:
         result.append(Match(CONVERSATION, filters.conversation_id))
+    if filters.exclude_conversation_ids:
+        result.append(NoMatch(CONVERSATION, filters.exclude_conversation_ids))
     result += (Match(METADATA, mark) for mark in entry_hashes(filters.metadata))
     if filters.since_us is not None or filters.until_us is not None:
         result.append(Range(TIME, _next_float(filters.since_us, -math.inf), _next_float(filters.until_us, math.inf)))

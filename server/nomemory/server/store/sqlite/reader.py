@@ -265,9 +265,9 @@ class SqliteLogReader:
             ]
         )
         order = f"ORDER BY ts {direction}, message_id {direction} LIMIT ?"
-        is_scan = (
-            message_filter.role is not None or len(message_filter.metadata) + bool(message_filter.conversation_id) > 1
-        )
+        indexed_count = len(message_filter.metadata) + bool(message_filter.conversation_id)
+        has_unindexed = message_filter.role is not None or bool(message_filter.exclude_conversation_ids)
+        is_scan = has_unindexed or indexed_count > 1
         return _Page(source, f"{where} {order}", (*values, limit), is_scan or limit > _SHORT_ROWS)
 
     def _metadata_source(self, user_id: str, message_filter: Filter) -> tuple[str, list[Clause]]:

@@ -17,7 +17,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file nomemory/v1/recall_service.proto.
  */
 export const file_nomemory_v1_recall_service: GenFile = /*@__PURE__*/
-  fileDesc("CiBub21lbW9yeS92MS9yZWNhbGxfc2VydmljZS5wcm90bxILbm9tZW1vcnkudjEi5QEKDVJlY2FsbFJlcXVlc3QSEAoIcXVlc3Rpb24YASABKAkSKwoHY29udGV4dBgCIAEoCzIaLm5vbWVtb3J5LnYxLlJlY2FsbENvbnRleHQSDQoFc2tpbGwYAyABKAkSKQoGYnVkZ2V0GAQgASgLMhkubm9tZW1vcnkudjEuUmVjYWxsQnVkZ2V0EhUKDWluY2x1ZGVfdHJhY2UYBSABKAgSMgoScXVlc3Rpb25fZW1iZWRkaW5nGAYgASgLMhYubm9tZW1vcnkudjEuRW1iZWRkaW5nEhAKCGF0X2xlYXN0GAcgASgJIukBChNTdHJlYW1SZWNhbGxSZXF1ZXN0EhAKCHF1ZXN0aW9uGAEgASgJEisKB2NvbnRleHQYAiABKAsyGi5ub21lbW9yeS52MS5SZWNhbGxDb250ZXh0Eg0KBXNraWxsGAMgASgJEikKBmJ1ZGdldBgEIAEoCzIZLm5vbWVtb3J5LnYxLlJlY2FsbEJ1ZGdldBIyChJxdWVzdGlvbl9lbWJlZGRpbmcYBiABKAsyFi5ub21lbW9yeS52MS5FbWJlZGRpbmcSEAoIYXRfbGVhc3QYByABKAlKBAgFEAZSDWluY2x1ZGVfdHJhY2UidwoUU3RyZWFtUmVjYWxsUmVzcG9uc2USJwoEc3RlcBgBIAEoCzIXLm5vbWVtb3J5LnYxLlJlY2FsbFN0ZXBIABItCgZyZXN1bHQYAiABKAsyGy5ub21lbW9yeS52MS5SZWNhbGxSZXNwb25zZUgAQgcKBWV2ZW50It0BCg1SZWNhbGxDb250ZXh0EioKCnRpbWVfcmFuZ2UYASABKAsyFi5ub21lbW9yeS52MS5UaW1lUmFuZ2USKQoOcHJlZmVycmVkX3JvbGUYAiABKA4yES5ub21lbW9yeS52MS5Sb2xlEicKA25vdxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJdGltZV96b25lGAQgASgJEhcKD2NvbnZlcnNhdGlvbl9pZBgFIAEoCRIgCgV0dXJucxgGIAMoCzIRLm5vbWVtb3J5LnYxLlR1cm4iNQoEVHVybhIfCgRyb2xlGAEgASgOMhEubm9tZW1vcnkudjEuUm9sZRIMCgR0ZXh0GAIgASgJIokBCgxSZWNhbGxCdWRnZXQSFgoObWF4X2l0ZXJhdGlvbnMYASABKAUSFgoObWF4X3Rvb2xfY2FsbHMYAiABKAUSHQoVbWF4X2V2aWRlbmNlX21lc3NhZ2VzGAMgASgFEioKB3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24ikgIKDlJlY2FsbFJlc3BvbnNlEiwKC21lbW9yeV92aWV3GAEgASgLMhcubm9tZW1vcnkudjEuTWVtb3J5VmlldxIuCghldmlkZW5jZRgCIAMoCzIcLm5vbWVtb3J5LnYxLkV2aWRlbmNlTWVzc2FnZRIpCgZsaW1pdHMYAyABKAsyGS5ub21lbW9yeS52MS5SZWNhbGxMaW1pdHMSJQoHdmVyZGljdBgEIAEoDjIULm5vbWVtb3J5LnYxLlZlcmRpY3QSKAoJY29uZmxpY3RzGAUgAygLMhUubm9tZW1vcnkudjEuQ29uZmxpY3QSJgoFdHJhY2UYBiADKAsyFy5ub21lbW9yeS52MS5SZWNhbGxTdGVwIo8BCgpNZW1vcnlWaWV3EisKC3ByZWZlcmVuY2VzGAEgAygLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EicKB3Byb2ZpbGUYAiADKAsyFi5ub21lbW9yeS52MS5TdGF0ZW1lbnQSKwoLY29uc3RyYWludHMYAyADKAsyFi5ub21lbW9yeS52MS5TdGF0ZW1lbnQiiQEKCVN0YXRlbWVudBIMCgR0ZXh0GAEgASgJEigKCWNpdGF0aW9ucxgCIAMoCzIVLm5vbWVtb3J5LnYxLkNpdGF0aW9uEhUKDXN1cGVyc2VkZWRfYnkYAyABKAkSLQoLYXR0cmlidXRpb24YBCABKA4yGC5ub21lbW9yeS52MS5BdHRyaWJ1dGlvbiJ2CghDaXRhdGlvbhISCgptZXNzYWdlX2lkGAEgASgJEg0KBXF1b3RlGAIgASgJEh8KBHNwYW4YAyABKAsyES5ub21lbW9yeS52MS5TcGFuEiYKAnRzGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJeCg9FdmlkZW5jZU1lc3NhZ2USKQoHbWVzc2FnZRgBIAEoCzIYLm5vbWVtb3J5LnYxLkNoYXRNZXNzYWdlEhEKCXRydW5jYXRlZBgCIAEoCBINCgVzY29yZRgDIAEoAiJsCghDb25mbGljdBInCgdlYXJsaWVyGAEgASgLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EiUKBWxhdGVyGAIgASgLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EhAKCHBvc3NpYmxlGAMgASgIIpAECgxSZWNhbGxMaW1pdHMSKgoKdGltZV9yYW5nZRgBIAEoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZRIfCgRyb2xlGAIgASgOMhEubm9tZW1vcnkudjEuUm9sZRIbChNtZXNzYWdlc19jb25zaWRlcmVkGAMgASgFEhIKCnRvb2xfY2FsbHMYBCABKAUSEgoKaXRlcmF0aW9ucxgFIAEoBRIlCgdwbGFubmVyGAYgASgOMhQubm9tZW1vcnkudjEuUGxhbm5lchIsCgtzdG9wX3JlYXNvbhgHIAEoDjIXLm5vbWVtb3J5LnYxLlN0b3BSZWFzb24SEQoJdHJ1bmNhdGVkGAggASgIEhUKDWluZGV4X2xhZ2dpbmcYCSABKAgSDwoHd2lkZW5lZBgKIAEoCBINCgVza2lsbBgLIAEoCRIZChFkcm9wcGVkX2FyZ3VtZW50cxgMIAEoBRIgCgVub3RlcxgNIAMoCzIRLm5vbWVtb3J5LnYxLk5vdGUSGAoLc3VmZmljaWVuY3kYDiABKAJIAIgBARIiChVzdWZmaWNpZW5jeV90aHJlc2hvbGQYDyABKAJIAYgBARITCgttb2RlbF9jYWxscxgQIAEoBRIVCg1tZXNzYWdlc19yZWFkGBEgASgFQg4KDF9zdWZmaWNpZW5jeUIYChZfc3VmZmljaWVuY3lfdGhyZXNob2xkIkgKBE5vdGUSIwoEY29kZRgBIAEoDjIVLm5vbWVtb3J5LnYxLk5vdGVDb2RlEg0KBWNvdW50GAIgASgFEgwKBHRleHQYAyABKAkizgEKClJlY2FsbFN0ZXASEQoJaXRlcmF0aW9uGAEgASgFEg8KB3Rob3VnaHQYAiABKAkSDAoEdG9vbBgDIAEoCRIqCglhcmd1bWVudHMYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EgwKBGhpdHMYBSABKAUSEwoLbWVzc2FnZV9pZHMYBiADKAkSEwoLb2JzZXJ2YXRpb24YByABKAkSKgoHZWxhcHNlZBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbipvCgtBdHRyaWJ1dGlvbhIbChdBVFRSSUJVVElPTl9VTlNQRUNJRklFRBAAEhQKEEFUVFJJQlVUSU9OX1VTRVIQARIVChFBVFRSSUJVVElPTl9PVEhFUhACEhYKEkFUVFJJQlVUSU9OX1FVT1RFRBADKpEBCgdQbGFubmVyEhcKE1BMQU5ORVJfVU5TUEVDSUZJRUQQABIRCg1QTEFOTkVSX1JVTEVTEAESDwoLUExBTk5FUl9MTE0QAhIYChRQTEFOTkVSX0xMTV9GQUxMQkFDSxADEhIKDlBMQU5ORVJfUExVR0lOEAQSGwoXUExBTk5FUl9QTFVHSU5fRkFMTEJBQ0sQBSqmBAoITm90ZUNvZGUSGQoVTk9URV9DT0RFX1VOU1BFQ0lGSUVEEAASIQodTk9URV9DT0RFX1NJTkdMRV9DT05WRVJTQVRJT04QARIhCh1OT1RFX0NPREVfU0VNQU5USUNfSU5DT01QTEVURRACEhwKGE5PVEVfQ09ERV9QTEFOTkVSX0ZBSUxFRBADEhoKFk5PVEVfQ09ERV9NT0RFTF9GQUlMRUQQBBIbChdOT1RFX0NPREVfU0tJTExfSUdOT1JFRBAFEiQKIE5PVEVfQ09ERV9DSVRBVElPTl9OT1RfUkVUUklFVkVEEAYSHQoZTk9URV9DT0RFX1FVT1RFX05PVF9GT1VORBAHEh8KG05PVEVfQ09ERV9TVEFURU1FTlRfVU5DSVRFRBAIEh0KGU5PVEVfQ09ERV9TVEFURU1FTlRfTElNSVQQCRIkCiBOT1RFX0NPREVfTU9ERUxfVkVSRElDVF9SRUpFQ1RFRBAKEhsKF05PVEVfQ09ERV9NT0RFTF9WRVJESUNUEAsSGgoWTk9URV9DT0RFX05PX1NUQVRFTUVOVBAMEhYKEk5PVEVfQ09ERV9DT05GTElDVBANEiEKHU5PVEVfQ09ERV9TVUZGSUNJRU5DWV9VTktOT1dOEA4SIwofTk9URV9DT0RFX1NVRkZJQ0lFTkNZX0VTVElNQVRFRBAPEh4KGk5PVEVfQ09ERV9JTkRFWElOR19QRU5ESU5HEBAqgQEKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhUKEVZFUkRJQ1RfU1VQUE9SVEVEEAESFwoTVkVSRElDVF9DT05GTElDVElORxACEhgKFFZFUkRJQ1RfSU5TVUZGSUNJRU5UEAMSEwoPVkVSRElDVF9QRU5ESU5HEAQqsAEKClN0b3BSZWFzb24SGwoXU1RPUF9SRUFTT05fVU5TUEVDSUZJRUQQABIaChZTVE9QX1JFQVNPTl9TVUZGSUNJRU5UEAESFwoTU1RPUF9SRUFTT05fTk9fR0FJThACEhoKFlNUT1BfUkVBU09OX0lURVJBVElPTlMQAxIaChZTVE9QX1JFQVNPTl9UT09MX0NBTExTEAQSGAoUU1RPUF9SRUFTT05fREVBRExJTkUQBTLeAQoNUmVjYWxsU2VydmljZRJYCgZSZWNhbGwSGi5ub21lbW9yeS52MS5SZWNhbGxSZXF1ZXN0Ghsubm9tZW1vcnkudjEuUmVjYWxsUmVzcG9uc2UiFYLT5JMCDzoBKiIKL3YxL3JlY2FsbBJzCgxTdHJlYW1SZWNhbGwSIC5ub21lbW9yeS52MS5TdHJlYW1SZWNhbGxSZXF1ZXN0GiEubm9tZW1vcnkudjEuU3RyZWFtUmVjYWxsUmVzcG9uc2UiHILT5JMCFjoBKiIRL3YxL3JlY2FsbDpzdHJlYW0wAUJuCg5pby5ub21lbW9yeS52MVABWj1naXRodWIuY29tL25vbWVtb3J5L25vbWVtb3J5L2NsaWVudHMvZ28vbm9tZW1vcnl2MTtub21lbW9yeXYxqgILTm9NZW1vcnkuVjHqAgxOb01lbW9yeTo6VjFiBnByb3RvMw", [file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_nomemory_v1_message, file_nomemory_v1_query_service]);
+  fileDesc("CiBub21lbW9yeS92MS9yZWNhbGxfc2VydmljZS5wcm90bxILbm9tZW1vcnkudjEi5QEKDVJlY2FsbFJlcXVlc3QSEAoIcXVlc3Rpb24YASABKAkSKwoHY29udGV4dBgCIAEoCzIaLm5vbWVtb3J5LnYxLlJlY2FsbENvbnRleHQSDQoFc2tpbGwYAyABKAkSKQoGYnVkZ2V0GAQgASgLMhkubm9tZW1vcnkudjEuUmVjYWxsQnVkZ2V0EhUKDWluY2x1ZGVfdHJhY2UYBSABKAgSMgoScXVlc3Rpb25fZW1iZWRkaW5nGAYgASgLMhYubm9tZW1vcnkudjEuRW1iZWRkaW5nEhAKCGF0X2xlYXN0GAcgASgJIukBChNTdHJlYW1SZWNhbGxSZXF1ZXN0EhAKCHF1ZXN0aW9uGAEgASgJEisKB2NvbnRleHQYAiABKAsyGi5ub21lbW9yeS52MS5SZWNhbGxDb250ZXh0Eg0KBXNraWxsGAMgASgJEikKBmJ1ZGdldBgEIAEoCzIZLm5vbWVtb3J5LnYxLlJlY2FsbEJ1ZGdldBIyChJxdWVzdGlvbl9lbWJlZGRpbmcYBiABKAsyFi5ub21lbW9yeS52MS5FbWJlZGRpbmcSEAoIYXRfbGVhc3QYByABKAlKBAgFEAZSDWluY2x1ZGVfdHJhY2UidwoUU3RyZWFtUmVjYWxsUmVzcG9uc2USJwoEc3RlcBgBIAEoCzIXLm5vbWVtb3J5LnYxLlJlY2FsbFN0ZXBIABItCgZyZXN1bHQYAiABKAsyGy5ub21lbW9yeS52MS5SZWNhbGxSZXNwb25zZUgAQgcKBWV2ZW50Iv8BCg1SZWNhbGxDb250ZXh0EioKCnRpbWVfcmFuZ2UYASABKAsyFi5ub21lbW9yeS52MS5UaW1lUmFuZ2USKQoOcHJlZmVycmVkX3JvbGUYAiABKA4yES5ub21lbW9yeS52MS5Sb2xlEicKA25vdxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJdGltZV96b25lGAQgASgJEhcKD2NvbnZlcnNhdGlvbl9pZBgFIAEoCRIgCgV0dXJucxgGIAMoCzIRLm5vbWVtb3J5LnYxLlR1cm4SIAoYZXhjbHVkZV9jb252ZXJzYXRpb25faWRzGAcgAygJIjUKBFR1cm4SHwoEcm9sZRgBIAEoDjIRLm5vbWVtb3J5LnYxLlJvbGUSDAoEdGV4dBgCIAEoCSKJAQoMUmVjYWxsQnVkZ2V0EhYKDm1heF9pdGVyYXRpb25zGAEgASgFEhYKDm1heF90b29sX2NhbGxzGAIgASgFEh0KFW1heF9ldmlkZW5jZV9tZXNzYWdlcxgDIAEoBRIqCgd0aW1lb3V0GAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIpICCg5SZWNhbGxSZXNwb25zZRIsCgttZW1vcnlfdmlldxgBIAEoCzIXLm5vbWVtb3J5LnYxLk1lbW9yeVZpZXcSLgoIZXZpZGVuY2UYAiADKAsyHC5ub21lbW9yeS52MS5FdmlkZW5jZU1lc3NhZ2USKQoGbGltaXRzGAMgASgLMhkubm9tZW1vcnkudjEuUmVjYWxsTGltaXRzEiUKB3ZlcmRpY3QYBCABKA4yFC5ub21lbW9yeS52MS5WZXJkaWN0EigKCWNvbmZsaWN0cxgFIAMoCzIVLm5vbWVtb3J5LnYxLkNvbmZsaWN0EiYKBXRyYWNlGAYgAygLMhcubm9tZW1vcnkudjEuUmVjYWxsU3RlcCKPAQoKTWVtb3J5VmlldxIrCgtwcmVmZXJlbmNlcxgBIAMoCzIWLm5vbWVtb3J5LnYxLlN0YXRlbWVudBInCgdwcm9maWxlGAIgAygLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EisKC2NvbnN0cmFpbnRzGAMgAygLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50IokBCglTdGF0ZW1lbnQSDAoEdGV4dBgBIAEoCRIoCgljaXRhdGlvbnMYAiADKAsyFS5ub21lbW9yeS52MS5DaXRhdGlvbhIVCg1zdXBlcnNlZGVkX2J5GAMgASgJEi0KC2F0dHJpYnV0aW9uGAQgASgOMhgubm9tZW1vcnkudjEuQXR0cmlidXRpb24idgoIQ2l0YXRpb24SEgoKbWVzc2FnZV9pZBgBIAEoCRINCgVxdW90ZRgCIAEoCRIfCgRzcGFuGAMgASgLMhEubm9tZW1vcnkudjEuU3BhbhImCgJ0cxgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiXgoPRXZpZGVuY2VNZXNzYWdlEikKB21lc3NhZ2UYASABKAsyGC5ub21lbW9yeS52MS5DaGF0TWVzc2FnZRIRCgl0cnVuY2F0ZWQYAiABKAgSDQoFc2NvcmUYAyABKAIibAoIQ29uZmxpY3QSJwoHZWFybGllchgBIAEoCzIWLm5vbWVtb3J5LnYxLlN0YXRlbWVudBIlCgVsYXRlchgCIAEoCzIWLm5vbWVtb3J5LnYxLlN0YXRlbWVudBIQCghwb3NzaWJsZRgDIAEoCCKQBAoMUmVjYWxsTGltaXRzEioKCnRpbWVfcmFuZ2UYASABKAsyFi5ub21lbW9yeS52MS5UaW1lUmFuZ2USHwoEcm9sZRgCIAEoDjIRLm5vbWVtb3J5LnYxLlJvbGUSGwoTbWVzc2FnZXNfY29uc2lkZXJlZBgDIAEoBRISCgp0b29sX2NhbGxzGAQgASgFEhIKCml0ZXJhdGlvbnMYBSABKAUSJQoHcGxhbm5lchgGIAEoDjIULm5vbWVtb3J5LnYxLlBsYW5uZXISLAoLc3RvcF9yZWFzb24YByABKA4yFy5ub21lbW9yeS52MS5TdG9wUmVhc29uEhEKCXRydW5jYXRlZBgIIAEoCBIVCg1pbmRleF9sYWdnaW5nGAkgASgIEg8KB3dpZGVuZWQYCiABKAgSDQoFc2tpbGwYCyABKAkSGQoRZHJvcHBlZF9hcmd1bWVudHMYDCABKAUSIAoFbm90ZXMYDSADKAsyES5ub21lbW9yeS52MS5Ob3RlEhgKC3N1ZmZpY2llbmN5GA4gASgCSACIAQESIgoVc3VmZmljaWVuY3lfdGhyZXNob2xkGA8gASgCSAGIAQESEwoLbW9kZWxfY2FsbHMYECABKAUSFQoNbWVzc2FnZXNfcmVhZBgRIAEoBUIOCgxfc3VmZmljaWVuY3lCGAoWX3N1ZmZpY2llbmN5X3RocmVzaG9sZCJICgROb3RlEiMKBGNvZGUYASABKA4yFS5ub21lbW9yeS52MS5Ob3RlQ29kZRINCgVjb3VudBgCIAEoBRIMCgR0ZXh0GAMgASgJIs4BCgpSZWNhbGxTdGVwEhEKCWl0ZXJhdGlvbhgBIAEoBRIPCgd0aG91Z2h0GAIgASgJEgwKBHRvb2wYAyABKAkSKgoJYXJndW1lbnRzGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIMCgRoaXRzGAUgASgFEhMKC21lc3NhZ2VfaWRzGAYgAygJEhMKC29ic2VydmF0aW9uGAcgASgJEioKB2VsYXBzZWQYCCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24i1AEKE0J1aWxkQ29udGV4dFJlcXVlc3QSIAoFdHVybnMYASADKAsyES5ub21lbW9yeS52MS5UdXJuEhcKD2NvbnZlcnNhdGlvbl9pZBgCIAEoCRISCgptYXhfdG9rZW5zGAMgASgFEicKA25vdxgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJdGltZV96b25lGAUgASgJEhAKCGF0X2xlYXN0GAYgASgJEiAKGGV4Y2x1ZGVfY29udmVyc2F0aW9uX2lkcxgHIAMoCSLcAQoUQnVpbGRDb250ZXh0UmVzcG9uc2USKwoGcmVjZW50GAEgAygLMhsubm9tZW1vcnkudjEuQ29udGV4dE1lc3NhZ2USLAoHcmVsYXRlZBgCIAMoCzIbLm5vbWVtb3J5LnYxLkNvbnRleHRNZXNzYWdlEgwKBHRleHQYAyABKAkSEwoLdG9rZW5fY291bnQYBCABKAUSEQoJdHJ1bmNhdGVkGAUgASgIEhwKFHNlbWFudGljX3VuYXZhaWxhYmxlGAYgASgIEhUKDWluZGV4X2xhZ2dpbmcYByABKAgidAoOQ29udGV4dE1lc3NhZ2USKQoHbWVzc2FnZRgBIAEoCzIYLm5vbWVtb3J5LnYxLkNoYXRNZXNzYWdlEhEKCXRydW5jYXRlZBgCIAEoCBINCgVzY29yZRgDIAEoAhIVCg1zdXBlcnNlZGVkX2J5GAQgASgJKm8KC0F0dHJpYnV0aW9uEhsKF0FUVFJJQlVUSU9OX1VOU1BFQ0lGSUVEEAASFAoQQVRUUklCVVRJT05fVVNFUhABEhUKEUFUVFJJQlVUSU9OX09USEVSEAISFgoSQVRUUklCVVRJT05fUVVPVEVEEAMqkQEKB1BsYW5uZXISFwoTUExBTk5FUl9VTlNQRUNJRklFRBAAEhEKDVBMQU5ORVJfUlVMRVMQARIPCgtQTEFOTkVSX0xMTRACEhgKFFBMQU5ORVJfTExNX0ZBTExCQUNLEAMSEgoOUExBTk5FUl9QTFVHSU4QBBIbChdQTEFOTkVSX1BMVUdJTl9GQUxMQkFDSxAFKt0ECghOb3RlQ29kZRIZChVOT1RFX0NPREVfVU5TUEVDSUZJRUQQABIhCh1OT1RFX0NPREVfU0lOR0xFX0NPTlZFUlNBVElPThABEiEKHU5PVEVfQ09ERV9TRU1BTlRJQ19JTkNPTVBMRVRFEAISHAoYTk9URV9DT0RFX1BMQU5ORVJfRkFJTEVEEAMSGgoWTk9URV9DT0RFX01PREVMX0ZBSUxFRBAEEhsKF05PVEVfQ09ERV9TS0lMTF9JR05PUkVEEAUSJAogTk9URV9DT0RFX0NJVEFUSU9OX05PVF9SRVRSSUVWRUQQBhIdChlOT1RFX0NPREVfUVVPVEVfTk9UX0ZPVU5EEAcSHwobTk9URV9DT0RFX1NUQVRFTUVOVF9VTkNJVEVEEAgSHQoZTk9URV9DT0RFX1NUQVRFTUVOVF9MSU1JVBAJEiQKIE5PVEVfQ09ERV9NT0RFTF9WRVJESUNUX1JFSkVDVEVEEAoSGwoXTk9URV9DT0RFX01PREVMX1ZFUkRJQ1QQCxIaChZOT1RFX0NPREVfTk9fU1RBVEVNRU5UEAwSFgoSTk9URV9DT0RFX0NPTkZMSUNUEA0SIQodTk9URV9DT0RFX1NVRkZJQ0lFTkNZX1VOS05PV04QDhIjCh9OT1RFX0NPREVfU1VGRklDSUVOQ1lfRVNUSU1BVEVEEA8SHgoaTk9URV9DT0RFX0lOREVYSU5HX1BFTkRJTkcQEBIcChhOT1RFX0NPREVfUVVPVEVEX0lOU1RFQUQQERIXChNOT1RFX0NPREVfQ09SUkVDVEVEEBIqlwEKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhUKEVZFUkRJQ1RfU1VQUE9SVEVEEAESFwoTVkVSRElDVF9DT05GTElDVElORxACEhgKFFZFUkRJQ1RfSU5TVUZGSUNJRU5UEAMSEwoPVkVSRElDVF9QRU5ESU5HEAQSFAoQVkVSRElDVF9QT1NTSUJMRRAFKrABCgpTdG9wUmVhc29uEhsKF1NUT1BfUkVBU09OX1VOU1BFQ0lGSUVEEAASGgoWU1RPUF9SRUFTT05fU1VGRklDSUVOVBABEhcKE1NUT1BfUkVBU09OX05PX0dBSU4QAhIaChZTVE9QX1JFQVNPTl9JVEVSQVRJT05TEAMSGgoWU1RPUF9SRUFTT05fVE9PTF9DQUxMUxAEEhgKFFNUT1BfUkVBU09OX0RFQURMSU5FEAUy0QIKDVJlY2FsbFNlcnZpY2USWAoGUmVjYWxsEhoubm9tZW1vcnkudjEuUmVjYWxsUmVxdWVzdBobLm5vbWVtb3J5LnYxLlJlY2FsbFJlc3BvbnNlIhWC0+STAg86ASoiCi92MS9yZWNhbGwScwoMU3RyZWFtUmVjYWxsEiAubm9tZW1vcnkudjEuU3RyZWFtUmVjYWxsUmVxdWVzdBohLm5vbWVtb3J5LnYxLlN0cmVhbVJlY2FsbFJlc3BvbnNlIhyC0+STAhY6ASoiES92MS9yZWNhbGw6c3RyZWFtMAEScQoMQnVpbGRDb250ZXh0EiAubm9tZW1vcnkudjEuQnVpbGRDb250ZXh0UmVxdWVzdBohLm5vbWVtb3J5LnYxLkJ1aWxkQ29udGV4dFJlc3BvbnNlIhyC0+STAhY6ASoiES92MS9jb250ZXh0OmJ1aWxkQm4KDmlvLm5vbWVtb3J5LnYxUAFaPWdpdGh1Yi5jb20vbm9tZW1vcnkvbm9tZW1vcnkvY2xpZW50cy9nby9ub21lbW9yeXYxO25vbWVtb3J5djGqAgtOb01lbW9yeS5WMeoCDE5vTWVtb3J5OjpWMWIGcHJvdG8z", [file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_nomemory_v1_message, file_nomemory_v1_query_service]);
 
 /**
  * RecallRequest is a question.
@@ -27,7 +27,7 @@ export const file_nomemory_v1_recall_service: GenFile = /*@__PURE__*/
 export type RecallRequest = Message<"nomemory.v1.RecallRequest"> & {
   /**
    * question is the question about the bound user, in Chinese or English. Required unless `context.turns` is set; empty
-   * with turns: recall what is relevant to the conversation. At most 2,000 characters (NOMEMORY_MAX_QUERY_CHARS).
+   * with turns: recall what is relevant to the conversation. At most 32,000 characters (NOMEMORY_MAX_QUERY_CHARS).
    *
    * @generated from field: string question = 1;
    */
@@ -97,7 +97,7 @@ export const RecallRequestSchema: GenMessage<RecallRequest> = /*@__PURE__*/
 export type StreamRecallRequest = Message<"nomemory.v1.StreamRecallRequest"> & {
   /**
    * question is the question about the bound user, in Chinese or English. Required unless `context.turns` is set; empty
-   * with turns: recall what is relevant to the conversation. At most 2,000 characters (NOMEMORY_MAX_QUERY_CHARS).
+   * with turns: recall what is relevant to the conversation. At most 32,000 characters (NOMEMORY_MAX_QUERY_CHARS).
    *
    * @generated from field: string question = 1;
    */
@@ -241,6 +241,14 @@ export type RecallContext = Message<"nomemory.v1.RecallContext"> & {
    * @generated from field: repeated nomemory.v1.Turn turns = 6;
    */
   turns: Turn[];
+
+  /**
+   * exclude_conversation_ids are conversations that the recall never reads, with the limits of
+   * Filter.exclude_conversation_ids. Empty (the default): all are read.
+   *
+   * @generated from field: repeated string exclude_conversation_ids = 7;
+   */
+  excludeConversationIds: string[];
 };
 
 /**
@@ -811,6 +819,183 @@ export const RecallStepSchema: GenMessage<RecallStep> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 14);
 
 /**
+ * BuildContextRequest asks for the messages of a prompt. It needs `turns` or `conversation_id`.
+ *
+ * @generated from message nomemory.v1.BuildContextRequest
+ */
+export type BuildContextRequest = Message<"nomemory.v1.BuildContextRequest"> & {
+  /**
+   * turns are the latest turns of the running conversation, oldest first, with the limits of RecallContext.turns. Related
+   * messages are searched for with the last turn of the user. Empty: the latest messages of `conversation_id` are the
+   * turns. They are never stored and never logged.
+   *
+   * @generated from field: repeated nomemory.v1.Turn turns = 1;
+   */
+  turns: Turn[];
+
+  /**
+   * conversation_id is the running conversation. Its latest messages are returned in `recent`, and none of it in `related`.
+   * Empty (the default): `recent` stays empty. At most 128 characters.
+   *
+   * @generated from field: string conversation_id = 2;
+   */
+  conversationId: string;
+
+  /**
+   * max_tokens is the size of `text` at most, as this server estimates tokens. 0 (the default): 2,000. Otherwise 100 to
+   * 32,000; anything else is INVALID_ARGUMENT.
+   *
+   * @generated from field: int32 max_tokens = 3;
+   */
+  maxTokens: number;
+
+  /**
+   * now is the time of the request; no message of that time or later is read. Unset: the server's clock.
+   *
+   * @generated from field: google.protobuf.Timestamp now = 4;
+   */
+  now?: Timestamp | undefined;
+
+  /**
+   * time_zone is the IANA name, such as `Asia/Shanghai`, of the dates in `text`. Empty: UTC. Unknown: INVALID_ARGUMENT.
+   *
+   * @generated from field: string time_zone = 5;
+   */
+  timeZone: string;
+
+  /**
+   * at_least is a write token: the call waits, within its deadline, until both indexes have applied that write. Empty: no
+   * waiting.
+   *
+   * @generated from field: string at_least = 6;
+   */
+  atLeast: string;
+
+  /**
+   * exclude_conversation_ids are further conversations without messages in `related`, with the limits of
+   * Filter.exclude_conversation_ids. `conversation_id` counts as one of the 16. Empty (the default): none.
+   *
+   * @generated from field: repeated string exclude_conversation_ids = 7;
+   */
+  excludeConversationIds: string[];
+};
+
+/**
+ * Describes the message nomemory.v1.BuildContextRequest.
+ * Use `create(BuildContextRequestSchema)` to create a new message.
+ */
+export const BuildContextRequestSchema: GenMessage<BuildContextRequest> = /*@__PURE__*/
+  messageDesc(file_nomemory_v1_recall_service, 15);
+
+/**
+ * BuildContextResponse has the selected messages, and the same as text.
+ *
+ * @generated from message nomemory.v1.BuildContextResponse
+ */
+export type BuildContextResponse = Message<"nomemory.v1.BuildContextResponse"> & {
+  /**
+   * recent are the latest messages of the running conversation, oldest first. They take half of the tokens at most.
+   *
+   * @generated from field: repeated nomemory.v1.ContextMessage recent = 1;
+   */
+  recent: ContextMessage[];
+
+  /**
+   * related are messages of other conversations, oldest first.
+   *
+   * @generated from field: repeated nomemory.v1.ContextMessage related = 2;
+   */
+  related: ContextMessage[];
+
+  /**
+   * text is `related`, then `recent`, written for a prompt: dates, authors, ids and content. Empty: there is no message.
+   *
+   * @generated from field: string text = 3;
+   */
+  text: string;
+
+  /**
+   * token_count is the estimated size of `text`, at most `max_tokens`.
+   *
+   * @generated from field: int32 token_count = 4;
+   */
+  tokenCount: number;
+
+  /**
+   * truncated is true if messages were cut or left out to stay within `max_tokens`.
+   *
+   * @generated from field: bool truncated = 5;
+   */
+  truncated: boolean;
+
+  /**
+   * semantic_unavailable is true if `related` was ranked without semantic search: the server has no embedder, or it does
+   * not answer.
+   *
+   * @generated from field: bool semantic_unavailable = 6;
+   */
+  semanticUnavailable: boolean;
+
+  /**
+   * index_lagging is true if messages of this user were acknowledged but not yet searchable.
+   *
+   * @generated from field: bool index_lagging = 7;
+   */
+  indexLagging: boolean;
+};
+
+/**
+ * Describes the message nomemory.v1.BuildContextResponse.
+ * Use `create(BuildContextResponseSchema)` to create a new message.
+ */
+export const BuildContextResponseSchema: GenMessage<BuildContextResponse> = /*@__PURE__*/
+  messageDesc(file_nomemory_v1_recall_service, 16);
+
+/**
+ * ContextMessage is a message of a context.
+ *
+ * @generated from message nomemory.v1.ContextMessage
+ */
+export type ContextMessage = Message<"nomemory.v1.ContextMessage"> & {
+  /**
+   * message is the message. Its content is verbatim; see `truncated`.
+   *
+   * @generated from field: nomemory.v1.ChatMessage message = 1;
+   */
+  message?: ChatMessage | undefined;
+
+  /**
+   * truncated is true if the content ends early, after a complete sentence where one fits, because the whole message
+   * takes more than its share of the tokens.
+   *
+   * @generated from field: bool truncated = 2;
+   */
+  truncated: boolean;
+
+  /**
+   * score is that of HybridSearch, comparable within this response only. 0: the message was not ranked.
+   *
+   * @generated from field: float score = 3;
+   */
+  score: number;
+
+  /**
+   * superseded_by is the id of a later message of this response that restates this one with another value. Empty: none is
+   * known. A message that was retracted has `message.retracted_by` instead.
+   *
+   * @generated from field: string superseded_by = 4;
+   */
+  supersededBy: string;
+};
+
+/**
+ * Describes the message nomemory.v1.ContextMessage.
+ * Use `create(ContextMessageSchema)` to create a new message.
+ */
+export const ContextMessageSchema: GenMessage<ContextMessage> = /*@__PURE__*/
+  messageDesc(file_nomemory_v1_recall_service, 17);
+
+/**
  * Attribution is the origin of cited text.
  *
  * @generated from enum nomemory.v1.Attribution
@@ -1031,6 +1216,21 @@ export enum NoteCode {
    * @generated from enum value: NOTE_CODE_INDEXING_PENDING = 16;
    */
   INDEXING_PENDING = 16,
+
+  /**
+   * NOTE_CODE_QUOTED_INSTEAD: statements of the model with numbers, dates, amounts or names that their quotes do not contain
+   * were replaced by the quotes.
+   *
+   * @generated from enum value: NOTE_CODE_QUOTED_INSTEAD = 17;
+   */
+  QUOTED_INSTEAD = 17,
+
+  /**
+   * NOTE_CODE_CORRECTED: the nearest message was retracted; the message that retracts it may answer.
+   *
+   * @generated from enum value: NOTE_CODE_CORRECTED = 18;
+   */
+  CORRECTED = 18,
 }
 
 /**
@@ -1081,6 +1281,13 @@ export enum Verdict {
    * @generated from enum value: VERDICT_PENDING = 4;
    */
   PENDING = 4,
+
+  /**
+   * VERDICT_POSSIBLE: the statements may answer the question. No chat model has read the messages.
+   *
+   * @generated from enum value: VERDICT_POSSIBLE = 5;
+   */
+  POSSIBLE = 5,
 }
 
 /**
@@ -1174,6 +1381,17 @@ export const RecallService: GenService<{
     methodKind: "server_streaming";
     input: typeof StreamRecallRequestSchema;
     output: typeof StreamRecallResponseSchema;
+  },
+  /**
+   * BuildContext selects the messages that an assistant should have in its prompt: the latest of the running conversation,
+   * and those of all others that relate to the user's latest turns. No model is called.
+   *
+   * @generated from rpc nomemory.v1.RecallService.BuildContext
+   */
+  buildContext: {
+    methodKind: "unary";
+    input: typeof BuildContextRequestSchema;
+    output: typeof BuildContextResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_nomemory_v1_recall_service, 0);

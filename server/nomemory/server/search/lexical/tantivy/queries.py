@@ -37,6 +37,10 @@ def filter_queries(message_filter: Filter) -> Iterator[tantivy.Query]:
         yield _value_query("conversation", message_filter.conversation_id)
     for mark in entry_hashes(message_filter.metadata):
         yield _value_query(METADATA, mark)
+    if message_filter.exclude_conversation_ids:
+        excluded = [_value_query("conversation", each) for each in message_filter.exclude_conversation_ids]
+        # A boolean query needs a clause that matches.
+        yield _boolean(must=[unscored(tantivy.Query.all_query())], must_not=excluded)
 
 
 def range_query(field: str, *, minimum: int | None = None, maximum: int | None = None) -> tantivy.Query:

@@ -19,7 +19,7 @@ from nomemory.server.search.semantic.edge.engine import PointId, delete, open_en
 from nomemory.server.search.semantic.edge.messages import NearestQuery, ScoredPoint, UserPoints
 from nomemory.server.search.semantic.edge.shard_directory import ShardDirectory
 from nomemory.server.search.semantic.edge.stored_point import has_version, is_sound, sequence_of, unit_vector
-from nomemory.server.search.semantic.filter_conditions import Condition, Match
+from nomemory.server.search.semantic.filter_conditions import Condition, Match, NoMatch, Range
 from nomemory.server.search.semantic.points import SEQUENCE, TIME, USER, part_blocks, payload, point_id
 from nomemory.server.search.semantic.protocol import VectorPoint
 
@@ -226,13 +226,24 @@ def _query_request(query: NearestQuery) -> qdrant.QueryRequest:
     return qdrant.QueryRequest(
         limit=query.limit,
         query=qdrant.Query.Nearest(numbers_of(query.vector)),
-        filter=qdrant.Filter(must=[_field_condition(condition) for condition in query.conditions]),
+        filter=_filter(query.conditions),
         with_payload=False,
         params=_EXACT,
     )
 
 
-def _field_condition(condition: Condition) -> qdrant.FieldCondition:
+def _filter(conditions: Sequence[Condition]) -> qdrant.Filter:
+    return qdrant.Filter(
+        must=[_field_condition(condition) for condition in conditions if not isinstance(condition, NoMatch)],
+        must_not=[
+            qdrant.FieldCondition(condition.field, match=qdrant.MatchAny(list(condition.values)))
+            for condition in conditions
+            if isinstance(condition, NoMatch)
+        ],
+    )
+
+
+def _field_condition(condition: Match | Range) -> qdrant.FieldCondition:
     if isinstance(condition, Match):
         return qdrant.FieldCondition(condition.field, match=qdrant.MatchValue(condition.value))
     return qdrant.FieldCondition(condition.field, range=qdrant.RangeFloat(gte=condition.gte, lt=condition.lt))

@@ -14,7 +14,7 @@ from nomemory.server.embedding.vector import NUMBER, Vector, numbers_of
 from nomemory.server.faults import Fault
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.structured_logs import get_logger
-from nomemory.server.search.semantic.filter_conditions import Condition, Match, conditions
+from nomemory.server.search.semantic.filter_conditions import Condition, Match, NoMatch, Range, conditions
 from nomemory.server.search.semantic.message_hits import GROWTH, first_window, rank_messages
 from nomemory.server.search.semantic.points import (
     SEQUENCE,
@@ -136,7 +136,7 @@ class QdrantIndex:
     async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
         """Return the nearest messages."""
         numbers = numbers_of(usable_query(vector, self._dimension))
-        only = models.Filter(must=[_field_condition(condition) for condition in conditions(user_id, filters)])
+        only = _filter(conditions(user_id, filters))
         await self._ensure_created()
         window = first_window(limit)
         while True:
@@ -352,7 +352,18 @@ def _stored(point: VectorPoint) -> models.PointStruct:
     return models.PointStruct(id=identifier, vector=numbers_of(point.vector), payload=payload(point))
 
 
-def _field_condition(condition: Condition) -> models.FieldCondition:
+def _filter(conditions_: Sequence[Condition]) -> models.Filter:
+    return models.Filter(
+        must=[_field_condition(condition) for condition in conditions_ if not isinstance(condition, NoMatch)],
+        must_not=[
+            models.FieldCondition(key=condition.field, match=models.MatchAny(any=list(condition.values)))
+            for condition in conditions_
+            if isinstance(condition, NoMatch)
+        ],
+    )
+
+
+def _field_condition(condition: Match | Range) -> models.FieldCondition:
     if isinstance(condition, Match):
         return models.FieldCondition(key=condition.field, match=models.MatchValue(value=condition.value))
     return models.FieldCondition(key=condition.field, range=models.Range(gte=condition.gte, lt=condition.lt))

@@ -1,5 +1,7 @@
 package io.nomemory.client;
 
+import io.nomemory.v1.BuildContextRequest;
+import io.nomemory.v1.BuildContextResponse;
 import io.nomemory.v1.RecallRequest;
 import io.nomemory.v1.RecallResponse;
 import io.nomemory.v1.RecallServiceGrpc;
@@ -23,6 +25,17 @@ public final class BoundRecalls {
    */
   public RecallResponse recall(RecallRequest question) {
     return calls.unary(RecallServiceGrpc.getRecallMethod(), question);
+  }
+
+  /**
+   * Select the messages of the user that an assistant should have in its prompt.
+   *
+   * @param request the latest turns, the running conversation, and the limit of tokens
+   * @return the messages, and the text that shows them
+   * @throws NoMemoryException if it is refused or fails
+   */
+  public BuildContextResponse buildContext(BuildContextRequest request) {
+    return calls.unary(RecallServiceGrpc.getBuildContextMethod(), request);
   }
 
   /**

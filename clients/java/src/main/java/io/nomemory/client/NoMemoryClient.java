@@ -6,6 +6,8 @@ import io.grpc.ManagedChannelBuilder;
 import io.nomemory.client.Listing.Page;
 import io.nomemory.v1.BatchGetMessagesRequest;
 import io.nomemory.v1.BatchGetMessagesResponse;
+import io.nomemory.v1.BuildContextRequest;
+import io.nomemory.v1.BuildContextResponse;
 import io.nomemory.v1.ChatMessage;
 import io.nomemory.v1.Conversation;
 import io.nomemory.v1.CountMessagesRequest;
@@ -365,6 +367,16 @@ public final class NoMemoryClient implements AutoCloseable {
    */
   public RecallResponse recall(RecallRequest question) {
     return recalls.recall(question);
+  }
+
+  /**
+   * Select the messages of the user of the caller's token that an assistant should have in its prompt.
+   *
+   * @param request the latest turns, the running conversation, and the limit of tokens
+   * @return the messages, and the text that shows them
+   */
+  public BuildContextResponse buildContext(BuildContextRequest request) {
+    return recalls.buildContext(request);
   }
 
   /**

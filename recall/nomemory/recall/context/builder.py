@@ -1,0 +1,203 @@
+"""Build a context: read the running conversation, search all others, and choose what fits.
+
+Every read goes through tools that are bound to one user, as in a recall. No model is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from operator import attrgetter
+from typing import Final
+
+from nomemory.client.prompt_passages import tokens
+from nomemory.recall.context.prompt_text import block
+from nomemory.recall.context.query_text import query_text
+from nomemory.recall.context.request import ContextRequest
+from nomemory.recall.context.result import BuiltContext, ContextMessage
+from nomemory.recall.context.token_budget import TokenBudget, share_of
+from nomemory.recall.grounding.supersession import superseded
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.question import Role, Turn
+from nomemory.recall.reading.window import is_short
+from nomemory.recall.tools.bound_tools import BoundTools
+from nomemory.recall.tools.definitions import HYBRID_SEARCH, MESSAGES_LIST, NEIGHBORS
+from nomemory.recall.tools.query_stub import Binding, QueryStub
+from nomemory.recall.tools.result import Hit, ToolResult
+
+_BUDGET: Final = Budget(result_items=200, result_chars=10_000_000, evidence_chars=10_000_000)
+"""Limits of one read. The tokens decide, not these."""
+_MESSAGE_TOKENS: Final = 25
+"""Tokens of a short message, from which the number of messages to read follows."""
+_FEWEST_READ: Final = 20
+_MOST_READ: Final = 200
+_MOST_RANKED: Final = 100
+_RECENT_PARTS: Final = 2
+_RELATED_PARTS: Final = 4
+"""Into how many parts the tokens of a section are divided: one message takes one part at most."""
+_REPLIES: Final = 8
+"""Of the best short messages, how many are shown with the message before."""
+_REPLY_WITHIN: Final = timedelta(hours=1)
+_SHORTEST_CALL_S: Final = 0.001
+
+
+async def build_context(
+    stub: QueryStub,
+    user_id: str,
+    request: ContextRequest,
+    timeout_s: float,
+    metadata: Sequence[tuple[str, str]] = (),
+) -> BuiltContext:
+    """Select the messages of one user for a prompt.
+
+    Args:
+        stub: a grpc.aio stub of QueryService, or anything in its form.
+        user_id: the one user whose messages are read. The caller is responsible for it.
+        request: the turns, the running conversation and the limit of tokens.
+        timeout_s: limit of all reads together, in seconds.
+        metadata: sent with every read.
+
+    Raises:
+        QueryServiceUnavailableError: a read was not answered.
+        WriteTokenRefusedError: the write token is not one of the log that is read.
+        IndexBehindError: the indexes do not reach the write token in time.
+    """
+    return await _Builder(stub, user_id, request, time.monotonic() + timeout_s, metadata).build()
+
+
+class _Builder:
+    """The reads and the choice of one context."""
+
+    def __init__(
+        self,
+        stub: QueryStub,
+        user_id: str,
+        request: ContextRequest,
+        deadline: float,
+        metadata: Sequence[tuple[str, str]],
+    ) -> None:
+        self._request = request
+        self._deadline = deadline
+        running = Binding(user_id, request.conversation_id, request.at_least)
+        others = Binding(user_id, "", request.at_least, request.excluded)
+        self._running = BoundTools(running, stub, _BUDGET, request.now, metadata)
+        self._others = BoundTools(others, stub, _BUDGET, request.now, metadata)
+        self._chosen = TokenBudget(request.max_tokens, request.now.tzinfo)
+
+    async def build(self) -> BuiltContext:
+        """Read, search and choose."""
+        latest = await self._latest()
+        found = await self._search(latest)
+        self._choose_recent(latest)
+        replied_to = await self._replied_to(found.items)
+        self._choose_related(found, replied_to)
+        self._chosen.truncated |= found.cut
+        return self._built(found)
+
+    async def _latest(self) -> ToolResult:
+        """Return the latest messages of the running conversation, newest first."""
+        if not self._request.conversation_id:
+            return ToolResult()
+        page = self._number(self._request.max_tokens // 2, _MOST_READ)
+        result = await self._running.call(MESSAGES_LIST, {"page_size": page}, self._remaining_s())
+        self._running.check_answered()
+        return result
+
+    async def _search(self, latest: ToolResult) -> ToolResult:
+        """Rank the messages of all other conversations by the latest turns."""
+        query = query_text(self._request.turns or _turns(latest.items))
+        if not query:
+            return ToolResult()
+        top_k = self._number(self._request.max_tokens, _MOST_RANKED)
+        arguments = {"query_text": query, "top_k": top_k}
+        result = await self._others.call(HYBRID_SEARCH, arguments, self._remaining_s())
+        self._others.check_answered()
+        return result
+
+    def _choose_recent(self, latest: ToolResult) -> None:
+        """Choose the newest messages without a gap, except for messages that are too long for their share."""
+        room = self._request.max_tokens // 2
+        share = share_of(room, _RECENT_PARTS)
+        for hit in latest.items:
+            was_full = self._chosen.recent_tokens + share > room
+            if not self._chosen.add_recent(ContextMessage(hit.message), share, room) and was_full:
+                break
+        self._chosen.truncated |= bool(latest.next_cursor)
+
+    def _choose_related(self, found: ToolResult, replied_to: Mapping[str, Retrieved]) -> None:
+        """Choose the best messages that fit; each short one with the message that it replies to."""
+        room = self._request.max_tokens - self._chosen.recent_tokens
+        share = share_of(room, _RELATED_PARTS)
+        marks = superseded(found.relations, {hit.message.message_id for hit in found.items})
+        shown: set[str] = set()
+        for hit in _without_tools(found.items):
+            message_id = hit.message.message_id
+            item = ContextMessage(hit.message, score=hit.score, superseded_by=marks.get(message_id, ""))
+            if message_id in shown or not self._chosen.add_related(item, share):
+                continue
+            shown.add(message_id)
+            before = replied_to.get(message_id)
+            if before is not None and before.message_id not in shown:
+                scores = {each.message.message_id: each.score for each in found.items}
+                question = ContextMessage(before, score=scores.get(before.message_id, 0.0))
+                if self._chosen.add_related(question, share):
+                    shown.add(before.message_id)
+
+    async def _replied_to(self, hits: Sequence[Hit]) -> dict[str, Retrieved]:
+        """Return the messages that the best short messages reply to, by the ids of the replies."""
+        replies = [hit.message for hit in hits if is_short(hit.message)][:_REPLIES]
+        around = await asyncio.gather(*map(self._around, replies))
+        return {reply.message_id: before for reply, before in zip(replies, around, strict=True) if before is not None}
+
+    async def _around(self, reply: Retrieved) -> Retrieved | None:
+        """Return the message right before another, if somebody else sent it in the same conversation shortly before."""
+        arguments = {"message_id": reply.message_id, "before": 1, "after": 0}
+        result = await self._others.call(NEIGHBORS, arguments, self._remaining_s())
+        before = result.items[0].message if result.items else reply
+        is_near = reply.ts - before.ts <= _REPLY_WITHIN and before.conversation_id == reply.conversation_id
+        return before if is_near and before.speaker != reply.speaker else None
+
+    def _built(self, found: ToolResult) -> BuiltContext:
+        related = _in_order(_known_marks(self._chosen.related))
+        recent = _in_order(self._chosen.recent)
+        text = block(related, recent, self._request.now.tzinfo)
+        return BuiltContext(
+            recent=recent,
+            related=related,
+            text=text,
+            token_count=tokens(text),
+            truncated=self._chosen.truncated,
+            semantic_unavailable=found.semantic_unavailable,
+            index_lagging=found.index_lagging,
+        )
+
+    def _number(self, room: int, most: int) -> int:
+        """Return how many messages to read for so many tokens."""
+        return min(most, max(_FEWEST_READ, room // _MESSAGE_TOKENS))
+
+    def _remaining_s(self) -> float:
+        return max(self._deadline - time.monotonic(), _SHORTEST_CALL_S)
+
+
+def _turns(latest: Sequence[Hit]) -> list[Turn]:
+    return [Turn(hit.message.role, hit.message.content) for hit in reversed(latest)]
+
+
+def _without_tools(hits: Sequence[Hit]) -> Sequence[Hit]:
+    """Return the messages of people and assistants; where there are none, all."""
+    return [hit for hit in hits if hit.message.role is not Role.TOOL] or hits
+
+
+def _known_marks(items: Sequence[ContextMessage]) -> list[ContextMessage]:
+    """Drop the marks that name a message which is not shown."""
+    shown = {item.message.message_id for item in items}
+    return [item if item.superseded_by in shown else replace(item, superseded_by="") for item in items]
+
+
+def _in_order(items: Sequence[ContextMessage]) -> tuple[ContextMessage, ...]:
+    by_id = sorted(items, key=lambda item: item.message.message_id.encode())
+    return tuple(sorted(by_id, key=attrgetter("message.ts")))

@@ -1,0 +1,39 @@
+"""Derive the search query from the latest turns of a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from nomemory.recall.model.question import Role, Turn
+
+_SHORT_CHARS: Final = 40
+"""A turn with fewer characters is searched for together with the turns before it."""
+_PREVIOUS_TURNS: Final = 2
+_MAX_CHARS: Final = 32_000
+"""Maximum length of a query."""
+
+
+def query_text(turns: Sequence[Turn]) -> str:
+    """Return the last turn of the user, with up to two turns before it if it is short; empty: there is no turn."""
+    last = _last_user_turn(turns)
+    if last is None:
+        return ""
+    first = max(0, last - _PREVIOUS_TURNS) if len(turns[last].text.strip()) < _SHORT_CHARS else last
+    return _shortened([turn.text.strip() for turn in turns[first : last + 1]])
+
+
+def _last_user_turn(turns: Sequence[Turn]) -> int | None:
+    """Return the position of the last turn of the user; where the user has none, that of the last turn."""
+    positions = [position for position, turn in enumerate(turns) if turn.role is Role.USER]
+    return positions[-1] if positions else len(turns) - 1 if turns else None
+
+
+def _shortened(texts: Sequence[str]) -> str:
+    """Join texts within the maximum length; of a long last text the beginning and the end are kept."""
+    last = texts[-1]
+    if len(last) > _MAX_CHARS:
+        half = _MAX_CHARS // 2
+        return f"{last[: half - 1]}\n{last[-half:]}"
+    previous = "\n".join(texts[:-1])[-max(0, _MAX_CHARS - len(last) - 1) :] if len(last) < _MAX_CHARS - 1 else ""
+    return f"{previous}\n{last}".strip()

@@ -1,0 +1,91 @@
+"""Choose the messages that fit a limit of tokens, and cut long ones after a sentence."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+from datetime import tzinfo
+from typing import Final
+
+from nomemory.client.prompt_passages import tokens
+from nomemory.recall.context.prompt_text import frame, headings, is_outdated, line_of
+from nomemory.recall.context.result import ContextMessage
+from nomemory.text.sentences import SENTENCE_END, masked
+
+_LEAST_SHARE_TOKENS: Final = 60
+"""A message may take as many tokens, whatever its share of a small limit is."""
+
+
+class TokenBudget:
+    """The messages that were added so far, and the tokens that their text takes at most.
+
+    Args:
+        max_tokens: limit of the text.
+        zone: of the dates in the text.
+    """
+
+    def __init__(self, max_tokens: int, zone: tzinfo | None) -> None:
+        self._max_tokens = max_tokens
+        self._zone = zone
+        self._line_tokens = 0
+        self._explains_marks = False
+        self.related: list[ContextMessage] = []
+        self.recent: list[ContextMessage] = []
+        self.truncated = False
+        """Whether a message was cut, or did not fit."""
+
+    def add_related(self, item: ContextMessage, share: int) -> bool:
+        """Add a message of another conversation, of which at most a share of the tokens is shown, if it fits."""
+        return self._add(self.related, item, share)
+
+    def add_recent(self, item: ContextMessage, share: int, room: int) -> bool:
+        """Add a message of the running conversation if it fits, and fits the room of these messages."""
+        return self._add(self.recent, item, min(share, room - self.recent_tokens))
+
+    @property
+    def recent_tokens(self) -> int:
+        """Tokens of the lines of the running conversation."""
+        return sum(map(self._cost, self.recent))
+
+    def remaining(self, item: ContextMessage, section: list[ContextMessage]) -> int:
+        """Return the tokens that the line of a further message of a section may take."""
+        around = headings(
+            has_related=bool(self.related) or section is self.related,
+            has_recent=bool(self.recent) or section is self.recent,
+        )
+        explains_marks = self._explains_marks or is_outdated(item)
+        frame_tokens = tokens(frame(around, self._zone, explains_marks=explains_marks))
+        return self._max_tokens - frame_tokens - self._line_tokens
+
+    def _add(self, section: list[ContextMessage], item: ContextMessage, share: int) -> bool:
+        fitting = self._fitted(item, min(share, self.remaining(item, section)))
+        self.truncated |= fitting is None or fitting.truncated
+        if fitting is None:
+            return False
+        section.append(fitting)
+        self._line_tokens += self._cost(fitting)
+        self._explains_marks |= is_outdated(fitting)
+        return True
+
+    def _fitted(self, item: ContextMessage, limit: int) -> ContextMessage | None:
+        """Return a message, cut after a sentence if need be; None if not even its first sentence fits."""
+        if self._cost(item) <= limit:
+            return item
+        content = item.message.content
+        ends = [match.end() for match in SENTENCE_END.finditer(masked(content))]
+        fitting = bisect_right(ends, limit, key=lambda end: self._cost(_cut(item, end)))
+        shown = _cut(item, ends[fitting - 1]) if fitting else None
+        return shown if shown and shown.message.content.strip() else None
+
+    def _cost(self, item: ContextMessage) -> int:
+        return tokens(f"{line_of(item, self._zone)}\n")
+
+
+def share_of(room: int, parts: int) -> int:
+    """Return the tokens that one message may take of a room for several; a small room is not divided."""
+    return max(room // parts, min(room, _LEAST_SHARE_TOKENS))
+
+
+def _cut(item: ContextMessage, end: int) -> ContextMessage:
+    content = item.message.content[:end].rstrip()
+    return replace(item, message=replace(item.message, content=content), truncated=True)

@@ -1,0 +1,219 @@
+"""Recompute what a chat model says that it computed: an equation of numbers, dates, times and spans of time.
+
+The equation is parsed here and never evaluated as code. Operators: `+ - * / ( )`. Operands: numbers, dates
+(`2025-05-21`), times (`15:30`), and numbers with a unit of time (`3 days`, `2 weeks`, `90 minutes`, 3天).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal, InvalidOperation, localcontext
+from enum import Enum
+from typing import Final
+
+_MAX_CHARS: Final = 200
+_MAX_DEPTH: Final = 20
+_MINUTES_OF_DAY: Final = 24 * 60
+_EQUALS: Final = re.compile(r"\s*[=＝]\s*")
+_TOKEN: Final = re.compile(
+    r"\s*(?:(?P<date>\d{4}-\d{1,2}-\d{1,2})(?!\d)|(?P<time>\d{1,2}:\d\d)(?!\d)"
+    r"|(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?P<percent>\s*%)?"
+    r"(?:\s*(?P<unit>minutes?|min|hours?|h|days?|weeks?|months?|years?|分钟|小时|天|日|周|星期|个月|月|年)(?![a-z]))?"
+    r"|(?P<operator>[-+*/()×÷−–]))",
+    re.IGNORECASE,
+)
+_SIGNS: Final = {"×": "*", "÷": "/", "−": "-", "–": "-"}
+_MINUTES: Final = {"m": 1, "分": 1, "h": 60, "小": 60, "d": 1_440, "天": 1_440, "日": 1_440, "w": 10_080}
+_MINUTES_MORE: Final = {"周": 10_080, "星": 10_080}
+
+
+class Kind(Enum):
+    """The kinds of quantities."""
+
+    NUMBER = "number"
+    DATE = "date"
+    """Days since the beginning of the calendar."""
+    TIME = "time"
+    """Minutes since midnight."""
+    SPAN = "span"
+    """Minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A value and its kind. Months and years have no fixed length: a span of these is `months` beside `value`."""
+
+    kind: Kind
+    value: Decimal
+    months: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand as it was written: a number, with or without a unit, a date or a time."""
+
+    quantity: Quantity
+    number: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """An equation that holds: its operands, and what came out."""
+
+    operands: tuple[Operand, ...]
+    results: tuple[Operand, ...]
+
+
+class _UnreadableError(ValueError):
+    """The text is no equation that can be recomputed."""
+
+
+def recomputed(equation: str) -> Computation | None:
+    """Return an equation if it can be read and holds; None otherwise. A decimal result may be rounded."""
+    sides = _EQUALS.split(equation.strip())
+    if len(equation) > _MAX_CHARS or len(sides) != 2:  # noqa: PLR2004 - an equation has two sides
+        return None
+    try:
+        with localcontext(prec=30):
+            left, right = _Parser(sides[0]), _Parser(sides[1])
+            holds = len(right.operands) == 1 and _equal(left.value, right.value, right.operands[0])
+    except (_UnreadableError, ArithmeticError, InvalidOperation, ValueError):
+        return None
+    return Computation(tuple(left.operands), tuple(right.operands)) if holds else None
+
+
+class _Parser:
+    """Reads and computes one side of an equation.
+
+    Raises:
+        _UnreadableError: it is none.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._tokens = _tokens(text)
+        self._at = 0
+        self.operands: list[Operand] = []
+        self.value = self._sum(0)
+        if self._at != len(self._tokens):
+            raise _UnreadableError
+
+    def _sum(self, depth: int) -> Quantity:
+        total = self._product(depth)
+        while (sign := self._operator()) in {"+", "-"}:
+            self._at += 1
+            total = _added(total, self._product(depth), -1 if sign == "-" else 1)
+        return total
+
+    def _product(self, depth: int) -> Quantity:
+        total = self._factor(depth)
+        while (sign := self._operator()) in {"*", "/"}:
+            self._at += 1
+            total = _scaled(total, self._factor(depth), divide=sign == "/")
+        return total
+
+    def _factor(self, depth: int) -> Quantity:
+        if depth > _MAX_DEPTH or self._at >= len(self._tokens):
+            raise _UnreadableError
+        read = self._tokens[self._at]
+        self._at += 1
+        if read == "(":
+            inner = self._sum(depth + 1)
+            if self._operator() != ")":
+                raise _UnreadableError
+            self._at += 1
+            return inner
+        if isinstance(read, str):
+            raise _UnreadableError
+        self.operands.append(read)
+        return read.quantity
+
+    def _operator(self) -> str:
+        token = self._tokens[self._at] if self._at < len(self._tokens) else ""
+        return token if isinstance(token, str) else ""
+
+
+def _tokens(text: str) -> list[str | Operand]:
+    tokens: list[str | Operand] = []
+    at = 0
+    text = text.rstrip()
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise _UnreadableError
+        at = match.end()
+        tokens.append(_SIGNS.get(match["operator"], match["operator"]) if match["operator"] else _operand(match))
+    return tokens
+
+
+def _operand(match: re.Match[str]) -> Operand:
+    if match["date"]:
+        return Operand(Quantity(Kind.DATE, Decimal(date.fromisoformat(_padded(match["date"])).toordinal())))
+    if match["time"]:
+        hours, minutes = match["time"].split(":")
+        return Operand(Quantity(Kind.TIME, Decimal(int(hours) * 60 + int(minutes))))
+    number = Decimal(match["number"].replace(",", ""))
+    if match["percent"]:
+        return Operand(Quantity(Kind.NUMBER, number / 100), number)
+    return Operand(_with_unit(number, (match["unit"] or "").lower()), number)
+
+
+def _padded(text: str) -> str:
+    year, month, day = text.split("-")
+    return f"{year}-{int(month):02}-{int(day):02}"
+
+
+def _with_unit(number: Decimal, unit: str) -> Quantity:
+    if not unit:
+        return Quantity(Kind.NUMBER, number)
+    if unit.startswith(("month", "个月", "月", "year", "年")):
+        months = number * (12 if unit.startswith(("year", "年")) else 1)
+        return Quantity(Kind.SPAN, Decimal(0), int(months))
+    return Quantity(Kind.SPAN, number * (_MINUTES | _MINUTES_MORE)[unit[0]])
+
+
+def _added(one: Quantity, other: Quantity, sign: int) -> Quantity:
+    kinds = (one.kind, other.kind)
+    if kinds == (Kind.DATE, Kind.SPAN):
+        return Quantity(Kind.DATE, _moved(one.value, sign * other.months) + sign * other.value / _MINUTES_OF_DAY)
+    if kinds == (Kind.TIME, Kind.SPAN) and not other.months:
+        return Quantity(Kind.TIME, (one.value + sign * other.value) % _MINUTES_OF_DAY)
+    if kinds in {(Kind.DATE, Kind.DATE), (Kind.TIME, Kind.TIME)} and sign < 0:
+        unit = _MINUTES_OF_DAY if one.kind is Kind.DATE else 1
+        return Quantity(Kind.SPAN, (one.value - other.value) * unit)
+    if kinds in {(Kind.NUMBER, Kind.NUMBER), (Kind.SPAN, Kind.SPAN)}:
+        return Quantity(one.kind, one.value + sign * other.value, one.months + sign * other.months)
+    raise _UnreadableError
+
+
+def _moved(ordinal: Decimal, months: int) -> Decimal:
+    """Move a date by months; a day that the month does not have becomes its last one."""
+    if not months:
+        return ordinal
+    day = date.fromordinal(int(ordinal))
+    years, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    last = (date(years + (month == 11), (month + 1) % 12 + 1, 1) - timedelta(days=1)).day  # noqa: PLR2004 - December
+    return Decimal(date(years, month + 1, min(day.day, last)).toordinal())
+
+
+def _scaled(one: Quantity, other: Quantity, *, divide: bool) -> Quantity:
+    if other.kind is Kind.NUMBER and one.kind in {Kind.NUMBER, Kind.SPAN} and not one.months:
+        return Quantity(one.kind, one.value / other.value if divide else one.value * other.value)
+    if one.kind is Kind.NUMBER and other.kind is Kind.SPAN and not divide and not other.months:
+        return Quantity(Kind.SPAN, one.value * other.value)
+    if one.kind is other.kind is Kind.SPAN and divide and not one.months and not other.months:
+        return Quantity(Kind.NUMBER, one.value / other.value)
+    raise _UnreadableError
+
+
+def _equal(found: Quantity, said: Quantity, written: Operand) -> bool:
+    if found.kind is Kind.SPAN and said.kind is Kind.NUMBER and not found.months:  # 2025-06-12 - 2025-06-01 = 11
+        return found.value == said.value * _MINUTES_OF_DAY
+    if found.kind is Kind.SPAN and said.kind is Kind.TIME:  # 17:30 - 09:00 = 8:30
+        return found.value == said.value and not found.months
+    if found.kind is not said.kind or found.months != said.months:
+        return False
+    places = written.number.as_tuple().exponent if written.number is not None else 0
+    step = Decimal(1).scaleb(int(places)) if said.kind is Kind.NUMBER else Decimal(0)
+    return abs(found.value - said.value) <= step / 2

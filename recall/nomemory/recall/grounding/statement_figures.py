@@ -1,0 +1,260 @@
+"""Check that the figures and names of a composed statement stand in its quotes, or follow from them by arithmetic.
+
+A quote also supports what is known of its message: the day on which it was sent, dates counted from that day, and its
+sender. A number may count the quotes. Whatever is left over makes the statement unsupported.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, time, tzinfo
+from decimal import Decimal
+from functools import cached_property
+from typing import Final
+
+from nomemory.recall.grounding.computation import Computation, Kind, Operand, recomputed
+from nomemory.recall.model.evidence import Retrieval
+from nomemory.recall.model.memory_view import Citation, DraftStatement
+from nomemory.recall.model.question import Question
+from nomemory.text.calendar_names import MONTHS, WEEKDAYS
+from nomemory.text.figures import Figure, PartialDate, digit_runs, figures, numbers_in, without_digit_runs
+from nomemory.text.relative_dates import completed, relative_dates
+from nomemory.text.sentences import quotations, sentence_texts
+from nomemory.text.stop_words import STOP_WORDS
+
+_UNIT_FACTORS: Final = frozenset(map(Decimal, (1, 2, 7, 10, 12, 24, 30, 52, 60, 100, 365, 1_000)))
+"""Numbers that an equation may have of itself: between units, and small steps such as the day after tomorrow."""
+_HALF_DAY: Final = 12
+_MINUTES: Final = 60
+_PREFIX: Final = 3
+"""Letters of a name that are enough: people shorten names at their ends."""
+_LATIN_WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_LIST_MARK: Final = re.compile(r"[,，、;；\n]|\band\b|和|\+|&")
+_ENDING: Final = re.compile(r"['’]s?$")
+_GAP: Final = " … "
+
+
+class StatementFigures:
+    """Checks the statements of one answer.
+
+    Args:
+        question: was asked; its names need no quote, and relative dates are in its zone.
+        retrieval: has the messages that are cited.
+    """
+
+    def __init__(self, question: Question, retrieval: Retrieval) -> None:
+        self._question = question
+        self._retrieval = retrieval
+
+    def checked(self, draft: DraftStatement, text: str, citations: Sequence[Citation]) -> str:
+        """Return the text of a statement if its quotes support its figures and names; else its quotes as the text."""
+        support = _Support.of(citations, self._question)
+        if self._supported(text, support.with_computed(draft.computed)) and self._named(text, citations):
+            return text
+        return _GAP.join(dict.fromkeys(citation.quote.strip() for citation in citations))
+
+    def _supported(self, text: str, support: _Support) -> bool:
+        rest = without_digit_runs(text, support.runs)
+        return all(support.has(figure) for figure in figures(rest))
+
+    def _named(self, text: str, citations: Sequence[Citation]) -> bool:
+        quotes = [citation.quote for citation in citations]
+        senders = [one.name for citation in citations if (one := self._retrieval.get(citation.message_id))]
+        known = _folded_words([*quotes, *senders, self._question.text, *(turn.text for turn in self._question.turns)])
+        if not _titles_stand(text, quotes):
+            return False
+        if not _folded_words(quotes):
+            return True  # another script has other letters for every name
+        return all(_is_known(name, known) for name in self._names(text))
+
+    def _names(self, text: str) -> Iterator[str]:
+        """Return the capitalised words of a text that are names; at the start of a sentence if that is known."""
+        for sentence in sentence_texts(text):
+            for at, match in enumerate(_LATIN_WORD.finditer(sentence)):
+                word = _ENDING.sub("", match[0])
+                if not word[:1].isupper() or len(word) < _PREFIX or _folded(word) in STOP_WORDS | _NO_NAMES:
+                    continue
+                if at or _folded(word) in self._capitalised:
+                    yield word
+
+    @cached_property
+    def _capitalised(self) -> frozenset[str]:
+        """Words that the retrieved messages write with a capital inside a sentence, and never without, and senders."""
+        upper, lower = set[str](), set[str]()
+        for message in self._retrieval:
+            upper.update(map(_folded, _LATIN_WORD.findall(message.name)))
+            for sentence in sentence_texts(message.content):
+                for at, word in enumerate(_LATIN_WORD.findall(sentence)):
+                    if not word[:1].isupper():
+                        lower.add(_folded(word))
+                    elif at:
+                        upper.add(_folded(_ENDING.sub("", word)))
+        return frozenset(upper - lower)
+
+
+@dataclass(frozen=True)
+class _Support:
+    """All that the quotes of a statement support.
+
+    Attributes:
+        numbers: every number in them, in any reading.
+        bare: those that stand outside dates and times.
+        dates: the days on which they were sent, and what they name.
+        times: of day.
+        weekdays: named, or of the days.
+        runs: long runs of digits.
+        quotes: how many there are.
+        items: how many things they may list.
+    """
+
+    numbers: frozenset[Decimal]
+    bare: frozenset[Decimal]
+    dates: frozenset[PartialDate]
+    times: frozenset[time]
+    weekdays: frozenset[int]
+    runs: frozenset[str]
+    quotes: int
+    items: int
+
+    @classmethod
+    def of(cls, citations: Sequence[Citation], question: Question) -> _Support:
+        """Read the quotes."""
+        zone = question.now.tzinfo
+        read = [(one.quote, figures(one.quote), _day_of(one, zone)) for one in citations]
+        sent = {PartialDate(day.year, day.month, day.day) for _, _, day in read}
+        today = question.now.date()
+        named = {
+            whole
+            for _, found, day in read
+            for figure in found
+            for partial in figure.dates
+            for whole in completed(partial, day)
+        }
+        relative = {one for quote, _, day in read for one in relative_dates(quote, day)}
+        dates = sent | named | relative | {PartialDate(today.year, today.month, today.day)}
+        every = [figure for _, found, _ in read for figure in found]
+        weekdays = {figure.weekday for figure in every if figure.weekday is not None}
+        sent_at = {one.ts.astimezone(zone).time().replace(second=0, microsecond=0, tzinfo=None) for one in citations}
+        quotes = {(one.message_id, one.quote) for one in citations}
+        return cls(
+            numbers=frozenset().union(*(numbers_in(quote) | numbers_of(found) for quote, found, _ in read)),
+            bare=frozenset(number for figure in every for number in figure.numbers),
+            dates=frozenset(dates),
+            times=frozenset(at for figure in every for at in figure.times) | sent_at,
+            weekdays=frozenset(weekdays | {day.weekday() for one in dates if (day := one.days())}),
+            runs=frozenset().union(*(digit_runs(quote) for quote, _, _ in read)),
+            quotes=len(quotes),
+            items=len(quotes) + sum(len(_LIST_MARK.findall(quote)) for _, quote in quotes),
+        )
+
+    def with_computed(self, equations: Iterable[str]) -> _Support:
+        """Add the results of equations that hold and whose operands are supported."""
+        support = self
+        for equation in equations:
+            computation = recomputed(equation)
+            if computation is not None and support._grounds(computation):
+                support = support._with(computation.results)
+        return support
+
+    def has(self, figure: Figure) -> bool:
+        """Return whether a figure of a statement is supported."""
+        if figure.weekday is not None:
+            return figure.weekday in self.weekdays
+        by_number = bool(figure.numbers & self.numbers) or (self.quotes > 1 and Decimal(self.quotes) in figure.numbers)
+        by_date = any(known.covers(claimed) for claimed in figure.dates for known in self.dates)
+        return by_number or by_date or self._has_part(figure) or self._has_time(figure.times)
+
+    def _has_part(self, figure: Figure) -> bool:
+        """Return whether a lone day or year stands in the quotes as a number."""
+        return any(
+            one.month is None
+            and (one.day is None or one.year is None)
+            and Decimal(one.day or one.year or 0) in self.numbers
+            for one in figure.dates
+        )
+
+    def _has_time(self, claimed: frozenset[time]) -> bool:
+        hours = {number for at in claimed if not at.minute for number in (at.hour, at.hour % _HALF_DAY or _HALF_DAY)}
+        return bool(claimed & self.times) or any(Decimal(hour) in self.bare for hour in hours)
+
+    def _grounds(self, computation: Computation) -> bool:
+        """Return whether all operands are supported; ones may count as many things as the quotes list."""
+        ones = sum(operand.number == 1 for operand in computation.operands)
+        return ones <= max(self.items, 1) and all(map(self._has_operand, computation.operands))
+
+    def _has_operand(self, operand: Operand) -> bool:
+        quantity = operand.quantity
+        if quantity.kind is Kind.DATE:
+            day = date.fromordinal(int(quantity.value))
+            return any(known.covers(PartialDate(day.year, day.month, day.day)) for known in self.dates)
+        if quantity.kind is Kind.TIME:
+            return self._has_time(frozenset({_clock(quantity.value)}))
+        number = operand.number or Decimal(0)
+        years = {Decimal(one.year) for one in self.dates if one.year is not None}
+        return number in self.numbers or number in _UNIT_FACTORS or number in years
+
+    def _with(self, results: Sequence[Operand]) -> _Support:
+        numbers = {one.number for one in results if one.number is not None}
+        days = {date.fromordinal(int(one.quantity.value)) for one in results if one.quantity.kind is Kind.DATE}
+        times = {_clock(one.quantity.value) for one in results if one.quantity.kind is Kind.TIME}
+        return _Support(
+            self.numbers | numbers,
+            self.bare | numbers,
+            self.dates | {PartialDate(day.year, day.month, day.day) for day in days},
+            self.times | times,
+            self.weekdays | {day.weekday() for day in days},
+            self.runs,
+            self.quotes,
+            self.items,
+        )
+
+
+def numbers_of(found: Iterable[Figure]) -> frozenset[Decimal]:
+    """Return the numbers of figures."""
+    return frozenset(number for figure in found for number in figure.numbers)
+
+
+def _clock(minutes: Decimal) -> time:
+    return time(int(minutes) // _MINUTES % (2 * _HALF_DAY), int(minutes) % _MINUTES)
+
+
+def _day_of(citation: Citation, zone: tzinfo | None) -> date:
+    return citation.ts.astimezone(zone).date()
+
+
+def _folded(word: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", word.casefold())
+    return "".join(char for char in decomposed if not unicodedata.combining(char)).replace("’", "'")
+
+
+def _folded_words(texts: Iterable[str]) -> frozenset[str]:
+    words = (_ENDING.sub("", _folded(word)) for text in texts for word in _LATIN_WORD.findall(text))
+    return frozenset(word for word in words if word.isascii())
+
+
+def _is_known(name: str, known: frozenset[str]) -> bool:
+    """Return whether a name stands among words, or one is the beginning of the other."""
+    folded = _folded(name)
+    if not folded.isascii() or folded in known:
+        return True
+    return any(len(word) >= _PREFIX and (word.startswith(folded) or folded.startswith(word)) for word in known)
+
+
+def _titles_stand(text: str, quotes: Sequence[str]) -> bool:
+    """Return whether what a statement puts in quotation marks stands in its quotes, if these are in its script."""
+    said = _squeezed(" ".join(quotes))
+    comparable = (title for title in map(_squeezed, quotations(text)) if title.isascii() is said.isascii())
+    return all(title in said for title in comparable)
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"[\W_]+", "", _folded(text))
+
+
+_NO_NAMES: Final = frozenset({"user", "assistant"}) | frozenset(
+    form for name in (*MONTHS, *WEEKDAYS) for form in (name, name[:3])
+)
+"""Words with a capital that name nobody: months and days are checked as dates."""

@@ -1,0 +1,134 @@
+"""Choose the sentences of a long message that matter most for a question. No sentence is cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Final
+
+import regex  # type: ignore[import-untyped]  # it ships without types
+
+from nomemory.client.prompt_passages import tokens
+from nomemory.text.sentences import CLAUSE_END, SENTENCE_END, masked
+from nomemory.text.terms import terms
+
+_GAP_TOKENS: Final = 3
+"""What parts one excerpt from the next in JSON."""
+_STRONG: Final = 0.5
+"""Share of the best weight from which on what stands around a sentence is worth more than other sentences."""
+_LONGEST: Final = 200
+"""Tokens of a text without an end of a sentence, after which it is parted at the end of a clause or at a space."""
+_SPACE: Final = regex.compile(r"\s+")
+_MARK: Final = regex.compile(r"[\W\d_]*\p{L}?[\W\d_]*")
+"""A number or a letter of a list: it belongs to what follows."""
+
+
+class Excerpts:
+    """A content, to be shown in more or in less room.
+
+    Best are the sentences with the question's words, a rare one counting more, then what stands around them. Where
+    nothing matches it is the beginning.
+
+    Args:
+        content: what was said.
+        asked: the question.
+    """
+
+    def __init__(self, content: str, asked: str) -> None:
+        self._content = content
+        self._asked = asked
+
+    def within(self, max_tokens: int) -> list[str]:
+        """Return the content in one piece if it fits, else whole sentences, each excerpt verbatim; at least one."""
+        if self._tokens <= max_tokens:
+            return [self._content]
+        kept: set[int] = set()
+        room = max_tokens
+        for at in self._best_first:
+            cost = tokens(self._sentences[at]) + _GAP_TOKENS
+            if cost <= room or not kept:
+                kept.add(at)
+                room -= cost
+            if room <= _GAP_TOKENS:
+                break
+        return _joined(self._sentences, kept)
+
+    @cached_property
+    def _tokens(self) -> int:
+        return tokens(self._content)
+
+    @cached_property
+    def _sentences(self) -> list[str]:
+        return list(whole_sentences(self._content))
+
+    @cached_property
+    def _best_first(self) -> list[int]:
+        asked = terms(self._asked)
+        found = [asked & terms(sentence) for sentence in self._sentences]
+        spread = Counter(term for shared in found for term in shared)
+        weights = [sum(1 / spread[term] for term in shared) for shared in found]
+        best = max(weights, default=0.0)
+        matching = sorted((at for at, weight in enumerate(weights) if weight), key=lambda at: (-weights[at], at))
+        strong = [at for at in matching if weights[at] >= _STRONG * best]
+        around = [near for step in (1, -1) for near in (at + step for at in strong) if 0 <= near < len(weights)]
+        return list(dict.fromkeys([*strong, *around, *matching, *range(len(weights))]))
+
+
+def whole_sentences(content: str) -> Iterator[str]:
+    """Return the sentences of a text, which joined are the text again; the mark of a list stays with its item."""
+    begun = ""
+    for sentence in _parted(content, masked(content), SENTENCE_END):
+        begun += sentence
+        if not _MARK.fullmatch(begun):
+            yield from _bounded(begun)
+            begun = ""
+    if begun:
+        yield begun
+
+
+def _bounded(sentence: str) -> Iterator[str]:
+    """Part what is too long to be shown as a whole where it has an end of a clause, or else a space."""
+    ends = iter((CLAUSE_END, _SPACE))
+    pieces = [sentence]
+    while any(tokens(piece) > _LONGEST for piece in pieces) and (end := next(ends, None)) is not None:
+        parts = (
+            part for piece in pieces for part in (_parted(piece, piece, end) if tokens(piece) > _LONGEST else [piece])
+        )
+        pieces = list(_filled(parts))
+    yield from pieces
+
+
+def _filled(parts: Iterable[str]) -> Iterator[str]:
+    """Join parts to pieces that are not too long."""
+    piece = ""
+    for part in parts:
+        if piece and tokens(piece + part) > _LONGEST:
+            yield piece
+            piece = ""
+        piece += part
+    if piece:
+        yield piece
+
+
+def _parted(text: str, mask: str, ends: regex.Pattern[str]) -> Iterator[str]:
+    start = 0
+    for match in ends.finditer(mask):
+        if match.end() > start:
+            yield text[start : match.end()]
+            start = match.end()
+    if start < len(text):
+        yield text[start:]
+
+
+def _joined(sentences: Sequence[str], kept: Iterable[int]) -> list[str]:
+    """Return the kept sentences in their order; those that stand side by side are one excerpt."""
+    excerpts: list[str] = []
+    last = None
+    for at in sorted(kept):
+        if last is not None and at == last + 1:
+            excerpts[-1] += sentences[at]
+        else:
+            excerpts.append(sentences[at])
+        last = at
+    return [shown for excerpt in excerpts if (shown := excerpt.strip())]

@@ -1,0 +1,320 @@
+"""The figures of a text: numbers, dates, times of day and days of the week, in Chinese and English notations."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date, time
+from decimal import Decimal
+from typing import Final
+
+from nomemory.text.calendar_names import CHINESE_WEEK, CHINESE_WEEKDAYS, MONTHS, WEEKDAYS, month_number
+from nomemory.text.numerals import CHINESE_DIGITS, NUMERAL, chinese_values, with_digits
+
+_MONTHS_OF_YEAR: Final = 12
+_DAYS_OF_MONTH: Final = 31
+_HOURS: Final = 24
+_NOON: Final = 12
+_MINUTES: Final = 60
+_FULL_YEAR: Final = 4
+"""Digits of a year."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartialDate:
+    """A date, of which some parts may not be said."""
+
+    year: int | None = None
+    month: int | None = None
+    day: int | None = None
+
+    def covers(self, claimed: PartialDate) -> bool:
+        """Return whether this date says all that another one says, and the same."""
+        pairs = ((self.year, claimed.year), (self.month, claimed.month), (self.day, claimed.day))
+        return all(part is None or known == part for known, part in pairs)
+
+    def days(self) -> date | None:
+        """Return the day; None if a part of it is not said, or there is no such day."""
+        if self.year is None or self.month is None or self.day is None:
+            return None
+        try:
+            return date(self.year, self.month, self.day)
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure as it stands in a text, with everything that it may mean.
+
+    Attributes:
+        text: how it is written.
+        numbers: the numbers that it may be.
+        dates: the dates that it may be.
+        times: the times of day that it may be; without morning or evening, both.
+        weekday: the day of the week, 0 for Monday; None: it is none.
+    """
+
+    text: str
+    numbers: frozenset[Decimal] = frozenset()
+    dates: frozenset[PartialDate] = frozenset()
+    times: frozenset[time] = frozenset()
+    weekday: int | None = None
+
+
+def figures(text: str) -> list[Figure]:
+    """Return the figures of a text, each once: a number inside a date or a time is a part of that.
+
+    A lone `one` or `一` is left out: it is a pronoun or a part of another word as often as a number.
+    """
+    return list(_read(_plain(text), _PATTERNS))
+
+
+def numbers_in(text: str) -> frozenset[Decimal]:
+    """Return all numbers that a text may be read to hold, those inside dates and times, too."""
+    found = _read(_plain(text), _NUMBERS)
+    return frozenset(number for figure in found for number in figure.numbers)
+
+
+def digit_runs(text: str) -> frozenset[str]:
+    """Return the long runs of digits of a text without the spaces and hyphens between them, such as phone numbers."""
+    return frozenset(_squeezed(match[0]) for match in _LONG_RUN.finditer(_plain(text)))
+
+
+def without_digit_runs(text: str, known: frozenset[str]) -> str:
+    """Return a text without those of its long runs of digits that are known."""
+    return _LONG_RUN.sub(lambda match: " " if _squeezed(match[0]) in known else match[0], _plain(text))
+
+
+def _plain(text: str) -> str:
+    return with_digits(unicodedata.normalize("NFKC", text))
+
+
+def _squeezed(run: str) -> str:
+    return re.sub(r"\D", "", run)
+
+
+_Pattern = tuple[re.Pattern[str], Callable[[re.Match[str]], Figure | None]]
+
+
+def _read(text: str, patterns: tuple[_Pattern, ...]) -> Iterator[Figure]:
+    """Read the figures pattern by pattern; what one has read, no later one reads again."""
+    for pattern, read in patterns:
+        rest, end = [], 0
+        for match in pattern.finditer(text):
+            figure = read(match)
+            if figure is not None:
+                yield figure
+                rest.append(text[end : match.start()])
+                end = match.end()
+        if end:
+            text = "\n".join([*rest, text[end:]])
+
+
+def _number(text: str | None) -> int | None:
+    """Read a small number in digits or Chinese numerals; None: there is none."""
+    if not text:
+        return None
+    if text.isdigit():
+        return int(text)
+    values = chinese_values(text)
+    return int(max(values)) if values else None
+
+
+def _date(match: re.Match[str]) -> Figure | None:
+    parts = match.groupdict()
+    year, day = _number(parts.get("y")), _number(parts.get("d"))
+    month = _month(parts.get("m"))
+    is_date = (month is None or 1 <= month <= _MONTHS_OF_YEAR) and (day is None or 1 <= day <= _DAYS_OF_MONTH)
+    dates = {PartialDate(year, month, day)} if is_date else set()
+    if first := _number(parts.get("first")):
+        dates.add(PartialDate(year, month, first))
+    return Figure(match[0].strip(), dates=frozenset(dates)) if is_date else None
+
+
+def _month(name: str | None) -> int | None:
+    if name and name[0].isascii() and name[0].isalpha():
+        return month_number(name)
+    return _number(name)
+
+
+def _slashed(match: re.Match[str]) -> Figure | None:
+    """Read `5/21` and `21/5/2025`: the day may stand before the month or after it."""
+    one, other, year = int(match["a"]), int(match["b"]), match["y"]
+    full = int(year) + (2_000 if year and len(year) < _FULL_YEAR else 0) if year else None
+    dates = frozenset(
+        PartialDate(full, month, day)
+        for month, day in ((one, other), (other, one))
+        if 1 <= month <= _MONTHS_OF_YEAR and 1 <= day <= _DAYS_OF_MONTH
+    )
+    return Figure(match[0], numbers=_values(match["a"]), dates=dates) if dates else None
+
+
+def _clock(match: re.Match[str]) -> Figure | None:
+    parts = match.groupdict()
+    hour, minute = _number(parts.get("h")), _number(parts.get("min")) or 0
+    if hour is None or hour > _HOURS:
+        return None
+    if parts.get("part"):
+        minute = {"半": 30, "一刻": 15, "三刻": 45, "half": 30, "quarter": 15}[parts["part"].lower()]
+    if (parts.get("to") or "").lower() in {"to", "差"}:
+        hour, minute = (hour - 1) % _HOURS, _MINUTES - minute
+    return (
+        Figure(match[0].strip(), times=_times(hour % _HOURS, minute, afternoon=_half_day(parts)))
+        if minute < _MINUTES
+        else None
+    )
+
+
+def _half_day(parts: dict[str, str | None]) -> bool | None:
+    """Return whether a time is after noon; None: that is not said."""
+    marked = (parts.get("ap") or parts.get("period") or "").lower()
+    if marked in _MORNINGS:
+        return False
+    return True if marked in _AFTERNOONS else None
+
+
+def _times(hour: int, minute: int, *, afternoon: bool | None) -> frozenset[time]:
+    if afternoon is None and not 1 <= hour <= _NOON:
+        return frozenset({time(hour, minute)})
+    if hour > _NOON:
+        return frozenset({time(hour, minute)})
+    early = time(hour % _NOON, minute)
+    late = time(hour % _NOON + _NOON, minute)
+    if afternoon is None:
+        return frozenset({early, late})
+    return frozenset({late if afternoon else early})
+
+
+def _noon(match: re.Match[str]) -> Figure:
+    return Figure(match[0], times=frozenset({time(0 if match[0].lower() == "midnight" else _NOON)}))
+
+
+def _weekday(match: re.Match[str]) -> Figure:
+    name = match["wd"].lower()
+    if name in CHINESE_WEEKDAYS:
+        return Figure(match[0], weekday=min(CHINESE_WEEKDAYS.index(name), 6))
+    return Figure(match[0], weekday=next(at for at, day in enumerate(WEEKDAYS) if day.startswith(name[:3])))
+
+
+def _decimal(match: re.Match[str]) -> Figure | None:
+    digits = re.sub(r"[, ](?=\d{3})", "", match["n"])
+    value = Decimal(digits)
+    scales = _SCALED.get((match["scale"] or "").lower(), (1,))
+    values = {value * scale for scale in scales}
+    values |= {one + Decimal("0.5") for one in values} if match["half"] else set()
+    return Figure(match[0].strip(), numbers=frozenset(values))
+
+
+def _fraction(match: re.Match[str]) -> Figure | None:
+    lower = int(match["b"])
+    return Figure(match[0], numbers=frozenset({Decimal(match["a"]) / lower})) if lower else None
+
+
+def _chinese(match: re.Match[str]) -> Figure | None:
+    values = chinese_values(match["n"])
+    if match["half"]:
+        values |= {value + Decimal("0.5") for value in values}
+    if not values or match[0] == "一" or match["n"].lstrip("百千万亿") == "一":
+        return None
+    return Figure(match[0], numbers=values)
+
+
+def _values(digits: str) -> frozenset[Decimal]:
+    return frozenset({Decimal(digits)})
+
+
+_MORNINGS: Final = frozenset({"am", "a.m.", "a.m", "上午", "早上", "早晨", "清晨", "凌晨", "早"})
+_AFTERNOONS: Final = frozenset({"pm", "p.m.", "p.m", "下午", "晚上", "傍晚", "中午", "夜里", "晚"})
+_SCALED: Final = {
+    "k": (1, 1_000),
+    "m": (1, 1_000_000),
+    "mn": (1_000_000,),
+    "w": (1, 10_000),
+    "bn": (1_000_000_000,),
+    "hundred": (100,),
+    "thousand": (1_000,),
+    "million": (1_000_000,),
+    "billion": (1_000_000_000,),
+}
+_NAME: Final = rf"(?P<m>{'|'.join(f'{month}|{month[:3]}' for month in MONTHS)}|sept)\b\.?"
+_ANY_NAME: Final = _NAME.replace("|may|may", "|(?-i:May)")
+"""A month by itself: `may` is a verb."""
+_ENDING: Final = r"(?:st|nd|rd|th)"
+_D: Final = rf"(?<!\d)(?P<d>\d{{1,2}}){_ENDING}?(?!\d)"
+_FIRST_DAY: Final = rf"(?:(?P<first>\d{{1,2}}){_ENDING}?\s*(?:-|–|to|and|until)\s*)?"
+_Y: Final = r"(?P<y>(?:19|20)\d\d)"
+_PERIOD: Final = r"(?P<period>上午|早上|早晨|清晨|凌晨|早|下午|晚上|傍晚|中午|夜里|晚)?\s*"
+_AP: Final = r"(?P<ap>[ap]\.m\.?|[ap]m)"
+_WD: Final = rf"(?P<wd>{'|'.join(WEEKDAYS)}|(?-i:{'|'.join(day[:3].title() for day in WEEKDAYS)}|Tues|Thurs?))"
+"""A short name counts with a capital only: people sat in the sun."""
+_HAN: Final = "".join(CHINESE_DIGITS) + "十百千万亿廿"
+_I: Final = re.IGNORECASE
+_LONG_RUN: Final = re.compile(r"(?<![\d.])\d(?:[ -]?\d){6,}(?![\d.])")
+
+_CHINESE_YEAR: Final = rf"(?P<y>(?:19|20)\d\d|[{''.join(CHINESE_DIGITS)}]{{4}})\s*年\s*"
+_DATES: Final[tuple[_Pattern, ...]] = (
+    (re.compile(rf"(?<!\d){_Y}([-/.])(?P<m>\d{{1,2}})\2(?P<d>\d{{1,2}})(?!\d)"), _date),
+    (re.compile(rf"(?<!\d){_Y}[-/](?P<m>\d{{1,2}})(?![\d-])"), _date),
+    (
+        re.compile(
+            rf"(?:{_CHINESE_YEAR}的?\s*)?(?P<m>{NUMERAL})\s*月(?:份|\s*(?:(?P<first>{NUMERAL})[日号]?\s*[-–~至到]\s*)?"
+            rf"(?P<d>{NUMERAL})\s*[日号]?(?!\d))?"
+        ),
+        _date,
+    ),
+    (re.compile(_CHINESE_YEAR), _date),
+    (re.compile(rf"(?P<d>{NUMERAL})\s*[日号](?![楼线门店码])"), _date),
+    (re.compile(rf"\b{_FIRST_DAY}{_D}\s+(?:of\s+)?{_NAME}(?:,?\s+{_Y})?", _I), _date),
+    (re.compile(rf"\b{_NAME}\s+(?:the\s+)?{_FIRST_DAY}{_D}(?:,?\s+{_Y})?", _I), _date),
+    (re.compile(rf"\b{_NAME},?\s+(?:of\s+)?{_Y}", _I), _date),
+    (re.compile(rf"\b{_ANY_NAME}", _I), _date),
+    (re.compile(rf"(?<!\d)(?P<d>\d{{1,2}}){_ENDING}\b", _I), _date),
+)
+_TIMES: Final[tuple[_Pattern, ...]] = (
+    (re.compile(rf"{_PERIOD}(?<![\d.])(?P<h>\d{{1,2}})[:h](?P<min>\d\d)(?::\d\d)?(?!\d)\s*{_AP}?", _I), _clock),
+    (re.compile(rf"(?<![\d.:])(?P<h>\d{{1,2}})(?:\.(?P<min>\d\d))?\s*{_AP}(?!\w)", _I), _clock),
+    (
+        re.compile(rf"\b(?P<part>half|quarter)[\s-]+(?P<to>past|to)\s+(?P<h>\d{{1,2}})(?!\d)\s*{_AP}?", _I),
+        _clock,
+    ),
+    (re.compile(r"\b(?P<h>\d{1,2})\s*o'?clock\b", _I), _clock),
+    (
+        re.compile(
+            rf"{_PERIOD}(?P<h>{NUMERAL})\s*[点點时](?!间)(?:(?P<part>半|一刻|三刻)|(?P<min>{NUMERAL})分?|整|钟)?",
+        ),
+        _clock,
+    ),
+    (re.compile(r"\b(?:noon|midday|midnight)\b", _I), _noon),
+)
+_SLASHED: Final[_Pattern] = (
+    re.compile(r"(?<![\d/.])(?P<a>\d{1,2})/(?P<b>\d{1,2})(?:/(?P<y>\d{4}|\d\d))?(?![\d/])"),
+    _slashed,
+)
+_DOTTED: Final[_Pattern] = (
+    re.compile(r"(?<![\d.])(?P<a>\d{1,2})\.(?P<b>\d{1,2})\.(?P<y>\d{4})(?!\d)"),
+    _slashed,
+)
+_WEEKDAYS_SAID: Final[tuple[_Pattern, ...]] = (
+    (re.compile(rf"\b{_WD}\b", _I), _weekday),
+    (re.compile(rf"{CHINESE_WEEK}(?P<wd>[{CHINESE_WEEKDAYS}])"), _weekday),
+)
+_NUMBERS: Final[tuple[_Pattern, ...]] = (
+    (re.compile(r"(?P<a>\d{1,3})\u2044(?P<b>\d{1,3})"), _fraction),
+    (
+        re.compile(rf"(?P<n>[\d.]*[{_HAN}][\d{_HAN}]*)(?:[\u4e00-\u9fff]{{0,2}}(?P<half>半))?"),
+        _chinese,
+    ),
+    (
+        re.compile(
+            r"(?P<n>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?: \d{3})+(?!\d)|\d+(?:\.\d+)?)"
+            r"(?:\s?(?P<scale>million|billion|thousand|hundred|mn|bn|k|m|w)(?![a-z]))?"
+            r"(?P<half>(?:\s+[a-z]+)?\s+and\s+a\s+half|[\u4e00-\u9fff]{0,2}半)?",
+            _I,
+        ),
+        _decimal,
+    ),
+)
+_PATTERNS: Final = (*_DATES, _DOTTED, *_TIMES, _SLASHED, *_WEEKDAYS_SAID, *_NUMBERS)

@@ -1,0 +1,130 @@
+"""Numbers written in words: Chinese numerals and English number words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Final
+
+CHINESE_DIGITS: Final = {char: value for value, char in enumerate("零一二三四五六七八九")} | {
+    "〇": 0,
+    "两": 2,
+    "俩": 2,
+    "仨": 3,
+}
+_UNITS: Final = {"十": 10, "百": 100, "千": 1_000}
+_GROUPS: Final = {"万": 10_000, "亿": 100_000_000}
+_TOKEN: Final = re.compile(r"\d+(?:\.\d+)?|.", re.DOTALL)
+NUMERAL: Final = rf"[\d{''.join(CHINESE_DIGITS)}十廿]{{1,5}}"
+"""Matches a small number in digits or in Chinese characters."""
+
+_SMALL: Final = {
+    word: value
+    for value, word in enumerate(
+        (
+            *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven"),
+            *("twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
+        )
+    )
+} | {"dozen": 12}
+_TENS: Final = {
+    word: 10 * tens
+    for tens, word in enumerate(("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"), 2)
+}
+_SCALES: Final = {"hundred": 100, "thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000}
+_ORDINALS: Final = {"first": "1st", "second": "2nd", "third": "3rd"} | {
+    word: f"{value}th"
+    for value, word in enumerate(
+        ("fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"), 4
+    )
+}
+_NAMED: Final = _SMALL | _TENS
+_WORD: Final = "|".join(sorted((*_NAMED, *_SCALES), key=len, reverse=True))
+_SPELLED: Final = re.compile(
+    rf"\b(?:a (?=(?:{'|'.join(_SCALES)}|dozen)\b))?(?:{_WORD})s?(?:(?:[\s-]+(?:and\s+)?)(?:{_WORD})s?)*\b",
+    re.IGNORECASE,
+)
+_ORDINAL: Final = re.compile(rf"\b(?:{'|'.join(list(_ORDINALS)[2:])})\b|\b(?:first|second)(?= of\b)", re.IGNORECASE)
+
+
+def chinese_values(run: str) -> frozenset[Decimal]:
+    """Return what a run of Chinese numerals, with digits among them, may mean; empty: it is no number.
+
+    A unit that is left out at the end is the next lower one: 三千八 is 3,800. Digits without any unit are read as one
+    number and one by one: 二〇二五 is a year, 两三 is two or three.
+    """
+    run = run.replace("廿", "二十").lstrip("百千万亿")
+    tokens = _TOKEN.findall(run)
+    if not tokens:
+        return frozenset()
+    if any(token in _UNITS or token in _GROUPS for token in tokens):
+        return frozenset({_with_units(tokens)})
+    digits = [_digit(token) for token in tokens]
+    if len(digits) == 1:
+        return frozenset(digits)
+    return frozenset({Decimal("".join(str(digit) for digit in digits)), *digits}) if _whole(digits) else frozenset()
+
+
+def _whole(digits: list[Decimal]) -> bool:
+    return all(digit == digit.to_integral_value() for digit in digits)
+
+
+def _digit(token: str) -> Decimal:
+    return Decimal(CHINESE_DIGITS[token]) if token in CHINESE_DIGITS else Decimal(token)
+
+
+def _with_units(tokens: list[str]) -> Decimal:
+    total, section = Decimal(0), Decimal(0)
+    pending: Decimal | None = None
+    lower, highest = 1, 0
+    for token in tokens:
+        if token in _UNITS:
+            section += (pending if pending is not None else 1) * _UNITS[token]
+            pending, lower = None, _UNITS[token] // 10
+        elif token in _GROUPS:
+            group, unit = section + (pending or 0), _GROUPS[token]
+            total = (total + group) * unit if unit > highest else total + group * unit
+            section, pending, lower, highest = Decimal(0), None, unit // 10, unit
+        else:
+            pending = _digit(token)
+            lower = 1 if pending == 0 else lower
+    return total + section + (pending or 0) * lower
+
+
+def with_digits(text: str) -> str:
+    """Return a text with its English number words written in digits: `two hundred and fifty` becomes `250`.
+
+    `one` by itself stays: it is a pronoun as often as a number. So do `first` and `second`, but for days of a month.
+    """
+    spelled = _SPELLED.sub(_in_digits, text)
+    return _ORDINAL.sub(lambda match: _ORDINALS[match[0].lower()], spelled)
+
+
+def _in_digits(match: re.Match[str]) -> str:
+    words = match[0]
+    return words if words.lower() in {"one", "ones"} else " ".join(map(str, _english(words)))
+
+
+def _english(words: str) -> Iterator[int]:
+    """Return the numbers that a sequence of number words spells, in order."""
+    total, group, last = 0, 0, None
+    for word in re.findall(r"[a-z]+", words.lower()):
+        name = word if word in _NAMED or word in _SCALES else word.removesuffix("s")
+        if name in {"and", "a"}:
+            continue
+        if name in _SCALES:
+            scale = _SCALES[name]
+            group = (group or 1) * scale
+            if scale > 100:  # noqa: PLR2004 - a hundred stays in its group
+                total, group = total + group, 0
+            last = None
+            continue
+        value = _NAMED[name]
+        fits = last is None or (last in _TENS.values() and 0 < value < 10)  # noqa: PLR2004 - twenty, five
+        if not fits:
+            yield total + group
+            total, group = 0, 0
+        group += value
+        last = value
+    yield total + group

@@ -1,0 +1,107 @@
+"""Find the text in a message that its sender passes on: pasted, forwarded or quoted, and by whom it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+_LEAST_CHARS: Final = 12
+"""A shorter span between quotation marks is a title or a word that somebody stresses."""
+_LEAD_CHARS: Final = 80
+_LISTED: Final = re.compile(r"^\s*(?:[-*•·]|\(?\d{1,2}[.)、）:：]|[①-⑳]|[一二三四五六七八九十]{1,2}[、.])")
+_SPAN: Final = re.compile(r"【([^】]+)】|“([^”]+)”|「([^」]+)」|『([^』]+)』|\"([^\"]+)\"")
+_LEAD: Final = re.compile(r"(?:\A|(?<=[\n。！？.!?]))[^\n:：。！？!?]{1,80}[:：](?!\d|//)")
+_REPORTS: Final = re.compile(
+    r"\b(?:says?|said|wrote|writes?|writing|sent|sends|forward(?:ed|ing)?|fwd|quot(?:e|ed|ing)|pasted?|repl(?:y|ied)"
+    r"|answered|asked|told|reads)\b|^\W*from\b|\b(?:mail|email|message|letter|text|note) from\b|['’]s\s+\w+\s*$"
+    r"|转发|转|发[来的给了过]|来信|[说写问回]道?[了的]?$|[回复]复|原文|原话|通知",
+    re.IGNORECASE,
+)
+"""Verbs of passing on, a mail from somebody, and a possessive: an introduction with one of them names an author."""
+_OWN: Final = re.compile(r"^\W*(?:i|i['’]ve|we)\b|^\W*我们?(?:[说写问想回转发]|刚|又|就|也)", re.IGNORECASE)
+"""The sender as the subject: then the words are the sender's, too."""
+_HEADER: Final = re.compile(r"^(?:From|Subject|To|Sent|发件人|主题|收件人)\s*[:：]", re.MULTILINE)
+_SALUTATION: Final = re.compile(
+    r"^(?:Dear|Hi|Hello|Hey)\b[^\n,]{0,40},\s*$|^(?:尊敬的|亲爱的)[^\n]{0,30}[:：，,]", re.MULTILINE
+)
+_FENCE: Final = re.compile(r"```[^\n]*\n.*?(?:```|\Z)", re.DOTALL)
+_MARKED: Final = re.compile(r"(?:^[ \t]*>[^\n]*(?:\n|\Z))+", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOn:
+    """A span of a message that is not in its sender's own words.
+
+    Attributes:
+        start: where it starts, in code points.
+        end: where it ends, exclusive.
+        author: what introduces it, in the sender's words; empty: nothing does.
+    """
+
+    start: int
+    end: int
+    author: str = ""
+
+
+def passed_on(content: str) -> list[PassedOn]:
+    """Return the spans that a message passes on, in order. Only form tells them, so some are not found.
+
+    A list of one's own is no such span, however many lines it has.
+    """
+    found: list[PassedOn] = []
+    for span in sorted(
+        (*_marked(content), *_introduced(content), *_mails(content)), key=lambda one: (one.start, -one.end)
+    ):
+        if span.end - span.start >= _LEAST_CHARS and (not found or span.start >= found[-1].end):
+            found.append(span)
+    return found
+
+
+def _marked(content: str) -> Iterator[PassedOn]:
+    """Return code and lines that begin with `>`."""
+    for pattern in (_FENCE, _MARKED):
+        for match in pattern.finditer(content):
+            yield _span(content, match.start(), match.end(), _line_before(content, match.start()))
+
+
+def _introduced(content: str) -> Iterator[PassedOn]:
+    """Return what stands behind an introduction with a colon: between marks, or up to the end of its block."""
+    for match in _LEAD.finditer(content):
+        lead = re.split(r"(?<=[.!?])\s+", match[0][:-1].strip())[-1]
+        rest = content[match.end() :]
+        begin = match.end() + len(rest) - len(rest.lstrip())
+        between = _SPAN.match(content, begin)
+        if between is not None and len(between[0]) >= _LEAST_CHARS:
+            yield _span(content, begin, between.end(), lead)
+        elif _names_author(lead) and not _is_list(rest):
+            end = content.find("\n\n", begin) if "\n" not in rest[: begin - match.end()] else -1
+            yield _span(content, begin, len(content) if end < 0 else end, lead)
+
+
+def _mails(content: str) -> Iterator[PassedOn]:
+    """Return a pasted mail: from its header or its salutation on."""
+    for pattern in (_HEADER, _SALUTATION):
+        if (match := pattern.search(content)) and content.count("\n", match.start()) > 1:
+            yield _span(content, match.start(), len(content), _line_before(content, match.start()))
+
+
+def _names_author(lead: str) -> bool:
+    return _REPORTS.search(lead) is not None and _OWN.search(lead) is None
+
+
+def _is_list(text: str) -> bool:
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    return len(lines) > 1 and all(map(_LISTED.match, lines))
+
+
+def _line_before(content: str, start: int) -> str:
+    line = content[:start].rstrip().rpartition("\n")[2].strip()
+    return line.rstrip(":：") if line.endswith((":", "：")) and len(line) <= _LEAD_CHARS else ""
+
+
+def _span(content: str, start: int, end: int, author: str) -> PassedOn:
+    text = content[start:end]
+    start += len(text) - len(text.lstrip())
+    return PassedOn(start, start + len(text.strip()), author.strip(" \t>-—"))

@@ -1,0 +1,54 @@
+"""`nomemory context`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from nomemory.cli.connection import client_option
+from nomemory.cli.json_lines import JsonLines
+from nomemory.cli.options import FORMS, output_option, time_option, user_option
+from nomemory.cli.output import Output
+from nomemory.cli.terminal import escaped
+from nomemory.client.messages import Turn
+from nomemory.client.sync import Client
+
+
+@click.command("context")
+@click.argument("text", required=False)
+@user_option
+@click.option("--conversation", "conversation_id", default="", metavar="ID", help="The running conversation.")
+@click.option(
+    "--exclude-conversation",
+    "exclude_conversation_ids",
+    metavar="ID",
+    multiple=True,
+    help="Nothing related of this conversation. Up to 15 of them.",
+)
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(min=100, max=32_000),
+    default=2_000,
+    show_default=True,
+    help="Limit of the text, by an estimate.",
+)
+@time_option("--now", f"Build it as if it were this time: {FORMS}.")
+@click.option("--time-zone", default="", metavar="NAME", help="The zone of the dates, such as Asia/Shanghai.")
+@output_option
+@client_option
+def context(*, text: str | None, user: str, output: Output, client: Client, **options: Any) -> None:  # noqa: ANN401 - what the client takes by the same names
+    """Show the messages for an assistant's prompt: the running conversation, and what relates to TEXT.
+
+    TEXT is the latest turn of the user. Without it, the latest messages of the conversation stand in for it.
+    """
+    turns: list[Turn] = [{"role": "user", "text": text}] if text else []
+    reply = client.build_context(turns, user_id=user, **options)
+    if isinstance(output, JsonLines):
+        output.show(reply)
+    elif reply.text:
+        click.echo(escaped(reply.text))
+    else:
+        output.nothing()
+    if reply.index_lagging:
+        output.notice("Some of this user's messages cannot be found yet; nomemory status shows more.")

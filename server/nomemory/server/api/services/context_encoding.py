@@ -1,0 +1,29 @@
+"""Encode a context as a message of the contract."""
+
+from __future__ import annotations
+
+from nomemory.recall.context.result import BuiltContext, ContextMessage
+from nomemory.server.api.services.recall_encoding import message_reply
+from nomemory.v1 import recall_service_pb2 as pb
+
+
+def context_reply(built: BuiltContext) -> pb.BuildContextResponse:
+    """Encode a context."""
+    return pb.BuildContextResponse(
+        recent=map(_message, built.recent),
+        related=map(_message, built.related),
+        text=built.text,
+        token_count=built.token_count,
+        truncated=built.truncated,
+        semantic_unavailable=built.semantic_unavailable,
+        index_lagging=built.index_lagging,
+    )
+
+
+def _message(item: ContextMessage) -> pb.ContextMessage:
+    return pb.ContextMessage(
+        message=message_reply(item.message, item.message.content),
+        truncated=item.truncated,
+        score=item.score,
+        superseded_by=item.superseded_by,
+    )

@@ -1,0 +1,168 @@
+"""A composed statement says no figure and no name that its quotes do not have."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recall.told import asked, findings, ranking
+
+from nomemory.recall.grounding.citations import verify
+from nomemory.recall.grounding.computation import recomputed
+from nomemory.recall.grounding.conclusion import conclude
+from nomemory.recall.grounding.statement_figures import StatementFigures
+from nomemory.recall.model.evidence import Retrieval, Retrieved
+from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement, Section, Verdict
+from nomemory.recall.model.note import NoteKind
+from nomemory.recall.model.question import Role
+
+SENT = datetime(2025, 5, 2, 10, tzinfo=UTC)
+"""A Friday."""
+
+
+def shown(text: str, *quotes: str, computed: tuple[str, ...] = (), question: str = "What is it?") -> str:
+    """Return the text that a statement has after its check; every quote is a whole message."""
+    retrieval = Retrieval()
+    retrieval.add(Retrieved(f"m{at}", SENT, Role.USER, quote) for at, quote in enumerate(quotes))
+    citations = tuple(DraftCitation(f"m{at}", quote) for at, quote in enumerate(quotes))
+    draft = DraftStatement(Section.PROFILE, text, citations, computed)
+    view, _ = verify([draft], retrieval, StatementFigures(asked(question), retrieval))
+    (statement,) = view.statements()
+    return statement.text
+
+
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("The deposit is £200.", "deposit is £200"),
+        ("房租 3,800 元", "房租三千八"),
+        ("The rent is 3,800 yuan", "房租三千八"),
+        ("The workshop opens at 10:30.", "it opens at half past ten"),
+        ("会议在 15:00", "下午三点开会"),
+        ("Moved on 1 May 2025.", "we moved yesterday"),
+        ("Said on Friday 2 May 2025 that it is broken", "it is broken"),
+        ("The exam is on 21 May 2025", "exam on the 21st"),
+        ("下周三（5月7日）体检", "下周三体检"),
+        ("2025 年 5 月 2 日起每天六十板", "从今天起每天60板"),
+        ("Two children", "my 2 children"),
+        ("The number is 138 0000 1234", "call 13800001234"),
+        ("Lives with Ana in Basel", "lives with ana in basel"),
+        ("Lives in Basel", "住在巴塞尔"),
+        ("Has one brother", "a brother"),
+    ],
+)
+def test_what_stands_in_the_quotes_in_any_notation_passes(text: str, quote: str) -> None:
+    assert shown(text, quote) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("The deposit is £2000.", "deposit is £200"),
+        ("房租 3,008 元", "房租三千八"),
+        ("It leaves at 3 pm", "leaving at 3 am"),
+        ("Moved on 28 April 2025.", "we moved yesterday"),
+        ("The exam is on 22 May", "exam on the 21st of May"),
+        ("The exam is on Thursday 21 May 2026", "exam on 21 May"),
+        ("下周三（5月8日）体检", "下周三体检"),
+        ("Lives in Berlin", "I live in Basel"),
+        ("Met Ben at the station", "met Ana at the station"),
+        ("读过《活着》", "读过《兄弟》"),
+        ("Two children", "my three children"),
+    ],
+)
+def test_what_does_not_stand_in_the_quotes_is_replaced_by_them(text: str, quote: str) -> None:
+    assert shown(text, quote) == quote
+
+
+def test_a_name_at_the_beginning_is_checked_where_others_are_called_so() -> None:
+    retrieval = Retrieval()
+    contents = ("Ana lives in Lyon", "and then Ben came")
+    retrieval.add(Retrieved(f"m{at}", SENT, Role.USER, content) for at, content in enumerate(contents))
+    draft = DraftStatement(Section.PROFILE, "Ben lives in Lyon", (DraftCitation("m0", "Ana lives in Lyon"),))
+    view, notes = verify([draft], retrieval, StatementFigures(asked("Who?"), retrieval))
+    assert [one.text for one in view.statements()] == ["Ana lives in Lyon"]
+    assert [(one.kind, one.count) for one in notes] == [(NoteKind.QUOTED_INSTEAD, 1)]
+
+
+def test_names_of_the_question_need_no_quote() -> None:
+    assert shown("Marta moved to Basel", "she moved to Basel", question="Where is Marta?") == "Marta moved to Basel"
+
+
+def test_a_number_may_count_the_quotes() -> None:
+    quotes = ("sold the maple one", "sold the dark one", "sold the lion")
+    assert shown("Three violins sold", *quotes) == "Three violins sold"
+    assert shown("Four violins sold", *quotes) == " … ".join(quotes)
+
+
+@pytest.mark.parametrize(
+    ("text", "quote", "equation", "passes"),
+    [
+        ("Paid 1,550 in all", "first 1200, then 350", "1200 + 350 = 1550", True),
+        ("Paid 1,550 in all", "first 1200, then 350", "", False),
+        ("Paid 1,560 in all", "first 1200, then 350", "1200 + 350 = 1560", False),
+        ("Paid 1,650 in all", "first 1200, then 350", "1200 + 450 = 1650", False),
+        ("一年 45,600 元", "房租三千八", "3800 * 12 = 45600", True),
+        ("9 days later", "exam on the 11th", "2025-05-11 - 2025-05-02 = 9 days", True),
+        ("Works 8.5 hours", "from 9:00 to 17:30", "17:30 - 09:00 = 8.5 hours", True),
+        ("Is 36", "born in 1989", "2025 - 1989 = 36", True),
+        ("Two fruits", "apples and pears", "1 + 1 = 2", True),
+        ("Five fruits", "apples and pears", "1 + 1 + 1 + 1 + 1 = 5", False),
+    ],
+)
+def test_what_is_computed_is_recomputed_from_what_the_quotes_have(
+    text: str, quote: str, equation: str, *, passes: bool
+) -> None:
+    assert (shown(text, quote, computed=(equation,)) == text) is passes
+
+
+@pytest.mark.parametrize(
+    "equation",
+    [
+        "1 + 1 = 3",
+        "__import__('os') = 1",
+        "9 ** 9 = 1",
+        "1 / 0 = 1",
+        "= 2",
+        "2",
+        "(" * 50 + "1 = 1",
+        "1 = 1 = 1",
+        "2 days = 3",
+    ],
+)
+def test_what_is_no_equation_or_does_not_hold_computes_nothing(equation: str) -> None:
+    assert recomputed(equation) is None
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**9))
+def test_sums_are_recomputed(one: int, other: int) -> None:
+    assert recomputed(f"{one} + {other} = {one + other}")
+    assert recomputed(f"{one} + {other} = {one + other + 1}") is None
+
+
+@given(st.text(max_size=60))
+def test_any_text_can_stand_for_an_equation(text: str) -> None:
+    recomputed(text)
+    recomputed(f"{text}=1")
+
+
+WORDS = st.sampled_from(
+    ["paid", "房租", "on", "三千八", "£200", "2,000", "21 May", "下午三点", "half past ten", "12%", "5月7日"]
+)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=8), st.integers(0, 10**9))
+def test_a_statement_whose_figures_all_stand_in_its_quote_passes(words: list[str], number: int) -> None:
+    text = " ; ".join([*words, str(number)])
+    assert shown(text, f"so {text} it is") == text
+
+
+def test_a_draft_that_quotes_is_not_checked_and_one_that_is_composed_is() -> None:
+    message = Retrieved("m0", SENT, Role.USER, "the deposit is £200")
+    statement = DraftStatement(Section.PROFILE, "It is £2000", (DraftCitation("m0", "deposit is £200"),))
+    for composed, text in ((False, "It is £2000"), (True, "deposit is £200")):
+        draft = Draft((statement,), Verdict.SUPPORTED, composed=composed)
+        synthesis = conclude(asked("How much?"), draft, findings(ranking(message)))
+        assert [one.text for one in synthesis.view.statements()] == [text]

@@ -1,0 +1,43 @@
+"""Of a long message whole sentences are shown, those that matter for the question first."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nomemory.client.prompt_passages import tokens
+from nomemory.recall.reading.excerpts import Excerpts, whole_sentences
+
+
+def test_the_sentences_about_the_question_are_shown_whole() -> None:
+    content = (
+        "It rained again. " * 40 + "The spare key hangs behind the old boiler in the cellar. " + "More rain. " * 40
+    )
+    shown = Excerpts(content, "Where is the spare key?").within(40)
+    assert "The spare key hangs behind the old boiler in the cellar." in " ".join(shown)
+
+
+def test_the_mark_of_a_list_stays_with_its_item() -> None:
+    assert list(whole_sentences("1. Socks are blue. 2. Hats are red.")) == ["1. Socks are blue.", " 2. Hats are red."]
+
+
+TEXT = st.text(st.sampled_from("ab c。！.?\n12，,"), max_size=200)
+
+
+@given(TEXT)
+def test_sentences_joined_are_the_text(content: str) -> None:
+    assert "".join(whole_sentences(content)) == content
+
+
+@given(TEXT.filter(str.strip), st.integers(1, 60))
+def test_excerpts_are_verbatim_and_consist_of_whole_sentences(content: str, room: int) -> None:
+    shown = Excerpts(content, "ab?").within(room)
+    rest = content
+    for excerpt in shown:
+        assert excerpt in rest
+        rest = rest[rest.index(excerpt) + len(excerpt) :]
+    if tokens(content) > room:
+        sentences = [one.strip() for one in whole_sentences(content)]
+        assert all(any(excerpt.endswith(one) for one in sentences if one) for excerpt in shown)
+    else:
+        assert shown == [content]
