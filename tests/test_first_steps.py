@@ -122,6 +122,15 @@ def test_the_grpcurl_lines_of_other_pages_work(filled: Server, page: str) -> Non
     assert json.loads(done.stdout)["memory_view"]
 
 
+@pytest.mark.parametrize("readme", READMES)
+def test_the_python_of_the_readme_works(filled: Server, readme: str) -> None:
+    (block,) = of_page(readme, "python")
+    program = block.text.replace("127.0.0.1:7700", filled.target)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    hit, quote = done.stdout.splitlines()
+    assert hit.rstrip(".") == quote.rstrip(".") == "I never eat spicy food", done.stderr
+
+
 @pytest.mark.parametrize("page", OTHER_PAGES)
 def test_the_python_of_other_pages_works(filled: Server, page: str) -> None:
     programs = [block.text for block in of_page(page, "python") if not block.text.startswith("import asyncio")]

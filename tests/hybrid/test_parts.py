@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from nomemory.server.message import LoggedMessage, Message, Role
 from nomemory.server.message_filter import Filter
 from nomemory.server.search.hybrid.candidate_messages import Timeline, timeline
-from nomemory.server.search.hybrid.message_features import KeptFeatures, features_of
 from nomemory.server.search.hybrid.candidate_pool import CandidatePool
+from nomemory.server.search.hybrid.message_features import KeptFeatures, features_of
 from nomemory.server.search.hybrid.nearest import NearestMessages
 from nomemory.server.search.hybrid.query_analysis import parsed
 from nomemory.server.search.hybrid.ranking import Match, Ranking, in_talk, matched, preferred

@@ -11,7 +11,6 @@ from hybrid.asking import DAY, ask, chat, delete, found, until, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
@@ -66,7 +65,7 @@ def test_what_was_taken_back_does_not_make_an_answer_likely(vector_server: Serve
     likely = ask(vector_server, user, ASKED, write(vector_server, talk(user))).sufficiency
     retracted = talk(user, "wrong")[-1]
     unlikely = ask(vector_server, user, ASKED, write(vector_server, [retracted], replace=True)).sufficiency
-    assert unlikely < EnoughRule().semantic_unavailable < likely
+    assert unlikely < 0.75 < likely
 
 
 def test_a_chain_stands_in_its_order(vector_server: Server, user: str) -> None:

@@ -216,4 +216,4 @@ def test_example(shelf: Shelf, text: str, found: list[int]) -> None:
 def test_a_pasted_text_is_searched_by_its_most_frequent_terms() -> None:
     text = "boiler valve boiler gasket boiler valve manifold sensor pump filter"
     root = parse(text, Limits(chars=100, terms=2, depth=3)).root
-    assert [leaf.tokens for leaf in root.parts] == [("boiler",), ("valv",)]
+    assert root == AnyOf((Leaf(Stream.TERMS, ("boiler",)), Leaf(Stream.TERMS, ("valv",))))

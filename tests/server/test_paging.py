@@ -153,7 +153,7 @@ def test_cursor_belongs_to_the_excluded_conversations_of_its_filter(vector_serve
         request.filter.CopyFrom(m.Filter(exclude_conversation_ids=same))
         assert ids(vector_server.query.ListMessages(request).items) == ["m4"]
     for other in ({}, {"exclude_conversation_ids": ["c1"]}, {"metadata": {"c1": "c2"}}, {"conversation_id": "c1"}):
-        request.filter.CopyFrom(m.Filter(**other))  # type: ignore[arg-type]
+        request.filter.CopyFrom(m.Filter(**other))
         with pytest.raises(grpc.RpcError) as rejected:
             vector_server.query.ListMessages(request)
         assert refusal(rejected.value).reason == "CURSOR_OTHER_QUERY"

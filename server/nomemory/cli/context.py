@@ -8,9 +8,9 @@ import click
 
 from nomemory.cli.connection import client_option
 from nomemory.cli.json_lines import JsonLines
-from nomemory.cli.options import FORMS, output_option, time_option, user_option
+from nomemory.cli.options import TIME_FORMATS, output_option, time_option, user_option
 from nomemory.cli.output import Output
-from nomemory.cli.terminal import escaped
+from nomemory.cli.terminal import escape_json
 from nomemory.client.messages import Turn
 from nomemory.client.sync import Client
 
@@ -33,7 +33,7 @@ from nomemory.client.sync import Client
     show_default=True,
     help="Limit of the text, by an estimate.",
 )
-@time_option("--now", f"Build it as if it were this time: {FORMS}.")
+@time_option("--now", f"Build it as if it were this time: {TIME_FORMATS}.")
 @click.option("--time-zone", default="", metavar="NAME", help="The zone of the dates, such as Asia/Shanghai.")
 @output_option
 @client_option
@@ -47,7 +47,7 @@ def context(*, text: str | None, user: str, output: Output, client: Client, **op
     if isinstance(output, JsonLines):
         output.show(reply)
     elif reply.text:
-        click.echo(escaped(reply.text))
+        click.echo(escape_json(reply.text))
     else:
         output.nothing()
     if reply.index_lagging:

@@ -130,11 +130,11 @@ def context_record(reply: recall_service_pb2.BuildContextResponse) -> Json:
     """Return a context in the contract's form, but for messages. Empty fields are left out."""
     sections = {"recent": reply.recent, "related": reply.related}
     shown = {
-        name: [_contract_form(item) | {"message": message_record(item.message)} for item in items]
+        name: [_to_dict(item) | {"message": message_record(item.message)} for item in items]
         for name, items in sections.items()
         if items
     }
-    return _contract_form(reply) | shown
+    return _to_dict(reply) | shown
 
 
 def rfc3339(ts: Timestamp) -> str:

@@ -109,7 +109,7 @@ class TextOutput:
         """Render hits in ranking order, with score components if present, and the sufficiency."""
         for item in reply.items:
             components = " · ".join(f"{one_line(part.name)} {part.value:+.2f}" for part in item.explanation.components)
-            yield self._hit(item.message, item.score, components=components)
+            yield self._hit(item.message, item.score, score_components=components)
         if reply.items:
             yield Text(f"Probability that these messages answer the question: {reply.sufficiency:.0%}", style="dim")
 

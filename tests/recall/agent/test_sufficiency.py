@@ -12,7 +12,6 @@ from nomemory.recall.api import recall
 from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
-from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.v1.message_pb2 import ChatMessage
 from talk import said
 
@@ -20,44 +19,50 @@ NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
 QUESTION = Question("What does Ann do on Sundays, paint?", NOW)
 TALK = [said("lin", "m1", "I paint on Sundays, I love to paint.", 1, name="Ann")]
 UNNAMED = [said("lin", "m1", "I paint on Sundays, I love to paint.", 1)]
-RULE = EnoughRule(speaker_matched=0.5, named=0.6, unnamed=0.2, semantic_unavailable=0.8)
 
 
-async def answered(sufficiency: float, stub: ScriptedQuery | None = None, rule: EnoughRule = RULE) -> RecallResult:
-    return await recall(stub or ScriptedQuery(TALK, sufficiency=sufficiency), "lin", QUESTION, rule=rule)
+async def answered(sufficiency: float, stub: ScriptedQuery | None = None) -> RecallResult:
+    return await recall(stub or ScriptedQuery(TALK, sufficiency=sufficiency), "lin", QUESTION)
 
 
-@pytest.mark.parametrize("enough", [True, False])
 @pytest.mark.parametrize(
-    ("messages", "speaker_matched", "failing", "least"),
+    ("messages", "speaker_matched", "failing", "supported"),
     [
         (TALK, True, {}, 0.5),
-        (TALK, False, {}, 0.6),
-        (UNNAMED, False, {}, 0.2),
-        (UNNAMED, False, {"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION}, 0.8),
+        (TALK, False, {}, 0.45),
+        (UNNAMED, False, {}, 0.554),
+        (UNNAMED, False, {"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION}, 0.75),
     ],
-    ids=["told-apart", "named", "unnamed", "words-only"],
+    ids=["speaker-matched", "named", "unnamed", "lexical-only"],
 )
-async def test_the_operating_points_decide_and_the_view_stays(
+async def test_each_kind_of_talk_is_supported_from_a_calibrated_probability_of_one_half(
     messages: list[ChatMessage],
     failing: dict[str, grpc.StatusCode],
-    least: float,
+    supported: float,
     *,
     speaker_matched: bool,
-    enough: bool,
 ) -> None:
-    sufficiency = least + (0.01 if enough else -0.01)
-    stub = ScriptedQuery(messages, failing, sufficiency=sufficiency, speaker_matched=speaker_matched)
-    result = await answered(sufficiency, stub)
-    assert (result.verdict is Verdict.SUPPORTED) is enough
-    assert [one.text for one in result.memory_view.statements()] == ["I paint on Sundays, I love to paint."]
+    for sufficiency, verdict in ((supported + 0.01, Verdict.SUPPORTED), (supported - 0.01, Verdict.POSSIBLE)):
+        stub = ScriptedQuery(messages, failing, sufficiency=sufficiency, speaker_matched=speaker_matched)
+        result = await answered(sufficiency, stub)
+        assert result.verdict is verdict
+        assert [statement.text for statement in result.memory_view.statements()] == [
+            "I paint on Sundays, I love to paint."
+        ]
 
 
-@pytest.mark.parametrize(("sufficiency", "said"), [(0.25, "probably do not answer"), (0.75, "probably answer")])
-async def test_the_limits_have_it_and_say_why(sufficiency: float, said: str) -> None:
+async def test_an_insufficient_view_is_empty_and_the_evidence_has_the_nearest_messages() -> None:
+    result = await answered(0.05)
+    assert result.verdict is Verdict.INSUFFICIENT
+    assert not list(result.memory_view.statements())
+    assert [item.message.message_id for item in result.evidence] == ["m1"]
+
+
+@pytest.mark.parametrize(("sufficiency", "reason"), [(0.4, "may answer"), (0.75, "probably answer")])
+async def test_the_limits_contain_the_estimate_and_the_reason(sufficiency: float, reason: str) -> None:
     limits = (await answered(sufficiency)).limits
-    assert (limits.sufficiency, limits.enough) == (sufficiency, 0.6)
-    assert limits.notes[-1].text == f"the quotes {said}: an estimate of {sufficiency}, where 0.60 is enough"
+    assert limits.enough == 0.5
+    assert limits.notes[-1].text.startswith(f"the quotes {reason}: an estimate of {limits.sufficiency:.2f}")
     assert limits.notes[-1].text.isascii()
 
 

@@ -294,7 +294,7 @@ def build_context(
     user_id: str | None = None,  # noqa: ARG001 - it travels as metadata: see `bound_to`
     conversation_id: str = "",
     max_tokens: int = 0,
-    now: Moment | None = None,
+    now: TimeLike | None = None,
     time_zone: str = "",
     at_least: str = "",
     exclude_conversation_ids: Sequence[str] = (),

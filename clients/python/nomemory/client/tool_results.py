@@ -74,8 +74,8 @@ def recalled(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]) -> 
 
 
 def context(reply: recall.BuildContextResponse) -> Json:
-    """Show the messages of a context."""
-    return _some(
+    """Convert a context."""
+    return _without_empty(
         recent=[_of_context(item) for item in reply.recent],
         related=[_of_context(item) for item in reply.related],
         token_count=reply.token_count,
@@ -84,8 +84,8 @@ def context(reply: recall.BuildContextResponse) -> Json:
 
 
 def _of_context(item: recall.ContextMessage) -> Json:
-    said = _said(item.message, item.message.content, item.truncated, item.score or None)
-    return said | _some(superseded_by=item.superseded_by)
+    fields = _message_json(item.message, item.message.content, item.truncated, item.score or None)
+    return fields | _without_empty(superseded_by=item.superseded_by)
 
 
 def remembered(reply: ingest_service_pb2.WriteMessagesResponse) -> Json:

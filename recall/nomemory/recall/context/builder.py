@@ -113,7 +113,7 @@ class _Builder:
         if not query:
             return ToolResult()
         top_k = self._number(self._request.max_tokens, _MOST_RANKED)
-        arguments = {"query_text": query, "top_k": top_k}
+        arguments: dict[str, JsonValue] = {"query_text": query, "top_k": top_k}
         result = await self._others.call(HYBRID_SEARCH, arguments, self._remaining_s())
         self._others.check_answered()
         return result
@@ -155,7 +155,7 @@ class _Builder:
 
     async def _around(self, reply: Retrieved) -> Retrieved | None:
         """Return the message right before another, if somebody else sent it in the same conversation shortly before."""
-        arguments = {"message_id": reply.message_id, "before": 1, "after": 0}
+        arguments: dict[str, JsonValue] = {"message_id": reply.message_id, "before": 1, "after": 0}
         result = await self._others.call(NEIGHBORS, arguments, self._remaining_s())
         before = result.items[0].message if result.items else reply
         is_near = reply.ts - before.ts <= _REPLY_WITHIN and before.conversation_id == reply.conversation_id

@@ -3,7 +3,8 @@
 The map is logistic (Platt, 1999): an offset and a slope for the log odds. Constants for a user's talk with an assistant
 were fitted on 511 questions: twelve people's own questions, the same questions asked of the next person, and those of
 the sample. Of left-out people, the Brier score falls from 0.186 to 0.181, that of the sample from 0.246 to 0.234
-(docs/quality.md). For the other kinds of talk only one point is known, the sufficiency at which their questions were told apart best: it is mapped to 0.5.
+(docs/quality.md). For other conversations only one point is known, the sufficiency that separates answered questions
+from the others best: it is mapped to 0.5.
 """
 
 from __future__ import annotations

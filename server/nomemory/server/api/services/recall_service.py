@@ -70,7 +70,7 @@ class RecallService:
     settings: Settings
     spaces: ActiveSpace | None = None
     meters: Meters = field(default_factory=Meters)
-    build: Build = _nothing_built
+    build: ContextFunction = _build_nothing
     full_name: str = "nomemory.v1.RecallService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
@@ -117,9 +117,12 @@ class RecallService:
         """Select messages for a prompt."""
         user_id = context.bound_user()
         decoded = decode_context(request, self.settings, datetime.now(UTC))
-        with _faults(), Audit(is_on=self.settings.server.audit_log).recalling(context) as retrieved:
+        with (
+            _recall_errors_as_faults(),
+            Audit(is_on=self.settings.server.audit_log).record_recall(context) as audited,
+        ):
             built = await self.build(user_id, decoded, _time_before_reply(context.remaining_s()))
-            retrieved.messages = len(built.recent) + len(built.related)
+            audited.messages = len(built.recent) + len(built.related)
         return context_reply(built)
 
     async def _run(

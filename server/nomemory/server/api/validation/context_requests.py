@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from nomemory.recall.context.request import ContextRequest
-from nomemory.server.api.validation.checker import EXCLUDED_CONVERSATIONS_MAX, Checker, checking
+from nomemory.server.api.validation.checker import EXCLUDED_CONVERSATIONS_MAX, Checker, collect_violations
 from nomemory.server.api.validation.recall_requests import decode_now, decode_turns, decode_zone
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import recall_service_pb2 as pb
@@ -27,25 +27,25 @@ def decode_context(request: pb.BuildContextRequest, settings: Settings, now: dat
     Raises:
         Fault: INVALID_FIELD.
     """
-    with checking(settings) as check:
-        conversation_id = check.identifier("conversation_id", request.conversation_id, required=False)
+    with collect_violations(settings) as checker:
+        conversation_id = checker.identifier("conversation_id", request.conversation_id, required=False)
         if not (request.turns or conversation_id):
-            check.refuse("turns", "must not be empty where conversation_id is empty")
-        zone = decode_zone(check, "time_zone", request.time_zone)
+            checker.add_violation("turns", "must not be empty where conversation_id is empty")
+        zone = decode_zone(checker, "time_zone", request.time_zone)
         excluded_max = EXCLUDED_CONVERSATIONS_MAX - bool(conversation_id)
         return ContextRequest(
-            turns=decode_turns(check, "turns", request.turns),
+            turns=decode_turns(checker, "turns", request.turns),
             conversation_id=conversation_id,
-            max_tokens=_max_tokens(check, request.max_tokens),
-            now=decode_now(check, "now", request.now if request.HasField("now") else None, zone, now),
+            max_tokens=_max_tokens(checker, request.max_tokens),
+            now=decode_now(checker, "now", request.now if request.HasField("now") else None, zone, now),
             at_least=request.at_least,
-            exclude_conversation_ids=check.excluded(
+            exclude_conversation_ids=checker.excluded(
                 "exclude_conversation_ids", request.exclude_conversation_ids, excluded_max
             ),
         )
 
 
-def _max_tokens(check: Checker, sent: int) -> int:
+def _max_tokens(checker: Checker, sent: int) -> int:
     if sent and not _MIN_TOKENS <= sent <= _MAX_TOKENS:
-        check.refuse("max_tokens", f"must be 0 or from {_MIN_TOKENS} to {_MAX_TOKENS}")
+        checker.add_violation("max_tokens", f"must be 0 or from {_MIN_TOKENS} to {_MAX_TOKENS}")
     return sent or _DEFAULT_TOKENS

@@ -1,0 +1,55 @@
+"""Write the module index of ARCHITECTURE.md from the docstrings of the modules.
+
+scripts/gen_module_index.py          writes the index
+scripts/gen_module_index.py --check  fails if the index is out of date
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from itertools import groupby
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "ARCHITECTURE.md"
+START, END = "<!-- module index: scripts/gen_module_index.py -->\n", "<!-- end of module index -->\n"
+
+
+def module_index() -> str:
+    """Return a table of modules for each folder of `server/` and `recall/`."""
+    files = sorted(
+        (path for part in ("recall", "server") for path in (ROOT / part / "nomemory").rglob("*.py")),
+        key=lambda path: (path.parent.as_posix(), path.name),
+    )
+    tables = []
+    for folder, modules in groupby(files, key=lambda path: path.parent):
+        rows = [f"| `{path.stem}` | {_summary(path)} |" for path in modules]
+        name = folder.relative_to(ROOT).as_posix()
+        tables.append("\n".join([f"**`{name}/`**", "", "| module | subject |", "|---|---|", *rows]))
+    return "\n" + "\n\n".join(tables) + "\n\n"
+
+
+def _summary(path: Path) -> str:
+    """Return the first sentence of a module's docstring."""
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    paragraph = " ".join(docstring.split("\n\n")[0].split())
+    return paragraph.split(". ")[0].removesuffix(".").replace("|", "\\|")
+
+
+def main() -> int:
+    """Write the index, or compare it with the page."""
+    page = PAGE.read_text(encoding="utf-8")
+    before, _, rest = page.partition(START)
+    _, _, after = rest.partition(END)
+    expected = before + START + module_index() + END + after
+    if "--check" in sys.argv[1:]:
+        if page != expected:
+            sys.stderr.write("ARCHITECTURE.md: the module index is out of date: run scripts/gen_module_index.py\n")
+        return int(page != expected)
+    PAGE.write_text(expected, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
