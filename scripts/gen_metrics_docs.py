@@ -20,9 +20,8 @@ What a server tells Prometheus of itself. `scripts/gen_metrics_docs.py` makes th
 ## Where they are
 
 - Where HTTP is served (`--http HOST:PORT`), at `/metrics` of that address.
-- At a port of their own: `nomemory serve --metrics HOST:PORT`, or `NOMEMORY_METRICS_LISTEN`. There is nothing else at that
-  port. It is off by default, and the rules of every other address hold: without credentials loopback only, beyond it
-  TLS.
+- At a separate port: `nomemory serve --metrics HOST:PORT`, or `NOMEMORY_METRICS_LISTEN`. It is off by default. Like
+  every other address, it requires TLS and credentials unless it is a loopback address.
 
 ```yaml
 scrape_configs:

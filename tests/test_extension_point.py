@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nomemory.importing.formats import IMPORTERS, load_format
-from nomemory.importing.record import Given
+from nomemory.importing.record import ImportDefaults
 from nomemory.server.embedding.factory import EMBEDDERS, choose_embedder
 from nomemory.server.runtime.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.runtime.settings import Settings
@@ -61,4 +61,4 @@ def test_no_package_takes_the_name_of_a_built_in_part(register: Register) -> Non
     register("one", "none = string:capwords", EMBEDDERS.group)
     register("two", "jsonl = string:capwords", IMPORTERS.group)
     assert choose_embedder(Settings.from_environment(embedder="none")).kind == "none"
-    assert load_format("jsonl")(Given()).name == "jsonl"
+    assert load_format("jsonl")(ImportDefaults()).name == "jsonl"

@@ -64,7 +64,8 @@ def of_model(endpoint: Models, model: str) -> dict[str, str]:
     return {
         "NOMEMORY_EMBEDDER": "openai", "OPENAI_BASE_URL": endpoint.url, "OPENAI_API_KEY": "secret-key",
         "NOMEMORY_EMBEDDING_MODEL": model, "NOMEMORY_EMBEDDING_DIMENSION": str(DIMENSION),
-        "NOMEMORY_EMBEDDING_BATCH_SIZE": "2", "NOMEMORY_DRAIN_TIMEOUT_S": "0", "NOMEMORY_VECTOR_FLUSH_INTERVAL_S": "0.1",
+        "NOMEMORY_EMBEDDING_BATCH_SIZE": "2", "NOMEMORY_DRAIN_TIMEOUT_S": "0",
+        "NOMEMORY_VECTOR_FLUSH_INTERVAL_S": "0.1",
     }  # fmt: skip
 
 

@@ -15,10 +15,10 @@ from nomemory.server.store import backup as backups
 _REFUSALS = (backups.BackupError, StartupError)
 _SECONDS = "%Y%m%dT%H%M%SZ"
 _BACKUP_IN_POSTGRES = """\
-the message log is in PostgreSQL (NOMEMORY_DATABASE_URL), and its own tools back it up: pg_dump for a copy of one moment, or \
+the message log is in PostgreSQL (NOMEMORY_DATABASE_URL); back it up with the tools of PostgreSQL: pg_dump or \
 continuous archiving. Keep `server.key` of the data directory with it. The indexes are rebuilt from the messages."""
 _RESTORE_IN_POSTGRES = """\
-the message log is in PostgreSQL (NOMEMORY_DATABASE_URL), and its own tools restore it. Before a server starts, run `nomemory \
+the message log is in PostgreSQL (NOMEMORY_DATABASE_URL); restore it with the tools of PostgreSQL. Then run `nomemory \
 doctor --accept-loss` once: write tokens and cursors of before are refused from then on. Other servers of the same log \
 start again when `log.json` in their data directories is deleted."""
 

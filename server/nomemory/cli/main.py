@@ -77,7 +77,7 @@ class Commands(_LazyGroup):
     """The top-level group. It turns operating system errors into messages."""
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command. An operating system error becomes a one-line message; a broken pipe ends the command quietly."""
+        """Run a command. Report operating system errors in one line; end quietly on a broken pipe."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()

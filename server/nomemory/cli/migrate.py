@@ -31,8 +31,8 @@ _NO_URL: Final = "The target is the URL of a PostgreSQL database, as an argument
 def migrate(*, data_dir: Path, database_url: str | None) -> None:
     """Migrate the message log of a data directory to an empty PostgreSQL database.
 
-    DATABASE_URL is postgresql://…; the default is NOMEMORY_DATABASE_URL. PGPASSWORD, or the URL in NOMEMORY_DATABASE_URL, keeps a
-    password out of the list of processes. Stop the server first.
+    DATABASE_URL is postgresql://…; the default is NOMEMORY_DATABASE_URL. Pass a password in PGPASSWORD or in
+    NOMEMORY_DATABASE_URL to keep it out of the process list. Stop the server first.
 
     All rows are copied in one transaction and verified. If the command is interrupted, run it again. Afterwards no
     server starts on the data directory without NOMEMORY_DATABASE_URL; log.db keeps its messages until you delete it.

@@ -44,7 +44,7 @@ class FileOrder:
     """Changes the ids of a file's messages where they would not sort in file order.
 
     An id is kept if it sorts after the previous id. Otherwise it gets a prefix with the index of the message among those
-    of the same user and time: `z00000001_…`. The result depends only on the preceding messages, so importing the file
+    of the same user and time: `z00000001_…`. The result depends only on the preceding messages: importing it
     again, or after messages were appended, produces the same ids. Messages with equal id and time keep a common id.
 
     State is kept for the last 65,536 timestamps and ids.
@@ -55,7 +55,7 @@ class FileOrder:
         self._assigned: LRUCache[tuple[_Timestamp, str], str] = LRUCache(_STATE_MAX)
 
     def in_order(self, item: ParseResult) -> ParseResult:
-        """Return the next item of the file, with an id that sorts after the previous one unless its id must not change."""
+        """Return the next item of the file, with an id that sorts after the previous one where it may change."""
         if not isinstance(item, Accepted):
             return item
         message = item.message

@@ -1,4 +1,4 @@
-"""Read a file as a stream of JSON values: JSON Lines, an array, or concatenated values. One value is in memory at a time."""
+"""Read JSON Lines, a JSON array or concatenated JSON values one value at a time."""
 
 from __future__ import annotations
 

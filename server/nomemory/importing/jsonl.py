@@ -41,6 +41,6 @@ class MessageLines(Importer):
             conversation_id=fields.text("conversation_id"),
             metadata=fields.metadata("metadata"),
             expire_ts=fields.time("expire_ts"),
-            retracts=fields.texts("retracts"),
+            retracts=fields.strings("retracts"),
             ignored=fields.ignored(),
         )

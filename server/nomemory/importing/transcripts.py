@@ -33,7 +33,7 @@ _NO_TIME: Final = "the transcript has no times; set the time of the first messag
 
 
 def content_to_store(text: str, role: str) -> str:
-    """Return the text with secrets redacted, truncated to the limit of the role. Tool output keeps its last 500 characters."""
+    """Redact secrets and truncate to the limit of the role. Tool output keeps its last 500 characters."""
     redacted = redact_secrets(text)
     max_chars, tail_chars = (_TOOL_CHARS, _TOOL_TAIL_CHARS) if role == "tool" else (_CONTENT_CHARS, 0)
     if len(redacted) <= max_chars:

@@ -129,7 +129,7 @@ class WhatsApp(Importer):
 
 
 def _group_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, _Message, str]]:
-    """Group lines into messages; yield each with the number of its first line. Lines before the first message are dropped."""
+    """Yield the messages with the numbers of their first lines. Lines before the first message are dropped."""
     first_line, text = 0, ""
     for number, raw in enumerate(lines, 1):
         line = raw.decode("utf-8-sig" if number == 1 else "utf-8", errors="surrogateescape").rstrip("\r\n")

@@ -65,8 +65,8 @@ async def application(backend: Backend, *, on_loopback: bool) -> AsyncIterator[A
 
     Args:
         backend: the backend of the tools.
-        on_loopback: whether it listens on loopback, where the server may require no credentials. Host and Origin headers
-            are then checked, to protect against DNS rebinding.
+        on_loopback: whether it listens on loopback. Host and Origin headers are then checked, because the server may
+            require no credentials (DNS rebinding).
     """
     protocol = MemoryServer(backend, _bound).protocol()
     hosts = [host for name in _OWN_NAMES for host in (name, f"{name}:*")]
@@ -94,6 +94,7 @@ class AuthMiddleware:
         self._backend = backend
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, or refuse one without valid credentials."""
         if scope["type"] == "http" and (refused := await self._refused(scope)):
             await refused(scope, receive, send)
             return

@@ -28,7 +28,7 @@ class ScriptedQuery:
 
     One that waits is out of time after its timeout, as with grpc. Where meaning cannot be searched, its ranking goes by
     words. `coverage` is how much of a question each message holds, `sufficiency` how likely they answer it, and
-    `speaker_matched` whether that knows of whom things were said. `relations` are the pairs that its rankings bring, call by
+    `speaker_matched` whether that knows of whom things were said. `relations` are the pairs of its rankings per
     call.
     """
 

@@ -109,8 +109,8 @@ def hybrid_search(
 ) -> query_service_pb2.HybridSearchRequest:
     """Search for messages that answer a question, best match first.
 
-    Combines lexical and semantic search, the speaker and neighboring messages. Returns at most `top_k` messages (default:
-    20); `explain` adds score components. `embedding` is a vector of the question, computed by the caller.
+    Combines lexical and semantic search, the speaker and neighboring messages. Returns at most `top_k` messages
+    (default 20); `explain` adds score components. `embedding` is a vector of the question, computed by the caller.
     """
     return query_service_pb2.HybridSearchRequest(
         user_id=user_id,
@@ -198,8 +198,8 @@ def add(
 ) -> ingest_service_pb2.WriteMessagesRequest:
     """Store new messages: a string from the user, one message, or up to 1,000 messages, oldest first.
 
-    A message is `{"role": "user", "content": "…"}` with optional fields of `chat_message`, such as `ts`. The response has
-    the message ids in `results`, and a `write_token` for reads that must include the messages.
+    A message is `{"role": "user", "content": "…"}` with optional fields of `chat_message`, such as `ts`. The response
+    has the message ids in `results`, and a `write_token` for reads that must include the messages.
     """
     one: object = {"role": "user", "content": messages} if isinstance(messages, str) else messages
     said: Iterable[Any] = [one] if isinstance(one, Mapping) else messages

@@ -151,7 +151,7 @@ def _whole(text: str) -> Mapping[str, Any] | None:
 
 
 def _speaker(role: message_pb2.Role.ValueType) -> str:
-    """Return the role of an item. Tool messages become `assistant`, so they have no more authority than model output."""
+    """Return the role of an item. Tool messages become `assistant`: they have no more authority than a model."""
     name = role_name(role)
     return name if name in _ROLES else "assistant"
 

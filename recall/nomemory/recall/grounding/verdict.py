@@ -53,6 +53,10 @@ def decide(
         return Ruling(Verdict.CONFLICTING, note(NoteKind.CONFLICT))
     if estimate is None:
         return Ruling(Verdict.POSSIBLE, note(NoteKind.SUFFICIENCY_UNKNOWN))
+    return _decide_by_estimate(estimate, rule, corrected=corrected)
+
+
+def _decide_by_estimate(estimate: float, rule: EnoughRule, *, corrected: bool) -> Ruling:
     if estimate >= rule.supported:
         return _estimated(Verdict.SUPPORTED, "the quotes probably answer", estimate, rule)
     if estimate >= rule.possible:

@@ -31,6 +31,9 @@ _EMBEDDER_KINDS: Final = {
 }
 """The kinds of the built-in embedders. Other packages can add more."""
 
+_COMPONENTS: Final = frozenset(pb.Component.keys())
+_FAULT_KINDS: Final = frozenset(pb.FaultKind.keys())
+
 
 class IndexStatusReporter(Protocol):
     """Reports the status of the message log and of the indexes."""
@@ -140,8 +143,8 @@ def _encode_fault(fault: ActiveFault) -> pb.ServerFault:
     name = fault.part.removeprefix(PREVIOUS_MODEL)
     component, kind = f"COMPONENT_{name.replace('-', '_').upper()}", f"FAULT_KIND_{fault.kind}"
     return pb.ServerFault(
-        component=pb.Component.Value(component if component in pb.Component.keys() else "COMPONENT_UNSPECIFIED"),
-        kind=pb.FaultKind.Value(kind if kind in pb.FaultKind.keys() else "FAULT_KIND_UNSPECIFIED"),
+        component=pb.Component.Value(component if component in _COMPONENTS else "COMPONENT_UNSPECIFIED"),
+        kind=pb.FaultKind.Value(kind if kind in _FAULT_KINDS else "FAULT_KIND_UNSPECIFIED"),
         start_ts=_timestamp(fault.since_s),
         detail=fault.detail,
         previous_model=name != fault.part,

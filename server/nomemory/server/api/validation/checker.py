@@ -193,11 +193,11 @@ class Checker:
             exclude_conversation_ids=self.excluded(f"{field}.exclude_conversation_ids", value.exclude_conversation_ids),
         )
 
-    def excluded(self, field: str, values: Sequence[str], most: int = EXCLUDED_CONVERSATIONS_MAX) -> tuple[str, ...]:
-        """Check the conversations that are left out, of which there may be none. Return them sorted, each once."""
+    def excluded(self, field: str, values: Sequence[str], maximum: int = EXCLUDED_CONVERSATIONS_MAX) -> tuple[str, ...]:
+        """Validate the ids of excluded conversations. Return them sorted and without duplicates."""
         if values:
-            self.identifiers(field, values, most=most)
-        return tuple(sorted(set(values[:most])))
+            self.identifiers(field, values, maximum=maximum)
+        return tuple(sorted(set(values[:maximum])))
 
     def mask(self, value: FieldMask) -> Mask:
         """Validate the field mask of a request. An unset mask selects all fields."""
