@@ -1,8 +1,8 @@
 """Format recalled messages as a fenced block for an LLM prompt.
 
 The output is deterministic. Stored text, including names and ids, appears only inside the fence, one JSON array per
-line. The fence contains a hash of the lines, so a message cannot close it. The model decides whether the messages answer
-the question.
+line. The fence contains a hash of the lines, so a message cannot close it. The model decides whether the
+messages answer the question.
 """
 
 from __future__ import annotations
