@@ -14,13 +14,14 @@ from nomemory.v1.message_pb2 import ROLE_USER
 
 INSTRUCTIONS = "You are a kind and brief assistant. Use the memory below where it helps.\n\n"
 UNKNOWN = "Nothing that was said before answers this."
+NOTHING = {pb.VERDICT_INSUFFICIENT, pb.VERDICT_PENDING}
 
 
 def answer(question: str, found: pb.RecallResponse) -> str:
     """Let a chat model answer; without a key, quote the likeliest thing that you said."""
     if "OPENAI_API_KEY" not in os.environ:
         said = [one.message.content for one in found.evidence if one.message.role == ROLE_USER]
-        return f"You said: {said[0]}" if said and found.verdict != pb.VERDICT_INSUFFICIENT else UNKNOWN
+        return f"You said: {said[0]}" if said and found.verdict not in NOTHING else UNKNOWN
     instructions = INSTRUCTIONS + as_prompt(found, question=question)
     reply = openai.OpenAI().chat.completions.create(
         model=os.environ.get("ASSISTANT_MODEL", "gpt-4o-mini"),

@@ -277,12 +277,13 @@ const (
 	Verdict_VERDICT_SUPPORTED Verdict = 1
 	// VERDICT_CONFLICTING: the evidence contradicts itself; the view contains both sides.
 	Verdict_VERDICT_CONFLICTING Verdict = 2
-	// VERDICT_INSUFFICIENT: no evidence answers the question; `evidence` has the best matches.
+	// VERDICT_INSUFFICIENT: no evidence answers the question. The view is empty; `evidence` has the best matches.
 	Verdict_VERDICT_INSUFFICIENT Verdict = 3
 	// VERDICT_PENDING: no evidence answers the question, and stored messages of this user are not searchable yet. Retry, or
-	// set `at_least`.
+	// set `at_least`. The view is empty.
 	Verdict_VERDICT_PENDING Verdict = 4
-	// VERDICT_POSSIBLE: the statements may answer the question. No chat model has read the messages.
+	// VERDICT_POSSIBLE: the statements may answer the question. Only the built-in rules return it: no chat model has read the
+	// messages, and the estimated probability is below the threshold of SUPPORTED, or was not estimated.
 	Verdict_VERDICT_POSSIBLE Verdict = 5
 )
 
@@ -1018,7 +1019,8 @@ func (x *RecallResponse) GetTrace() []*RecallStep {
 	return nil
 }
 
-// MemoryView groups the statements of an answer.
+// MemoryView groups the statements of an answer. Statements of a chat model are ordered newest first. Without a model, they
+// are ordered by relevance, and newest first within one matter. The view is empty if the verdict is INSUFFICIENT or PENDING.
 type MemoryView struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// preferences are likes, dislikes and wishes of the user.
@@ -1090,8 +1092,8 @@ type Statement struct {
 	// citations are the quotes that support the statement.
 	Citations []*Citation `protobuf:"bytes,2,rep,name=citations,proto3" json:"citations,omitempty"`
 	// superseded_by is the id of a message that supersedes this statement: a message that a newer statement of the view
-	// cites, or the message that retracts all cited messages. Default: empty, the statement is current. Statements are
-	// ordered newest first.
+	// cites, or the message that retracts all cited messages. Default: empty, the statement is current. A statement precedes
+	// the statements that it supersedes.
 	SupersededBy string `protobuf:"bytes,3,opt,name=superseded_by,json=supersededBy,proto3" json:"superseded_by,omitempty"`
 	// attribution is the origin of the cited text.
 	Attribution   Attribution `protobuf:"varint,4,opt,name=attribution,proto3,enum=nomemory.v1.Attribution" json:"attribution,omitempty"`
@@ -1387,8 +1389,8 @@ type RecallLimits struct {
 	DroppedArguments int32 `protobuf:"varint,12,opt,name=dropped_arguments,json=droppedArguments,proto3" json:"dropped_arguments,omitempty"`
 	// notes explain the result: fallbacks, ignored parts of a skill, the reason for the verdict.
 	Notes []*Note `protobuf:"bytes,13,rep,name=notes,proto3" json:"notes,omitempty"`
-	// sufficiency is the estimated probability from 0 to 1 that the log contains the answer, as in HybridSearch. Unset: it
-	// was not estimated.
+	// sufficiency is the estimated probability from 0 to 1 that the log contains the answer: the value of HybridSearch,
+	// calibrated for the kind of conversation. Unset: it was not estimated.
 	Sufficiency *float32 `protobuf:"fixed32,14,opt,name=sufficiency,proto3,oneof" json:"sufficiency,omitempty"`
 	// sufficiency_threshold is the minimum `sufficiency` for VERDICT_SUPPORTED. Unset: the verdict does not depend on it.
 	SufficiencyThreshold *float32 `protobuf:"fixed32,15,opt,name=sufficiency_threshold,json=sufficiencyThreshold,proto3,oneof" json:"sufficiency_threshold,omitempty"`

@@ -22,8 +22,9 @@ from nomemory.v1 import recall_service_pb2 as pb
 _SECTIONS: Final = (("Preferences", "preferences"), ("Profile", "profile"), ("Constraints", "constraints"))
 _VERDICTS: Final = {
     pb.VERDICT_SUPPORTED: ("≈ Probably answered. Each line {cites} a message.", "bold"),
+    pb.VERDICT_POSSIBLE: ("≈ Possibly answered; no model has read the messages. Each line {cites} a message.", "bold"),
     pb.VERDICT_CONFLICTING: ("≠ Contradictory evidence. Both sides are shown.", "bold yellow"),
-    pb.VERDICT_INSUFFICIENT: ("– Probably not answered. The nearest messages:", "bold yellow"),
+    pb.VERDICT_INSUFFICIENT: ("– Probably not answered.", "bold yellow"),
     pb.VERDICT_PENDING: ("… Some stored messages are not searchable yet. Try again.", "bold yellow"),
 }
 _POSSIBLY_CONFLICTING: Final = "≠ Possibly contradictory evidence. Both sides are shown."

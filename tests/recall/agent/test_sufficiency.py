@@ -12,6 +12,7 @@ from nomemory.recall.api import recall
 from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.v1.message_pb2 import ChatMessage
 from talk import said
 
@@ -19,51 +20,64 @@ NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
 QUESTION = Question("What does Ann do on Sundays, paint?", NOW)
 TALK = [said("lin", "m1", "I paint on Sundays, I love to paint.", 1, name="Ann")]
 UNNAMED = [said("lin", "m1", "I paint on Sundays, I love to paint.", 1)]
+RULE = EnoughRule(supported=0.5, possible=0.3)
 
 
-async def answered(sufficiency: float, stub: ScriptedQuery | None = None) -> RecallResult:
-    return await recall(stub or ScriptedQuery(TALK, sufficiency=sufficiency), "lin", QUESTION)
+async def answered(sufficiency: float, messages: list[ChatMessage], *, speaker_matched: bool = False) -> RecallResult:
+    stub = ScriptedQuery(messages, {}, sufficiency=sufficiency, speaker_matched=speaker_matched)
+    return await recall(stub, "lin", QUESTION, rule=RULE)
 
 
 @pytest.mark.parametrize(
-    ("messages", "speaker_matched", "failing", "supported"),
+    ("messages", "speaker_matched", "sufficiency", "verdict"),
     [
-        (TALK, True, {}, 0.5),
-        (TALK, False, {}, 0.45),
-        (UNNAMED, False, {}, 0.554),
-        (UNNAMED, False, {"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION}, 0.75),
+        (TALK, True, 0.51, Verdict.SUPPORTED),
+        (TALK, True, 0.49, Verdict.POSSIBLE),
+        (TALK, True, 0.29, Verdict.INSUFFICIENT),
+        (TALK, False, 0.46, Verdict.SUPPORTED),
+        (TALK, False, 0.44, Verdict.POSSIBLE),
+        (UNNAMED, False, 0.6, Verdict.SUPPORTED),
+        (UNNAMED, False, 0.5, Verdict.POSSIBLE),
+        (UNNAMED, False, 0.05, Verdict.INSUFFICIENT),
     ],
-    ids=["speaker-matched", "named", "unnamed", "lexical-only"],
 )
-async def test_each_kind_of_talk_is_supported_from_a_calibrated_probability_of_one_half(
-    messages: list[ChatMessage],
-    failing: dict[str, grpc.StatusCode],
-    supported: float,
-    *,
-    speaker_matched: bool,
+async def test_the_verdict_follows_the_calibrated_estimate(
+    messages: list[ChatMessage], sufficiency: float, verdict: Verdict, *, speaker_matched: bool
 ) -> None:
-    for sufficiency, verdict in ((supported + 0.01, Verdict.SUPPORTED), (supported - 0.01, Verdict.POSSIBLE)):
-        stub = ScriptedQuery(messages, failing, sufficiency=sufficiency, speaker_matched=speaker_matched)
-        result = await answered(sufficiency, stub)
-        assert result.verdict is verdict
-        assert [statement.text for statement in result.memory_view.statements()] == [
-            "I paint on Sundays, I love to paint."
-        ]
+    assert (await answered(sufficiency, messages, speaker_matched=speaker_matched)).verdict is verdict
 
 
-async def test_an_insufficient_view_is_empty_and_the_evidence_has_the_nearest_messages() -> None:
-    result = await answered(0.05)
-    assert result.verdict is Verdict.INSUFFICIENT
-    assert not list(result.memory_view.statements())
-    assert [item.message.message_id for item in result.evidence] == ["m1"]
+async def test_words_alone_need_a_greater_sufficiency() -> None:
+    failing = {"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION}
+    for sufficiency, verdict in ((0.76, Verdict.SUPPORTED), (0.74, Verdict.POSSIBLE)):
+        stub = ScriptedQuery(UNNAMED, failing, sufficiency=sufficiency)
+        assert (await recall(stub, "lin", QUESTION, rule=RULE)).verdict is verdict
 
 
-@pytest.mark.parametrize(("sufficiency", "reason"), [(0.4, "may answer"), (0.75, "probably answer")])
-async def test_the_limits_contain_the_estimate_and_the_reason(sufficiency: float, reason: str) -> None:
-    limits = (await answered(sufficiency)).limits
-    assert limits.enough == 0.5
-    assert limits.notes[-1].text.startswith(f"the quotes {reason}: an estimate of {limits.sufficiency:.2f}")
-    assert limits.notes[-1].text.isascii()
+async def test_a_question_that_nothing_answers_has_an_empty_view_and_the_nearest_messages_as_evidence() -> None:
+    result = await answered(0.01, UNNAMED)
+    assert result.memory_view.statements() == ()
+    assert result.conflicts == ()
+    assert [one.message.message_id for one in result.evidence] == ["m1"]
+
+
+async def test_a_question_that_may_be_answered_has_quotes() -> None:
+    result = await answered(0.44, TALK)
+    assert [one.text for one in result.memory_view.statements()] == ["I paint on Sundays, I love to paint."]
+
+
+@pytest.mark.parametrize(
+    ("sufficiency", "said"),
+    [
+        (0.9, "the quotes probably answer"),
+        (0.4, "the quotes may answer"),
+        (0.1, "what was found probably does not answer"),
+    ],
+)
+async def test_the_limits_have_the_estimate_the_threshold_and_the_reason(sufficiency: float, said: str) -> None:
+    limits = (await answered(sufficiency, TALK, speaker_matched=True)).limits
+    assert (limits.sufficiency, limits.enough) == (pytest.approx(sufficiency), 0.5)
+    assert limits.notes[-1].text == f"{said}: an estimate of {sufficiency:.2f}, where 0.50 is enough"
 
 
 async def test_a_log_without_a_word_of_it_has_none_either() -> None:

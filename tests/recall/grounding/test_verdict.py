@@ -1,4 +1,4 @@
-"""A verdict depends on how likely the log answers, and on the thresholds of the host."""
+"""A verdict of rules follows the calibrated probability that the log answers, and the host's thresholds."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.grounding.calibration import calibrated
 from nomemory.recall.grounding.verdict import decide
 from nomemory.recall.model.memory_view import Verdict
-from nomemory.recall.model.sufficiency import EnoughRule, Sufficiency
+from nomemory.recall.model.note import NoteKind
+from nomemory.recall.model.sufficiency import EnoughRule
 
 RULE = EnoughRule(supported=0.5, possible=0.3)
 
@@ -17,15 +17,17 @@ RULE = EnoughRule(supported=0.5, possible=0.3)
 @pytest.mark.parametrize(
     ("estimate", "verdict"),
     [
+        (1.0, Verdict.SUPPORTED),
         (0.5, Verdict.SUPPORTED),
         (0.49, Verdict.POSSIBLE),
         (0.3, Verdict.POSSIBLE),
         (0.29, Verdict.INSUFFICIENT),
-        (None, Verdict.POSSIBLE),
+        (0.0, Verdict.INSUFFICIENT),
     ],
 )
-def test_thresholds_decide_the_verdict(estimate: float | None, verdict: Verdict) -> None:
-    assert decide(estimate, RULE, cited=True, contradictory=False).verdict is verdict
+def test_the_thresholds_separate_supported_possible_and_insufficient(estimate: float, verdict: Verdict) -> None:
+    ruling = decide(estimate, RULE, cited=True, contradictory=False)
+    assert (ruling.verdict, ruling.enough) == (verdict, 0.5)
 
 
 def test_a_view_without_citations_is_insufficient() -> None:
@@ -36,27 +38,19 @@ def test_a_contradiction_is_reported_however_likely_the_answer() -> None:
     assert decide(0.0, RULE, cited=True, contradictory=True).verdict is Verdict.CONFLICTING
 
 
-def test_a_correction_of_the_nearest_message_is_possible() -> None:
-    assert decide(0.0, RULE, cited=True, contradictory=False, corrected=True).verdict is Verdict.POSSIBLE
+def test_quotes_that_no_search_estimated_may_answer() -> None:
+    ruling = decide(None, RULE, cited=True, contradictory=False)
+    assert (ruling.verdict, ruling.enough) == (Verdict.POSSIBLE, None)
 
 
-@given(st.floats(0, 1), st.floats(0, 1), st.booleans(), st.booleans(), st.booleans())
-def test_calibration_is_monotone_and_stays_a_probability(
-    one: float,
-    other: float,
-    speaker_matched: bool,  # noqa: FBT001 - drawn
-    by_words: bool,  # noqa: FBT001 - drawn
-    named: bool,  # noqa: FBT001 - drawn
-) -> None:
-    low, high = (
-        calibrated(Sufficiency(probability, speaker_matched, by_words), named=named)
-        for probability in sorted((one, other))
-    )
-    assert 0 < low <= high < 1
+def test_a_correction_of_what_comes_nearest_may_answer_however_low_the_estimate() -> None:
+    ruling = decide(0.0, RULE, cited=True, contradictory=False, corrected=True)
+    assert (ruling.verdict, ruling.reason.kind) == (Verdict.POSSIBLE, NoteKind.CORRECTED)
+    assert decide(0.7, RULE, cited=True, contradictory=False, corrected=True).verdict is Verdict.SUPPORTED
 
 
-@given(st.floats(0, 1), st.booleans())
-def test_the_reason_is_plain_and_contains_no_content(estimate: float, cited: bool) -> None:  # noqa: FBT001 - drawn
-    reason = decide(estimate, RULE, cited=cited, contradictory=False).reason
+@given(st.floats(0, 1), st.booleans(), st.booleans())
+def test_the_reason_is_plain_and_holds_no_content(estimate: float, cited: bool, corrected: bool) -> None:  # noqa: FBT001 - drawn
+    reason = decide(estimate, RULE, cited=cited, contradictory=False, corrected=corrected).reason
     assert reason.text
     assert reason.text.isascii()

@@ -1,4 +1,4 @@
-"""Statements without a model: the likeliest messages, whole, newest first."""
+"""Statements without a model: the likeliest messages, whole, the most relevant first."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recall.told import asked, findings, ranking, told
 
-from nomemory.recall.model.evidence import Evidence
+from nomemory.recall.model.evidence import Evidence, Retrieved
 from nomemory.recall.model.memory_view import Section
+from nomemory.recall.model.question import Role
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.extractive import LEAST, MOST, ExtractiveSynthesiser, chosen, probability
@@ -60,13 +61,44 @@ def test_likelier_is_what_stands_higher_scores_more_or_lies_nearer(place: int, g
     assert here < probability(place, gap, nearness + 0.1)
 
 
-async def test_messages_are_quoted_whole_and_newest_first_whatever_the_question_is_called() -> None:
+async def test_messages_are_quoted_whole_in_the_order_of_relevance() -> None:
     evidence = ranking(LINES[4], LINES[0], LINES[2], deviations=4.0)
     synthesiser = ExtractiveSynthesiser(QUOTED)
     drafts = (await synthesiser.draft(asked("What do I like?"), Skill("s", "d", ""), findings(evidence))).statements
-    assert [draft.text for draft in drafts] == [one.content for one in (LINES[0], LINES[2], LINES[4])]
+    assert [draft.text for draft in drafts] == [one.content for one in (LINES[4], LINES[0], LINES[2])]
     assert {draft.section for draft in drafts} == {Section.PROFILE}
-    assert [[citation.message_id for citation in draft.citations] for draft in drafts] == [["m1"], ["m3"], ["m5"]]
+    assert [[citation.message_id for citation in draft.citations] for draft in drafts] == [["m5"], ["m1"], ["m3"]]
+
+
+async def quoted(text: str, *messages: Retrieved) -> list[str]:
+    evidence = ranking(*messages, deviations=4.0)
+    draft = await ExtractiveSynthesiser(QUOTED).draft(asked(text), Skill("s", "d", ""), findings(evidence))
+    return [citation.message_id for one in draft.statements for citation in one.citations]
+
+
+@pytest.mark.parametrize("content", ["😀", "👍👍", "...", "perfect, thx", "好的", "ok", "What do I like to eat?", "我爱吃什么？"])
+async def test_a_message_without_content_or_that_only_asks_is_not_quoted(content: str) -> None:
+    empty, says = told("empty", content, 1), told("says", "I like clear soup with mushrooms.", 2)
+    assert await quoted("What do I like to eat?", empty, says) == ["says"]
+    assert await quoted("What do I like to eat?", empty) == []
+
+
+@pytest.mark.parametrize("content", ["I'm vegan.", "我吃素", "7.3 kg", "Vegan food!"])
+async def test_a_short_message_that_says_something_is_quoted(content: str) -> None:
+    assert await quoted("Which food do I eat?", told("says", content, 1)) == ["says"]
+
+
+async def test_a_correction_is_quoted_however_short_it_is() -> None:
+    wrong = replace(told("wrong", "I like clear soup with mushrooms.", 3), retracted_by="right")
+    right = replace(told("right", "Wrong, sorry.", 1), retracts=("wrong",))
+    assert await quoted("Which soup do I like?", right, wrong) == ["right", "wrong"]
+
+
+async def test_the_assistant_is_quoted_only_where_nobody_else_says_anything() -> None:
+    offer = told("offer", "Clear soup with mushrooms and tofu.", 1, Role.ASSISTANT)
+    says = told("says", "I like clear soup with mushrooms.", 2)
+    assert await quoted("Which soup do I like?", offer, says) == ["says"]
+    assert await quoted("Which soup do I like?", offer) == ["offer"]
 
 
 @pytest.mark.parametrize("text", ["Which lamp is broken?", "哪盏灯坏了？", "", "."])

@@ -199,13 +199,15 @@ class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Verdict.Value
     VERDICT_CONFLICTING: _Verdict.ValueType  # 2
     """VERDICT_CONFLICTING: the evidence contradicts itself; the view contains both sides."""
     VERDICT_INSUFFICIENT: _Verdict.ValueType  # 3
-    """VERDICT_INSUFFICIENT: no evidence answers the question; `evidence` has the best matches."""
+    """VERDICT_INSUFFICIENT: no evidence answers the question. The view is empty; `evidence` has the best matches."""
     VERDICT_PENDING: _Verdict.ValueType  # 4
     """VERDICT_PENDING: no evidence answers the question, and stored messages of this user are not searchable yet. Retry, or
-    set `at_least`.
+    set `at_least`. The view is empty.
     """
     VERDICT_POSSIBLE: _Verdict.ValueType  # 5
-    """VERDICT_POSSIBLE: the statements may answer the question. No chat model has read the messages."""
+    """VERDICT_POSSIBLE: the statements may answer the question. Only the built-in rules return it: no chat model has read the
+    messages, and the estimated probability is below the threshold of SUPPORTED, or was not estimated.
+    """
 
 class Verdict(_Verdict, metaclass=_VerdictEnumTypeWrapper):
     """Verdict states whether the evidence answers the question."""
@@ -219,13 +221,15 @@ it answers the question is the judgement of the chat model or of the built-in ru
 VERDICT_CONFLICTING: Verdict.ValueType  # 2
 """VERDICT_CONFLICTING: the evidence contradicts itself; the view contains both sides."""
 VERDICT_INSUFFICIENT: Verdict.ValueType  # 3
-"""VERDICT_INSUFFICIENT: no evidence answers the question; `evidence` has the best matches."""
+"""VERDICT_INSUFFICIENT: no evidence answers the question. The view is empty; `evidence` has the best matches."""
 VERDICT_PENDING: Verdict.ValueType  # 4
 """VERDICT_PENDING: no evidence answers the question, and stored messages of this user are not searchable yet. Retry, or
-set `at_least`.
+set `at_least`. The view is empty.
 """
 VERDICT_POSSIBLE: Verdict.ValueType  # 5
-"""VERDICT_POSSIBLE: the statements may answer the question. No chat model has read the messages."""
+"""VERDICT_POSSIBLE: the statements may answer the question. Only the built-in rules return it: no chat model has read the
+messages, and the estimated probability is below the threshold of SUPPORTED, or was not estimated.
+"""
 Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
 
 class _StopReason:
@@ -607,7 +611,9 @@ Global___RecallResponse: _TypeAlias = RecallResponse  # noqa: Y015
 
 @_typing.final
 class MemoryView(_message.Message):
-    """MemoryView groups the statements of an answer."""
+    """MemoryView groups the statements of an answer. Statements of a chat model are ordered newest first. Without a model, they
+    are ordered by relevance, and newest first within one matter. The view is empty if the verdict is INSUFFICIENT or PENDING.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -655,8 +661,8 @@ class Statement(_message.Message):
     """text is the text of the statement."""
     superseded_by: _builtins.str
     """superseded_by is the id of a message that supersedes this statement: a message that a newer statement of the view
-    cites, or the message that retracts all cited messages. Default: empty, the statement is current. Statements are
-    ordered newest first.
+    cites, or the message that retracts all cited messages. Default: empty, the statement is current. A statement precedes
+    the statements that it supersedes.
     """
     attribution: Global___Attribution.ValueType
     """attribution is the origin of the cited text."""
@@ -830,8 +836,8 @@ class RecallLimits(_message.Message):
     dropped_arguments: _builtins.int
     """dropped_arguments is the number of forbidden tool arguments, such as user ids, that were removed."""
     sufficiency: _builtins.float
-    """sufficiency is the estimated probability from 0 to 1 that the log contains the answer, as in HybridSearch. Unset: it
-    was not estimated.
+    """sufficiency is the estimated probability from 0 to 1 that the log contains the answer: the value of HybridSearch,
+    calibrated for the kind of conversation. Unset: it was not estimated.
     """
     sufficiency_threshold: _builtins.float
     """sufficiency_threshold is the minimum `sufficiency` for VERDICT_SUPPORTED. Unset: the verdict does not depend on it."""

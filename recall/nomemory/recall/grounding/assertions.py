@@ -39,7 +39,7 @@ def is_named(messages: Iterable[Retrieved]) -> bool:
 def asserts(message: Retrieved, question: Question, *, named: bool) -> bool:
     """Return whether a message can state what is asked: who says it could know, and it does not only ask.
 
-    An earlier asking of the same question states nothing, whatever stands around it, and neither does “perfect, thx”.
+    An earlier asking of the same question states nothing, whatever stands around it.
 
     Args:
         message: what was said.
@@ -47,9 +47,7 @@ def asserts(message: Retrieved, question: Question, *, named: bool) -> bool:
         named: whether speakers have names.
     """
     is_heard = _is_heard(message, question, named=named)
-    if not is_heard or not has_content(message.content, question):
-        return False
-    return not only_asks(message.content) and not _asks_the_same(message.content, question)
+    return is_heard and not only_asks(message.content) and not _asks_the_same(message.content, question)
 
 
 def states(message: Retrieved, question: Question) -> bool:

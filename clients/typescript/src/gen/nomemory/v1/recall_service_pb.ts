@@ -388,7 +388,8 @@ export const RecallResponseSchema: GenMessage<RecallResponse> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 6);
 
 /**
- * MemoryView groups the statements of an answer.
+ * MemoryView groups the statements of an answer. Statements of a chat model are ordered newest first. Without a model, they
+ * are ordered by relevance, and newest first within one matter. The view is empty if the verdict is INSUFFICIENT or PENDING.
  *
  * @generated from message nomemory.v1.MemoryView
  */
@@ -444,8 +445,8 @@ export type Statement = Message<"nomemory.v1.Statement"> & {
 
   /**
    * superseded_by is the id of a message that supersedes this statement: a message that a newer statement of the view
-   * cites, or the message that retracts all cited messages. Default: empty, the statement is current. Statements are
-   * ordered newest first.
+   * cites, or the message that retracts all cited messages. Default: empty, the statement is current. A statement precedes
+   * the statements that it supersedes.
    *
    * @generated from field: string superseded_by = 3;
    */
@@ -676,8 +677,8 @@ export type RecallLimits = Message<"nomemory.v1.RecallLimits"> & {
   notes: Note[];
 
   /**
-   * sufficiency is the estimated probability from 0 to 1 that the log contains the answer, as in HybridSearch. Unset: it
-   * was not estimated.
+   * sufficiency is the estimated probability from 0 to 1 that the log contains the answer: the value of HybridSearch,
+   * calibrated for the kind of conversation. Unset: it was not estimated.
    *
    * @generated from field: optional float sufficiency = 14;
    */
@@ -1268,7 +1269,7 @@ export enum Verdict {
   CONFLICTING = 2,
 
   /**
-   * VERDICT_INSUFFICIENT: no evidence answers the question; `evidence` has the best matches.
+   * VERDICT_INSUFFICIENT: no evidence answers the question. The view is empty; `evidence` has the best matches.
    *
    * @generated from enum value: VERDICT_INSUFFICIENT = 3;
    */
@@ -1276,14 +1277,15 @@ export enum Verdict {
 
   /**
    * VERDICT_PENDING: no evidence answers the question, and stored messages of this user are not searchable yet. Retry, or
-   * set `at_least`.
+   * set `at_least`. The view is empty.
    *
    * @generated from enum value: VERDICT_PENDING = 4;
    */
   PENDING = 4,
 
   /**
-   * VERDICT_POSSIBLE: the statements may answer the question. No chat model has read the messages.
+   * VERDICT_POSSIBLE: the statements may answer the question. Only the built-in rules return it: no chat model has read the
+   * messages, and the estimated probability is below the threshold of SUPPORTED, or was not estimated.
    *
    * @generated from enum value: VERDICT_POSSIBLE = 5;
    */
