@@ -22,6 +22,7 @@ LADDER = {
         "nomemory.text",
         "nomemory.v1",
         "nomemory.client.prompt_block",
+        "nomemory.client.prompt_lines",
         "nomemory.client.prompt_passages",
     ),
     "nomemory.server": ("nomemory.spans", "nomemory.text", "nomemory.v1", "nomemory.recall"),
@@ -47,7 +48,12 @@ LADDER = {
 BELOW_THE_AGENT = ("embedding", "indexing", "search", "store")
 """The server's packages that know no rule of the agent."""
 
-KNOWS_THE_AGENT = ("runtime.wiring.", "api.validation.recall_requests", "api.services.")
+KNOWS_THE_AGENT = (
+    "runtime.wiring.",
+    "api.validation.recall_requests",
+    "api.validation.context_requests",
+    "api.services.",
+)
 """The server's modules that serve recalls."""
 
 

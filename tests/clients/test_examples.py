@@ -120,7 +120,9 @@ def test_an_example_writes_searches_and_recalls(server: Server, tmp_path: Path, 
     assert "found: I never eat spicy food." in lines
     assert any(line.startswith("recalled: I never eat spicy food") for line in lines)
     assert any(line.startswith("step: hybrid_search") for line in lines)
-    verdicts = {line.removeprefix("verdict: ").removeprefix("VERDICT_") for line in lines if line.startswith("verdict: ")}
+    verdicts = {
+        line.removeprefix("verdict: ").removeprefix("VERDICT_") for line in lines if line.startswith("verdict: ")
+    }
     assert len(verdicts) == 1
     assert verdicts <= {"SUPPORTED", "POSSIBLE"}
 

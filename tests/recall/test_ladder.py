@@ -20,6 +20,7 @@ LADDER = (
     "synthesis",
     "search",
     "reading",
+    "context",
     "agent",
     "api",
     "authoring",

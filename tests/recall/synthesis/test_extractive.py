@@ -76,7 +76,9 @@ async def quoted(text: str, *messages: Retrieved) -> list[str]:
     return [citation.message_id for one in draft.statements for citation in one.citations]
 
 
-@pytest.mark.parametrize("content", ["😀", "👍👍", "...", "perfect, thx", "好的", "ok", "What do I like to eat?", "我爱吃什么？"])
+@pytest.mark.parametrize(
+    "content", ["😀", "👍👍", "...", "perfect, thx", "好的", "ok", "What do I like to eat?", "我爱吃什么？"]
+)
 async def test_a_message_without_content_or_that_only_asks_is_not_quoted(content: str) -> None:
     empty, says = told("empty", content, 1), told("says", "I like clear soup with mushrooms.", 2)
     assert await quoted("What do I like to eat?", empty, says) == ["says"]

@@ -13,6 +13,8 @@ from decimal import Decimal, InvalidOperation, localcontext
 from enum import Enum
 from typing import Final
 
+from nomemory.recall.errors import RecallError
+
 _MAX_CHARS: Final = 200
 _MAX_DEPTH: Final = 20
 _MINUTES_OF_DAY: Final = 24 * 60
@@ -66,7 +68,7 @@ class Computation:
     results: tuple[Operand, ...]
 
 
-class _UnreadableError(ValueError):
+class _UnreadableError(RecallError, ValueError):
     """The text is no equation that can be recomputed."""
 
 
