@@ -131,7 +131,7 @@ def test_a_prompt_is_bounded_and_no_json(run: Run, script: Scripted) -> None:
     assert run(*asked, "--max-tokens", "399").exit_code == 2
     both = run(*asked, "--json")
     assert both.exit_code == 2
-    assert "--as prompt and --json cannot go together" in both.stderr
+    assert "--as prompt and --json cannot be combined" in both.stderr
 
 
 def test_statements_say_what_took_their_place_and_whose_words_they_are(golden: Golden) -> None:
