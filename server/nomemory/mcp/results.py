@@ -64,7 +64,7 @@ class Recalled(Result):
     """The result of a recall."""
 
     verdict: str = Field(
-        description="supported, possible, conflicting, insufficient or pending: what rules make of it; judge for yourself"
+        description="supported, possible, conflicting, insufficient or pending; an estimate of the server"
     )
     preferences: list[Statement]
     profile: list[Statement]
