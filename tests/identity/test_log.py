@@ -14,7 +14,7 @@ def test_log_contains_callers_but_no_secrets(tmp_path: Path, user: str) -> None:
     keyring = Keyring(tmp_path / "keys.json")
     key, users_token = keyring.key("recall", "act-as", name="chat"), token(user)
     settings = {"api_keys": str(keyring.path), "jwt_secret": SECRET, "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
-    with logging_to(tmp_path / "log", log_level="debug", audit="false", **settings) as channel:
+    with logging_to(tmp_path / "log", log_level="debug", audit_log="false", **settings) as channel:
         recall(channel, user, (*bearer(key), ("x-user-id", user)))
         recall(channel, user, bearer(users_token))
         refused(listing, channel, f"{user}-other", bearer(users_token))
@@ -37,7 +37,7 @@ def test_log_contains_callers_but_no_secrets(tmp_path: Path, user: str) -> None:
 
 
 def test_local_server_logs_unverified_user_identity(tmp_path: Path, user: str) -> None:
-    with logging_to(tmp_path / "log", audit="false") as channel:
+    with logging_to(tmp_path / "log", audit_log="false") as channel:
         recall(channel, user, (("x-user-id", user),))
         listing(channel, user)
     log = (tmp_path / "log").read_text()

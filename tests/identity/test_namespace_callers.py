@@ -127,7 +127,7 @@ def test_field_mask_excludes_fields_with_a_namespace(confined: Guarded, user: st
 def test_only_audit_entries_contain_the_namespace(tmp_path: Path, user: str) -> None:
     keyring = Keyring(tmp_path / "keys.json")
     metadata = bearer(keyring.key("query", "ingest", "recall", "act-as", name="chat", namespace="zephyrquill"))
-    with logging_to(tmp_path / "log", log_level="debug", audit="false", api_keys=str(keyring.path)) as channel:
+    with logging_to(tmp_path / "log", log_level="debug", audit_log="false", api_keys=str(keyring.path)) as channel:
         recall(channel, user, (*metadata, ("x-user-id", user)))
         listing(channel, user, metadata)
         refused(listing, channel, f"{user}\n", metadata)

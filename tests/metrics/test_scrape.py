@@ -131,7 +131,7 @@ def test_the_lag_of_an_index_ends_when_it_has_everything(counted: Server, user: 
         if not any(behind):
             break
         assert time.monotonic() < give_up, scrape.text
-    assert scrape.value("nomemory_index_failing", index="words") == 0
+    assert scrape.value("nomemory_index_failing", index="lexical") == 0
 
 
 def test_nothing_that_a_caller_sends_is_in_a_scrape(counted: Server) -> None:

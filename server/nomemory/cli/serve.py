@@ -15,7 +15,7 @@ from nomemory.server.runtime.settings.group import PREFIX
 from nomemory.server.runtime.stderr import reserve_stderr_for_logs
 from nomemory.server.runtime.wiring.garbage_collection import loading
 
-_TERMINAL_DEFAULTS: Final[Mapping[str, str | bool]] = {"log_level": "warning", "audit": False}
+_TERMINAL_DEFAULTS: Final[Mapping[str, str | bool]] = {"log_level": "warning", "audit_log": False}
 """Default settings if standard error is a terminal."""
 
 
