@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from evaluation.labelled_file import CURRENT, Question
 from nomemory.v1 import recall_service_pb2 as pb
 
+_SUPPORTED: Final = "SUPPORTED"
+_POSSIBLE: Final = "POSSIBLE"
 Cited = frozenset[str]
 """The ids of the messages that a statement cites."""
 
@@ -82,10 +85,12 @@ def conflict_metrics(judged: Sequence[Judged]) -> dict[str, float]:
 def is_right(judged: Judged, verdict: str) -> bool:
     """Return whether a recall is right in all respects.
 
-    Where nothing answers the question, that is its verdict. A contradiction is right if its pair is reported. Else the
+    Where nothing answers the question, that is its verdict. POSSIBLE counts as SUPPORTED: it shows an answer for the
+    reader to judge. A contradiction is right if its pair is reported. Else the
     verdict is as labelled, some statement cites each needed thing, and of a value that changed the new one comes first.
     """
     question = judged.question
+    verdict = _SUPPORTED if verdict == _POSSIBLE else verdict
     if not question.is_answerable or verdict != question.verdict:
         return verdict == question.verdict
     if question.is_contradictory:

@@ -50,7 +50,9 @@ async def test_a_fault_that_stands_is_told_until_it_is_over() -> None:
     faults = ActiveFaults()
     metrics = ServerMetrics(Meters(), faults)
     faults.report(QDRANT, UNREACHABLE, "the Qdrant server does not answer")
-    assert read((await metrics.text()).decode()).value("nomemory_active_faults", component=QDRANT, kind=UNREACHABLE) == 1
+    assert (
+        read((await metrics.text()).decode()).value("nomemory_active_faults", component=QDRANT, kind=UNREACHABLE) == 1
+    )
     faults.clear(QDRANT)
     assert read((await metrics.text()).decode()).sum("nomemory_active_faults") == 0
 

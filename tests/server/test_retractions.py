@@ -201,7 +201,20 @@ def test_a_recall_brings_what_took_it_back_and_says_so(vector_server: Server, us
     assert list(reply.evidence[0].message.retracts) == ["a"]
     view = [*reply.memory_view.preferences, *reply.memory_view.profile, *reply.memory_view.constraints]
     assert {one.citations[0].message_id: one.superseded_by for one in view} == {"b": "", "a": "b"}
-    assert reply.verdict == r.VERDICT_INSUFFICIENT
+    assert reply.verdict == r.VERDICT_POSSIBLE
+
+
+@pytest.mark.parametrize("others", [0, 9])
+def test_a_correction_answers_what_the_corrected_message_answered(
+    vector_server: Server, user: str, others: int
+) -> None:
+    lyon = said(user, "lyon", "I live in Lyon.", 86_400)
+    basel = said(user, "basel", "Correction: I moved to Basel.", 900_000, retracts=["lyon"])
+    tram = [said(user, f"o{n}", f"The tram was full again {n}.", 1_000_000 + n) for n in range(others)]
+    reply = recalled(vector_server, user, "Where do I live?", write(vector_server, lyon, basel, *tram))
+    view = [*reply.memory_view.preferences, *reply.memory_view.profile, *reply.memory_view.constraints]
+    assert reply.verdict in {r.VERDICT_POSSIBLE, r.VERDICT_SUPPORTED}
+    assert [(one.citations[0].message_id, one.superseded_by) for one in view][:2] == [("basel", ""), ("lyon", "basel")]
 
 
 def test_a_recall_of_a_time_brings_what_took_it_back_later(vector_server: Server, user: str) -> None:

@@ -1,0 +1,47 @@
+"""Everyday questions: judged by the first two lines of the view, or by what is asserted where nothing answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evaluation.asking import Found
+from evaluation.everyday import Everyday, summary
+from evaluation.labelled_file import Question, read_messages, read_questions
+from evaluation.view import View
+
+SAMPLE = Path(__file__).resolve().parents[2] / "sample"
+ANSWERABLE = Question("q1", "u", "What?", "everyday", frozenset({"m1"}), None)
+UNANSWERABLE = Question("q2", "u", "What else?", "unanswerable", frozenset(), None)
+
+
+def asked(question: Question, verdict: str, *quoted: str) -> Everyday:
+    return Everyday(question, Found((), verdict=verdict, view=View(tuple(frozenset({one}) for one in quoted))))
+
+
+@pytest.mark.parametrize(
+    ("quoted", "right"), [(("m1",), True), (("m2", "m1"), True), (("m2", "m3", "m1"), False), ((), False)]
+)
+def test_a_question_is_answered_if_two_lines_cite_its_evidence(quoted: tuple[str, ...], *, right: bool) -> None:
+    assert asked(ANSWERABLE, "SUPPORTED", *quoted).is_right is right
+
+
+@pytest.mark.parametrize(
+    ("verdict", "right"), [("SUPPORTED", False), ("CONFLICTING", False), ("POSSIBLE", True), ("INSUFFICIENT", True)]
+)
+def test_nothing_may_be_asserted_where_nothing_answers(verdict: str, *, right: bool) -> None:
+    assert asked(UNANSWERABLE, verdict, "m2").is_right is right
+
+
+def test_the_summary_counts_both_kinds() -> None:
+    some = [asked(ANSWERABLE, "SUPPORTED", "m1"), asked(ANSWERABLE, "POSSIBLE"), asked(UNANSWERABLE, "SUPPORTED", "m2")]
+    assert summary(some) == "1 of 2 answered in the first two lines; 1 of 1 unanswerable ones asserted"
+
+
+def test_there_are_fifteen_questions_to_each_sample_user_and_six_that_nothing_answers() -> None:
+    known = frozenset((one.message.user_id, one.message.message_id) for one in read_messages(SAMPLE / "messages.jsonl"))
+    questions = read_questions(SAMPLE / "everyday.jsonl", known)
+    users = [one.user_id for one in questions]
+    assert (users.count("sam"), users.count("lin")) == (15, 15)
+    assert sum(not one.evidence for one in questions) == 6
