@@ -185,7 +185,7 @@ def test_erase_asks_first_and_shows_the_receipt(run: Run, server: Server, ask: A
     receipt = json.loads(run(*options, "--yes", "--json").stdout)
     assert receipt["deleted"] == 5
     assert {"sequence", "write_token", "erase_ts"} < receipt.keys()
-    assert {"place", "until", "expire_ts"} == receipt["residues"][0].keys()
+    assert {"location", "detail", "purge_ts"} == receipt["residues"][0].keys()
     assert ids(ask("list", "--json")) == []
     again = run(*options, stdin="y\n")
     assert "0 messages" in again.stdout

@@ -65,7 +65,7 @@ def test_audit_entry_counts_messages_per_user(tmp_path: Path) -> None:
 
 
 def test_audit_log_can_be_disabled(tmp_path: Path, user: str) -> None:
-    with logging_to(tmp_path / "log", audit="false", embedding_dimension="4") as channel:
+    with logging_to(tmp_path / "log", audit_log="false", embedding_dimension="4") as channel:
         write(channel, user)
     assert audited((tmp_path / "log").read_text()) == []
 

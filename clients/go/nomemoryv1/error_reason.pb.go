@@ -22,7 +22,7 @@ const (
 )
 
 // ErrorReason is the machine-readable cause of an error. The google.rpc.ErrorInfo of every error has the `domain`
-// "nomemory" and, as `reason`, a name of this enum without the prefix ERROR_REASON_.
+// "nomemory" and the name of a value of this enum as `reason`.
 type ErrorReason int32
 
 const (

@@ -37,8 +37,8 @@ const (
 //
 // QueryService reads the messages of a user: by time, lexically, semantically, and around a message. It is read-only.
 //
-// Every error has a google.rpc.ErrorInfo with the `domain` "nomemory". Its `reason` is the name of an ErrorReason without
-// the prefix ERROR_REASON_. Invalid input also has a google.rpc.BadRequest with all violations.
+// Every error has a google.rpc.ErrorInfo with the `domain` "nomemory". Its `reason` is the name of an ErrorReason. Invalid
+// input also has a google.rpc.BadRequest with all violations.
 //
 // Time ranges include their start and exclude their end. A cursor is opaque and bound to the method, the user, the query
 // and the filter, but not to `page_size`. It grants no access. Following cursors to the last page returns each message that
@@ -196,8 +196,8 @@ type QueryService_ExportMessagesClient = grpc.ServerStreamingClient[ExportMessag
 //
 // QueryService reads the messages of a user: by time, lexically, semantically, and around a message. It is read-only.
 //
-// Every error has a google.rpc.ErrorInfo with the `domain` "nomemory". Its `reason` is the name of an ErrorReason without
-// the prefix ERROR_REASON_. Invalid input also has a google.rpc.BadRequest with all violations.
+// Every error has a google.rpc.ErrorInfo with the `domain` "nomemory". Its `reason` is the name of an ErrorReason. Invalid
+// input also has a google.rpc.BadRequest with all violations.
 //
 // Time ranges include their start and exclude their end. A cursor is opaque and bound to the method, the user, the query
 // and the filter, but not to `page_size`. It grants no access. Following cursors to the last page returns each message that

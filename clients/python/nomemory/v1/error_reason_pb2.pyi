@@ -179,7 +179,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason is the machine-readable cause of an error. The google.rpc.ErrorInfo of every error has the `domain`
-    "nomemory" and, as `reason`, a name of this enum without the prefix ERROR_REASON_.
+    "nomemory" and the name of a value of this enum as `reason`.
     """
 
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0

@@ -13,7 +13,7 @@ export const file_nomemory_v1_error_reason: GenFile = /*@__PURE__*/
 
 /**
  * ErrorReason is the machine-readable cause of an error. The google.rpc.ErrorInfo of every error has the `domain`
- * "nomemory" and, as `reason`, a name of this enum without the prefix ERROR_REASON_.
+ * "nomemory" and the name of a value of this enum as `reason`.
  *
  * @generated from enum nomemory.v1.ErrorReason
  */
