@@ -98,7 +98,7 @@ def test_a_server_that_tells_no_version_is_a_failure(
     with start(own_settings) as server:
         result = run("doctor", "--target", server.target, "--json")
     assert result.exit_code == 1
-    assert "not this version" in found(result)["Server's status"]["finding"]
+    assert "not a NoMemory server of this version" in found(result)["Server's status"]["finding"]
 
 
 def test_a_server_that_is_not_running_is_a_warning(run: Run) -> None:

@@ -98,7 +98,8 @@ def test_a_record_that_no_request_can_hold_is_a_reject_and_the_import_goes_on(
     assert (counts(result), result.exit_code) == ({"created": 2, "rejected": 1}, 1)
     assert stored(server, user) == ["m0", "m2"]
     (reject,) = rejects("chat.jsonl.rejects.jsonl")
-    assert (reject["line"], reject["reasons"][0].split(",")[-1]) == (2, " more than an import takes")
+    assert reject["line"] == 2
+    assert "maximum" in reject["reasons"][0]
 
 
 @pytest.mark.parametrize("form", ["lines", "array"])
@@ -232,7 +233,7 @@ def test_the_terminal_says_how_many_were_rejected_why_and_where(import_: Import,
         "  2 × ts: is not a time in RFC 3339, like 2024-05-01T08:30:00Z (first at line 1)",
         "  2 × is not JSON: Expecting property name enclosed in double quotes (first at line 5)",
         "  1 × content: must not be blank (first at line 4)",
-        "  The rejects and their reasons: bad.jsonl.rejects.jsonl",
+        "  Rejected messages and reasons: bad.jsonl.rejects.jsonl",
     ]
 
 
@@ -301,7 +302,7 @@ def test_waiting_gives_up_after_its_time(run: Run, script: Scripted) -> None:
     script.will("GetIndexStatus", behind(4))
     result = run("import", "-", "--wait", "--timeout", "0s", "--target", script.target, stdin=line(1, "ann"))
     assert result.exit_code == 1
-    assert "have not caught up yet" in result.stderr
+    assert "Indexing did not finish before the timeout" in result.stderr
 
 
 def test_waiting_goes_on_while_an_index_has_not_heard_of_all_messages_yet(run: Run, script: Scripted) -> None:
@@ -313,7 +314,7 @@ def test_waiting_goes_on_while_an_index_has_not_heard_of_all_messages_yet(run: R
     assert len(script.asked) == 4
     script.will("GetIndexStatus", lagging)
     late = run("import", "-", "--wait", "--timeout", "0s", "--target", script.target, stdin=line(1, "ann"))
-    assert (late.exit_code, "have not caught up yet" in late.stderr) == (1, True)
+    assert (late.exit_code, "Indexing did not finish before the timeout" in late.stderr) == (1, True)
 
 
 def test_an_import_that_breaks_off_says_how_to_go_on(run: Run, script: Scripted) -> None:
@@ -323,8 +324,8 @@ def test_an_import_that_breaks_off_says_how_to_go_on(run: Run, script: Scripted)
     result = run("import", "-", "--target", script.target, stdin=text)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        "Stopped in - after 1,000 messages. Run the import again to go on: nothing is stored twice.\n"
-        "Rejected: the message log cannot be written (storage unavailable)\n"
+        "Stopped in - after 1,000 messages. Run the import again to resume; no message is stored twice.\n"
+        "Error: the message log cannot be written (storage unavailable)\n"
     )
 
 

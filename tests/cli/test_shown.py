@@ -273,7 +273,7 @@ def test_the_heading_says_whether_lines_quote_or_cite(text: str, verb: str, run:
     reply = recall_service_pb2.RecallResponse(verdict=recall_service_pb2.VERDICT_SUPPORTED, memory_view=view)
     script.will("StreamRecall", recall_service_pb2.StreamRecallResponse(result=reply))
     shown = run("recall", "spicy?", "--user", "ann", "--target", script.target).stdout
-    assert f"Each line {verb} what was said." in shown
+    assert f"Each line {verb} a message." in shown
 
 
 UNUSUAL = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

@@ -140,7 +140,7 @@ def test_a_text_without_a_time_zone_is_refused() -> None:
 
 def test_what_is_neither_a_datetime_nor_a_text_is_no_time() -> None:
     number: Any = 1714564800
-    with pytest.raises(TypeError, match="ts must be a datetime or a RFC 3339 string"):
+    with pytest.raises(TypeError, match="ts must be a datetime or an RFC 3339 string"):
         chat_message(user_id="ann", ts=number, role="user", content="hi")
 
 

@@ -145,7 +145,7 @@ def test_clients_agree_where_only_the_run_differs() -> None:
 def test_the_time_of_a_recall_counts_where_a_step_says_it() -> None:
     early, late = ({"replies": [{"limits": {"timeRange": {"until": moment}}}]} for moment in ("early", "late"))
     asked = {"name": "one", "request": {"question": "?"}}
-    told = {"name": "one", "request": {"recall": {"context": {"now": "2026-06-01T00:00:00Z"}}}}
+    told = {"name": "one", "request": {"context": {"now": "2026-06-01T00:00:00Z"}}}
     assert not list(disagreements([asked], [early], [late]))
     assert list(disagreements([told], [early], [late]))
 

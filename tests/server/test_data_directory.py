@@ -62,7 +62,7 @@ def test_low_disk_space_is_reported(tmp_path: Path) -> None:
         process = start(stack, tmp_path / "data", NOMEMORY_MIN_FREE_DISK_BYTES=str(10**18))
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "Make room" in errors
+    assert "Free disk space" in errors
     assert "Traceback" not in errors
 
 

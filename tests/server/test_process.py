@@ -63,7 +63,7 @@ def test_logs_are_json_and_hold_nothing_that_was_said(tmp_path: Path) -> None:
             token = ingest.WriteMessages(i.WriteMessagesRequest(messages=[message])).write_token
             query.LexicalSearch(q.LexicalSearchRequest(user_id=USER, query_text=QUERY, at_least=token))
             for bad in (
-                q.LexicalSearchRequest(user_id=USER, query_text=QUERY * 500),
+                q.LexicalSearchRequest(user_id=USER, query_text=QUERY * 5000),
                 q.LexicalSearchRequest(user_id=USER, query_text=QUERY, cursor=f"c_{QUERY}"),
             ):
                 with pytest.raises(grpc.RpcError):

@@ -71,7 +71,7 @@ def differences(expected: object, got: object, path: str) -> Iterator[str]:
 _GENERATED_ID: Final = re.compile(r"m_[0-9A-Z]{26}")
 _OF_THE_RUN: Final = frozenset(
     {
-        *("writeToken", "nextCursor", "elapsed", "eraseTs", "expireTs", "checkTs"),
+        *("writeToken", "nextCursor", "elapsed", "eraseTs", "expireTs", "purgeTs", "checkTs"),
         *("checkpoint", "pending", "reads"),
     }
 )
