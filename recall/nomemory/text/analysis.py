@@ -1,8 +1,8 @@
-"""One analysis of text, for indexing, for querying and for highlighting.
+"""Text analysis shared by indexing, querying and highlighting.
 
-Text becomes tokens of three kinds: a character of a script that is written without spaces, a word of any other
-script, a symbol. Out of them come two streams: every token, for phrases; and terms, for ranking: the pairs of
-neighbouring characters, and the stems of words that are not stop words.
+A token is a character of a script without spaces between words, a word of any other script, or a symbol. The analysis
+produces two streams: all tokens, for phrase queries; and terms, for ranking. Terms are bigrams of adjacent characters
+and stems of words that are not stop words.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from nomemory.text.stems import stems
 from nomemory.text.stop_words import HALVES, STOP_WORDS
 
 WORD_MAX_CHARS = 64
-"""Longer words are split, so that no engine refuses them."""
+"""Longer words are split because some engines reject them."""
 
 _UNSPACED = (
     r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Bopomofo}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-    r"\u30FC"  # the long vowel mark of kana, which belongs to no script
+    r"\u30FC"  # The long vowel mark of kana belongs to no script.
 )
 _TRAILING = rf"[{COMBINING}\u3099\u309A{INVISIBLE}]"
 _SYLLABLE = r"[\u1100-\u115F][\u1160-\u11A7][\u11A8-\u11FF]?"
@@ -40,12 +40,12 @@ _RUN = regex.compile(
     rf"|([^\s{COMBINING}{INVISIBLE}])",
     regex.V1,
 )
-"""Tokens as `_TOKEN` finds them where nothing trails, characters that touch together."""
+"""Fast version of `_TOKEN` for texts without trailing characters."""
 _HAS_TRAILING = regex.compile(rf"{_TRAILING}|{_SYLLABLE}", regex.V1)
 
 
 class Kind(IntEnum):
-    """What a token is; the numbers are those of the groups of the pattern."""
+    """The kind of a token. Each value is the number of a group in the pattern."""
 
     CHARACTER = 1
     WORD = 2
@@ -53,7 +53,7 @@ class Kind(IntEnum):
 
 
 class Token(NamedTuple):
-    """A token as it is compared, and where it stands: a half-open range of code points of the original text."""
+    """A normalised token with its half-open range of code points in the original text."""
 
     text: str
     start: int
@@ -62,7 +62,7 @@ class Token(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A unit of ranking, and where it stands."""
+    """A ranking term with its range in the original text."""
 
     text: str
     start: int
@@ -70,14 +70,14 @@ class Term(NamedTuple):
 
 
 class Streams(NamedTuple):
-    """The two streams of a text, without the places."""
+    """The tokens and terms of a text, without offsets."""
 
     tokens: list[str]
     terms: list[str]
 
 
 def tokenise(text: str) -> list[Token]:
-    """Split a text of any length into tokens. Whitespace and invisible characters are in no token. O(n)."""
+    """Split a text into tokens, in linear time. Whitespace and invisible characters are skipped."""
     normal = normalise(text)
     spell = _composed if _HAS_TRAILING.search(normal) else str
     return [
@@ -86,7 +86,7 @@ def tokenise(text: str) -> list[Token]:
 
 
 def terms(tokens: Sequence[Token]) -> Iterator[Term]:
-    """Return the units of ranking: first the pairs of characters that touch, then the stems."""
+    """Return the ranking terms: first the character bigrams, then the stems."""
     yield from pairs(tokens)
     words = [token for token in tokens if token.kind is Kind.WORD and token.text not in STOP_WORDS]
     if not HALVES.isdisjoint(word.text for word in words):
@@ -97,14 +97,14 @@ def terms(tokens: Sequence[Token]) -> Iterator[Term]:
 
 
 def pairs(tokens: Sequence[Token]) -> Iterator[Term]:
-    """Return the pairs of characters that touch."""
+    """Return the bigrams of adjacent characters."""
     for left, right in pairwise(tokens):
         if left.end == right.start and left.kind is right.kind is Kind.CHARACTER:
             yield Term(left.text + right.text, left.start, right.end)
 
 
 def streams(text: str) -> Streams:
-    """Return the texts of `tokenise` and of `terms`: most are plain, and then it takes about half of their time."""
+    """Return the texts of `tokenise` and `terms`. Plain texts take a fast path that halves the time."""
     normal = normalise(text)
     plain = _plain(normal) if normal.isascii() or not _HAS_TRAILING.search(normal) else None
     if plain is not None:
@@ -114,7 +114,7 @@ def streams(text: str) -> Streams:
 
 
 def _plain(normal: str) -> Streams | None:
-    """Return the streams of a text in which nothing trails; None if words may be halves of a contraction."""
+    """Return the streams of a text without trailing characters; None if the text may hold contractions."""
     tokens: list[str] = []
     pairs: list[str] = []
     words: list[str] = []
@@ -133,7 +133,7 @@ def _plain(normal: str) -> Streams | None:
 
 
 def _halves(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Return the words that are the first half of a contraction: won't is no form of win."""
+    """Drop the first halves of contractions from ranking: "won't" is not a form of "win"."""
     for word, mark, clitic in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if word.text in HALVES and mark.text == "'" and clitic.text == "t" and word.end + 1 == clitic.start:
             yield word

@@ -1,4 +1,4 @@
-"""Whether a text asks, requests or states something: told by form and never by topic."""
+"""Detect questions, requests and statements by their form, independent of topic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OPENERS: Final = (
     r"(?:whats?|what's|which|who|whose|when|where|why|how|is|are|am|was|were|do|does|did|can|could|should|would|will"
     r"|has|have|had)\b"
 )
-"""The closed classes of words that open an English question, for people who type no question mark."""
+"""Words that open an English question, for questions without a question mark."""
 _CHINESE_FORMS: Final = (
     r"什么|怎么|怎样|如何|为何|多少|多久|多长|多大|哪|谁|啥|几[点号岁个时天次]|吗|呢$|(.)不\1|(.)没\2|有没有|是否"
 )
@@ -35,16 +35,16 @@ _POINT: Final = re.compile(
     r"|\b(?:my question|(?:want|meant?) to (?:ask|know))(?: is)?[,:\s]+",
     re.IGNORECASE,
 )
-"""Says that the question itself comes now: “what I want to know is”."""
+"""Phrases that introduce the actual question, such as "what I want to know is"."""
 _ENDS_ASKING: Final = re.compile(rf"{_MARKED}|[吗呢][\s。]*$")
 _ENDS_MARKED: Final = re.compile(_MARKED)
 _SUPPOSES: Final = re.compile(rf"{_LEADING}(?:if|whether|unless)\b|^(?:如果|要是|假如|万一)", re.IGNORECASE)
 _LONGEST: Final = {Language.CHINESE: 30, Language.ENGLISH: 90}
-"""Characters of a clause that can still ask without a question mark."""
+"""Maximum characters of a question clause without a question mark."""
 _FEWEST: Final = {Language.CHINESE: 4, Language.ENGLISH: 3}
-"""Characters, or words, of a clause that states something: “对了” and “hmm” do not."""
+"""Minimum characters (Chinese) or words (English) of a statement. Excludes "对了" and "hmm"."""
 _SPEAKER: Final = re.compile(r"\b(?:I|[Ww]e)\b|[我咱](?!们?的)")
-"""The speaker as a subject: “my allergies” are keywords, “I am allergic” is a statement."""
+"""The speaker as a subject. "My allergies" is a keyword query, "I am allergic" is a statement."""
 _REFERS_BACK: Final = re.compile(
     r"\b(?:it|its|this|those|these|they|them|their|he|she|him|his|her)\b|\b(?:that|there|then)(?=\s*(?:[?？.!,]|$))|"
     r"[那这]|(?<!其)[他她它]",
@@ -53,7 +53,7 @@ _REFERS_BACK: Final = re.compile(
 
 
 def asks(text: str) -> bool:
-    """Return whether a text holds a question."""
+    """Return whether a text contains a question."""
     return _ASKS.search(text) is not None
 
 
@@ -63,7 +63,7 @@ def ends_asking(text: str) -> bool:
 
 
 def requests(text: str) -> bool:
-    """Return whether a text asks for something to be done or told, in the form of a request."""
+    """Return whether a text has the form of a request."""
     return _REQUESTS.search(text) is not None
 
 
@@ -73,9 +73,9 @@ def announces_question(text: str) -> bool:
 
 
 def asking_sentences(text: str) -> list[str]:
-    """Return the sentences that ask, the last four; the whole text if none seems to.
+    """Return the last four sentences that ask; the whole text if none does.
 
-    People ramble before they say in so many words what they want to ask: what asks before that does not count.
+    If the text announces its question explicitly, sentences before the announcement are ignored.
     """
     told = [(one, _after_point(one)) for one in sentence_texts(text)]
     asking = [(one, rest) for one, rest in told if rest or asks(one)]
@@ -85,26 +85,26 @@ def asking_sentences(text: str) -> list[str]:
 
 
 def _after_point(sentence: str) -> str:
-    """Return what somebody says that they want to ask; empty if they say nothing of the kind."""
+    """Return the text after an announcement of the question; empty without an announcement."""
     match = _POINT.search(sentence)
     rest = sentence[match.end() :] if match else ""
     return rest if asks(rest) else ""
 
 
 def is_statement(text: str) -> bool:
-    """Return whether a text is what somebody says in a talk: it asks for nothing, and is more than keywords."""
+    """Return whether a text is a statement: neither a question or request, nor only keywords."""
     if asks(text) or _REQUESTS.search(text):
         return False
     return bool(_SPEAKER.search(text) or CLAUSE_END.search(text) or SENTENCE_END.search(text))
 
 
 def refers_back(text: str) -> bool:
-    """Return whether a text has a word such as “it” or “那”, which what was said before may resolve."""
+    """Return whether a text has a pronoun, such as "it" or "那", that earlier messages may resolve."""
     return _REFERS_BACK.search(text) is not None
 
 
 def only_asks(text: str) -> bool:
-    """Return whether a text asks, with or without a question mark, and no clause of it asserts anything.
+    """Return whether a text only asks, with or without a question mark, and states nothing.
 
     "The 14th is near, what do I give her?" states a date.
     """
@@ -113,9 +113,9 @@ def only_asks(text: str) -> bool:
 
 
 def _clauses(sentence: str) -> tuple[bool, bool]:
-    """Return whether a sentence asks, and whether a clause of it states something.
+    """Return whether a sentence asks, and whether one of its clauses states something.
 
-    In a sentence with a question mark, what follows the clause that asks belongs to the question.
+    In a sentence with a question mark, clauses after the question clause count as part of the question.
     """
     clauses = [stripped for clause in CLAUSE_END.split(sentence) if (stripped := clause.strip())]
     if _ENDS_MARKED.search(sentence):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 _ATTACHMENT: Final = "\n["
-"""It marks a line that describes an attachment."""
+"""Prefix of a line that describes an attachment."""
 
 
 def without_attachments(content: str) -> str:
-    """Return the text without the descriptions of attachments."""
+    """Return a text without attachment descriptions."""
     return content.partition(_ATTACHMENT)[0]

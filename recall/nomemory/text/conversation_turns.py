@@ -1,4 +1,4 @@
-"""Tell a turn of a conversation from a question to a memory, by the sentences that state something."""
+"""Distinguish conversation turns from memory queries by the share of statements."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from nomemory.text.language import FIRST_PERSON, SECOND_PERSON
 from nomemory.text.sentences import sentence_texts
 
 _MIN_STATED_SHARE: Final = 0.3
-"""Share of the characters of a turn, at least, that belong to sentences that state something."""
+"""Minimum share of a turn's characters that belong to statements."""
 
 
 def is_conversation_turn(text: str) -> bool:
-    """Return whether a text reads like a turn of a conversation rather than a question to a memory.
+    """Return whether a text reads like a conversation turn rather than a memory query.
 
-    A turn states something in the first or second person, and may ask besides. A text that announces its question
-    ("what I want to know is …") is a question, however long its introduction is.
+    A turn contains a statement in the first or second person and may also contain questions. A text that announces its
+    question ("what I want to know is …") is a query, regardless of the length of its introduction.
     """
     sentences = sentence_texts(text)
     if any(map(announces_question, sentences)):

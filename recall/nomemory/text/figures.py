@@ -1,4 +1,4 @@
-"""The figures of a text: numbers, dates, times of day and days of the week, in Chinese and English notations."""
+"""Extract figures from Chinese and English text: numbers, dates, times of day and weekdays."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _HOURS: Final = 24
 _NOON: Final = 12
 _MINUTES: Final = 60
 _FULL_YEAR: Final = 4
-"""Digits of a year."""
+"""Number of digits in a full year."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartialDate:
-    """A date, of which some parts may not be said."""
+    """A date with optional parts."""
 
     year: int | None = None
     month: int | None = None
     day: int | None = None
 
     def covers(self, claimed: PartialDate) -> bool:
-        """Return whether this date says all that another one says, and the same."""
+        """Return whether this date has all parts of another date, with equal values."""
         pairs = ((self.year, claimed.year), (self.month, claimed.month), (self.day, claimed.day))
         return all(part is None or known == part for known, part in pairs)
 
     def days(self) -> date | None:
-        """Return the day; None if a part of it is not said, or there is no such day."""
+        """Return the calendar day; None if the date is incomplete or invalid."""
         if self.year is None or self.month is None or self.day is None:
             return None
         try:
@@ -47,14 +47,14 @@ class PartialDate:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure as it stands in a text, with everything that it may mean.
+    """A figure in a text, with all its possible readings.
 
     Attributes:
-        text: how it is written.
-        numbers: the numbers that it may be.
-        dates: the dates that it may be.
-        times: the times of day that it may be; without morning or evening, both.
-        weekday: the day of the week, 0 for Monday; None: it is none.
+        text: the original spelling.
+        numbers: possible numbers.
+        dates: possible dates.
+        times: possible times of day; without an AM/PM cue, both.
+        weekday: the weekday, 0 for Monday; None for other figures.
     """
 
     text: str
@@ -65,26 +65,26 @@ class Figure:
 
 
 def figures(text: str) -> list[Figure]:
-    """Return the figures of a text, each once: a number inside a date or a time is a part of that.
+    """Return the figures of a text without duplicates. Numbers inside a date or time are not listed separately.
 
-    A lone `one` or `一` is left out: it is a pronoun or a part of another word as often as a number.
+    A standalone `one` or `一` is skipped because it is often a pronoun or part of another word.
     """
     return list(_read(_plain(text), _PATTERNS))
 
 
 def numbers_in(text: str) -> frozenset[Decimal]:
-    """Return all numbers that a text may be read to hold, those inside dates and times, too."""
+    """Return every possible number in a text, including numbers inside dates and times."""
     found = _read(_plain(text), _NUMBERS)
     return frozenset(number for figure in found for number in figure.numbers)
 
 
 def digit_runs(text: str) -> frozenset[str]:
-    """Return the long runs of digits of a text without the spaces and hyphens between them, such as phone numbers."""
+    """Return the long digit sequences of a text, such as phone numbers, without spaces and hyphens."""
     return frozenset(_squeezed(match[0]) for match in _LONG_RUN.finditer(_plain(text)))
 
 
 def without_digit_runs(text: str, known: frozenset[str]) -> str:
-    """Return a text without those of its long runs of digits that are known."""
+    """Remove known long digit sequences from a text."""
     return _LONG_RUN.sub(lambda match: " " if _squeezed(match[0]) in known else match[0], _plain(text))
 
 
@@ -100,7 +100,7 @@ _Pattern = tuple[re.Pattern[str], Callable[[re.Match[str]], Figure | None]]
 
 
 def _read(text: str, patterns: tuple[_Pattern, ...]) -> Iterator[Figure]:
-    """Read the figures pattern by pattern; what one has read, no later one reads again."""
+    """Apply the patterns in order. Each pattern skips text that an earlier pattern matched."""
     for pattern, read in patterns:
         rest, end = [], 0
         for match in pattern.finditer(text):
@@ -114,7 +114,7 @@ def _read(text: str, patterns: tuple[_Pattern, ...]) -> Iterator[Figure]:
 
 
 def _number(text: str | None) -> int | None:
-    """Read a small number in digits or Chinese numerals; None: there is none."""
+    """Parse a small number in digits or Chinese numerals; return None if there is none."""
     if not text:
         return None
     if text.isdigit():
@@ -141,7 +141,7 @@ def _month(name: str | None) -> int | None:
 
 
 def _slashed(match: re.Match[str]) -> Figure | None:
-    """Read `5/21` and `21/5/2025`: the day may stand before the month or after it."""
+    """Parse dates such as `5/21` and `21/5/2025`. Day and month may come in either order."""
     one, other, year = int(match["a"]), int(match["b"]), match["y"]
     full = int(year) + (2_000 if year and len(year) < _FULL_YEAR else 0) if year else None
     dates = frozenset(
@@ -169,7 +169,7 @@ def _clock(match: re.Match[str]) -> Figure | None:
 
 
 def _half_day(parts: dict[str, str | None]) -> bool | None:
-    """Return whether a time is after noon; None: that is not said."""
+    """Return whether a time is after noon; None if unspecified."""
     marked = (parts.get("ap") or parts.get("period") or "").lower()
     if marked in _MORNINGS:
         return False
@@ -241,7 +241,7 @@ _SCALED: Final = {
 }
 _NAME: Final = rf"(?P<m>{'|'.join(f'{month}|{month[:3]}' for month in MONTHS)}|sept)\b\.?"
 _ANY_NAME: Final = _NAME.replace("|may|may", "|(?-i:May)")
-"""A month by itself: `may` is a verb."""
+"""Month names without a day. Lower-case `may` is excluded as a verb."""
 _ENDING: Final = r"(?:st|nd|rd|th)"
 _D: Final = rf"(?<!\d)(?P<d>\d{{1,2}}){_ENDING}?(?!\d)"
 _FIRST_DAY: Final = rf"(?:(?P<first>\d{{1,2}}){_ENDING}?\s*(?:-|–|to|and|until)\s*)?"
@@ -249,7 +249,7 @@ _Y: Final = r"(?P<y>(?:19|20)\d\d)"
 _PERIOD: Final = r"(?P<period>上午|早上|早晨|清晨|凌晨|早|下午|晚上|傍晚|中午|夜里|晚)?\s*"
 _AP: Final = r"(?P<ap>[ap]\.m\.?|[ap]m)"
 _WD: Final = rf"(?P<wd>{'|'.join(WEEKDAYS)}|(?-i:{'|'.join(day[:3].title() for day in WEEKDAYS)}|Tues|Thurs?))"
-"""A short name counts with a capital only: people sat in the sun."""
+"""Weekday names. Abbreviations must be capitalised to exclude words such as "sat" and "sun"."""
 _HAN: Final = "".join(CHINESE_DIGITS) + "十百千万亿廿"
 _I: Final = re.IGNORECASE
 _LONG_RUN: Final = re.compile(r"(?<![\d.])\d(?:[ -]?\d){6,}(?![\d.])")

@@ -1,4 +1,4 @@
-"""Which language a text is in, as far as its characters tell, and of whom its pronouns speak."""
+"""Detect the language of a text, and first- and second-person pronouns."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from enum import Enum
 from typing import Final
 
 CHINESE: Final = r"\u3400-\u9fff"
-"""Chinese characters, as a range within the brackets of a pattern."""
+"""Range of Chinese characters for use inside a character class."""
 
 FIRST_PERSON: Final = re.compile(r"\b(?:I|[Mm](?:e|y|ine)|[Ww]e|us|[Oo]urs?)\b|[我咱俺]")
-"""Speakers speak of themselves. Case counts: “US” is a country."""
+"""First-person pronouns. Case matters: "US" is a country."""
 SECOND_PERSON: Final = re.compile(r"\b[Yy](?:ou|ours?)\b|[你您]")
-"""They speak of whom they address."""
+"""Second-person pronouns."""
 
 _CHINESE: Final = re.compile(f"[{CHINESE}]")
 
 
 class Language(Enum):
-    """The languages whose grammar the rules know."""
+    """The languages that the grammar rules support."""
 
     CHINESE = "zh"
     ENGLISH = "en"
 
 
 def language_of(text: str) -> Language:
-    """Return Chinese for a text with a Chinese character in it, and English for any other."""
+    """Return Chinese if a text contains a Chinese character, otherwise English."""
     return Language.CHINESE if _CHINESE.search(text) else Language.ENGLISH

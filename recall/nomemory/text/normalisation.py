@@ -1,7 +1,8 @@
-"""Maps different spellings to one form: full-width forms, case, traditional Chinese, curly quotes.
+"""Normalise spelling: full-width forms, case, traditional Chinese, curly quotes.
 
-`normalise` is for the index and its highlights: it maps character by character, Latin accents too, so offsets survive.
-`plain` is for comparing whole texts: it simplifies Chinese word by word, and keeps accents and most quotation marks.
+`normalise` serves the index and highlighting. The function maps character by character, including Latin accents, and
+preserves offsets. `plain` serves the comparison of whole texts. The function simplifies Chinese word by word and keeps
+accents and most quotation marks.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ import opencc
 import regex  # type: ignore[import-untyped]  # it ships without types
 
 COMBINING = r"\u0300-\u036F"
-"""The general accents. They are part of the character before them."""
+"""The general combining accents, which belong to the preceding character."""
 
 INVISIBLE = r"\p{Default_Ignorable_Code_Point}"
-"""Invisible characters: joiners, variation selectors, soft hyphens, marks of direction."""
+"""Invisible characters: joiners, variation selectors, soft hyphens, direction marks."""
 
 _LAST_MAPPED = 0x33FFF
-"""No character beyond has another form."""
+"""Highest code point with a normalised form."""
 
 _SURROGATES = range(0xD800, 0xE000)
 
 _HAN_BLOCKS = (range(0x2E80, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x34000))
-"""Every Han character is in one of these, up to Unicode 17. Other characters there have no simplified form."""
+"""Blocks of all Han characters up to Unicode 17. No character outside these blocks has a simplified form."""
 
 _SIMPLIFICATION = "t2s"
-"""OpenCC's name for traditional to simplified."""
+"""OpenCC configuration for traditional to simplified Chinese."""
 
 _APOSTROPHES = {"’": "'", "‘": "'"}
 _QUOTES = _APOSTROPHES | {"ʼ": "'", "‛": "'", "“": '"', "”": '"', "„": '"', "‟": '"'}
@@ -41,7 +42,7 @@ _UNSEEN = regex.compile(rf"[{COMBINING}{INVISIBLE}]+")
 
 
 class _Converters(threading.local):
-    """A converter keeps state while it works, so each thread has its own."""
+    """Thread-local OpenCC converters. A converter is stateful and not thread-safe."""
 
     def __init__(self) -> None:
         self.simplified = opencc.OpenCC(_SIMPLIFICATION)
@@ -51,18 +52,18 @@ _converters = _Converters()
 
 
 def normalise(text: str) -> str:
-    """Return the text as it is compared. As long as the original; normalising twice changes nothing more.
+    """Return the normalised text. The function is idempotent and preserves the length.
 
-    Where a form has no counterpart of one character (`ﬁ`, `ß`, `½`) it stays as it is. Lone surrogates, which no
-    engine takes, become U+FFFD.
+    Characters without a single-character form (`ﬁ`, `ß`, `½`) stay unchanged. Lone surrogates become U+FFFD because
+    engines reject them.
     """
     return text.translate(_FORMS)
 
 
 def plain(text: str) -> str:
-    """Return the text as it is compared with another: compatible forms, lower case, simplified. Its length may change.
+    """Return a text for comparison: compatibility forms, lower case, simplified Chinese. The length may change.
 
-    Lone surrogates, which no converter takes, become question marks.
+    Lone surrogates become question marks because the converter rejects them.
     """
     folded = unicodedata.normalize("NFKC", text).casefold().translate(_PLAIN_QUOTES)
     if folded.isascii():
@@ -71,7 +72,7 @@ def plain(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return the text composed and without invisible characters. Its length may change."""
+    """Return the NFC form of a text without invisible characters. The length may change."""
     seen: str = _UNSEEN.sub("", unicodedata.normalize("NFC", text))
     return seen
 
@@ -111,10 +112,10 @@ def _mapped(character: str) -> str:
 
 
 class _Forms(dict[int, str | int]):
-    """The form of each character that was seen, by code points; another's is looked up when it is met first.
+    """Cache of the normalised form of each code point, filled on first use.
 
-    Most processes meet few: to look up all beforehand would take a third of the time in which an indexer starts.
-    Characters that stay as they are have an entry, too: to miss one costs more than to find it.
+    Most processes see few characters. Filling the whole table would take a third of an indexer's startup time.
+    Unchanged characters are cached, too, because a miss costs more than a hit.
     """
 
     def __missing__(self, code: int) -> str | int:

@@ -1,4 +1,4 @@
-"""Numbers written in words: Chinese numerals and English number words."""
+"""Parse numbers in words: Chinese numerals and English number words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNITS: Final = {"十": 10, "百": 100, "千": 1_000}
 _GROUPS: Final = {"万": 10_000, "亿": 100_000_000}
 _TOKEN: Final = re.compile(r"\d+(?:\.\d+)?|.", re.DOTALL)
 NUMERAL: Final = rf"[\d{''.join(CHINESE_DIGITS)}十廿]{{1,5}}"
-"""Matches a small number in digits or in Chinese characters."""
+"""Pattern for a small number in digits or Chinese characters."""
 
 _SMALL: Final = {
     word: value
@@ -49,10 +49,10 @@ _ORDINAL: Final = re.compile(rf"\b(?:{'|'.join(list(_ORDINALS)[2:])})\b|\b(?:fir
 
 
 def chinese_values(run: str) -> frozenset[Decimal]:
-    """Return what a run of Chinese numerals, with digits among them, may mean; empty: it is no number.
+    """Return the possible values of a run of Chinese numerals and digits; empty if the run is not a number.
 
-    A unit that is left out at the end is the next lower one: 三千八 is 3,800. Digits without any unit are read as one
-    number and one by one: 二〇二五 is a year, 两三 is two or three.
+    A missing final unit is the next lower unit: 三千八 is 3,800. Digits without a unit are read both as one number and
+    digit by digit: 二〇二五 is a year, 两三 is two or three.
     """
     run = run.replace("廿", "二十").lstrip("百千万亿")
     tokens = _TOKEN.findall(run)
@@ -93,9 +93,9 @@ def _with_units(tokens: list[str]) -> Decimal:
 
 
 def with_digits(text: str) -> str:
-    """Return a text with its English number words written in digits: `two hundred and fifty` becomes `250`.
+    """Replace English number words with digits: `two hundred and fifty` becomes `250`.
 
-    `one` by itself stays: it is a pronoun as often as a number. So do `first` and `second`, but for days of a month.
+    A standalone `one` is kept because it is often a pronoun. `first` and `second` are replaced only as days of a month.
     """
     spelled = _SPELLED.sub(_in_digits, text)
     return _ORDINAL.sub(lambda match: _ORDINALS[match[0].lower()], spelled)
@@ -107,7 +107,7 @@ def _in_digits(match: re.Match[str]) -> str:
 
 
 def _english(words: str) -> Iterator[int]:
-    """Return the numbers that a sequence of number words spells, in order."""
+    """Return the numbers in a sequence of number words, in order."""
     total, group, last = 0, 0, None
     for word in re.findall(r"[a-z]+", words.lower()):
         name = word if word in _NAMED or word in _SCALES else word.removesuffix("s")

@@ -1,4 +1,4 @@
-"""Find the text in a message that its sender passes on: pasted, forwarded or quoted, and by whom it is."""
+"""Find quoted, pasted and forwarded text in a message, and its author."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _LEAST_CHARS: Final = 12
-"""A shorter span between quotation marks is a title or a word that somebody stresses."""
+"""Minimum length of a quotation. Shorter quoted spans are titles or stressed words."""
 _LEAD_CHARS: Final = 80
 _LISTED: Final = re.compile(r"^\s*(?:[-*•·]|\(?\d{1,2}[.)、）:：]|[①-⑳]|[一二三四五六七八九十]{1,2}[、.])")
 _SPAN: Final = re.compile(r"【([^】]+)】|“([^”]+)”|「([^」]+)」|『([^』]+)』|\"([^\"]+)\"")
@@ -19,9 +19,9 @@ _REPORTS: Final = re.compile(
     r"|转发|转|发[来的给了过]|来信|[说写问回]道?[了的]?$|[回复]复|原文|原话|通知",
     re.IGNORECASE,
 )
-"""Verbs of passing on, a mail from somebody, and a possessive: an introduction with one of them names an author."""
+"""Reporting verbs, mail headers and possessives. An introduction with one of these names an author."""
 _OWN: Final = re.compile(r"^\W*(?:i|i['’]ve|we)\b|^\W*我们?(?:[说写问想回转发]|刚|又|就|也)", re.IGNORECASE)
-"""The sender as the subject: then the words are the sender's, too."""
+"""The sender as the subject. The quoted words are then the sender's, too."""
 _HEADER: Final = re.compile(r"^(?:From|Subject|To|Sent|发件人|主题|收件人)\s*[:：]", re.MULTILINE)
 _SALUTATION: Final = re.compile(
     r"^(?:Dear|Hi|Hello|Hey)\b[^\n,]{0,40},\s*$|^(?:尊敬的|亲爱的)[^\n]{0,30}[:：，,]", re.MULTILINE
@@ -32,12 +32,12 @@ _MARKED: Final = re.compile(r"(?:^[ \t]*>[^\n]*(?:\n|\Z))+", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class PassedOn:
-    """A span of a message that is not in its sender's own words.
+    """A span of a message that is not in the sender's own words.
 
     Attributes:
-        start: where it starts, in code points.
-        end: where it ends, exclusive.
-        author: what introduces it, in the sender's words; empty: nothing does.
+        start: start offset, in code points.
+        end: end offset, exclusive.
+        author: the introduction of the span, in the sender's words; empty without an introduction.
     """
 
     start: int
@@ -46,9 +46,9 @@ class PassedOn:
 
 
 def passed_on(content: str) -> list[PassedOn]:
-    """Return the spans that a message passes on, in order. Only form tells them, so some are not found.
+    """Return the quoted and forwarded spans of a message, in order. Detection relies on form and is incomplete.
 
-    A list of one's own is no such span, however many lines it has.
+    A list written by the sender is not reported.
     """
     found: list[PassedOn] = []
     for span in sorted(
@@ -60,14 +60,14 @@ def passed_on(content: str) -> list[PassedOn]:
 
 
 def _marked(content: str) -> Iterator[PassedOn]:
-    """Return code and lines that begin with `>`."""
+    """Return code blocks and lines that begin with `>`."""
     for pattern in (_FENCE, _MARKED):
         for match in pattern.finditer(content):
             yield _span(content, match.start(), match.end(), _line_before(content, match.start()))
 
 
 def _introduced(content: str) -> Iterator[PassedOn]:
-    """Return what stands behind an introduction with a colon: between marks, or up to the end of its block."""
+    """Return the text after an introduction with a colon: a quotation, or the rest of the block."""
     for match in _LEAD.finditer(content):
         lead = re.split(r"(?<=[.!?])\s+", match[0][:-1].strip())[-1]
         rest = content[match.end() :]
@@ -81,7 +81,7 @@ def _introduced(content: str) -> Iterator[PassedOn]:
 
 
 def _mails(content: str) -> Iterator[PassedOn]:
-    """Return a pasted mail: from its header or its salutation on."""
+    """Return a pasted mail, starting at its header or salutation."""
     for pattern in (_HEADER, _SALUTATION):
         if (match := pattern.search(content)) and content.count("\n", match.start()) > 1:
             yield _span(content, match.start(), len(content), _line_before(content, match.start()))

@@ -1,4 +1,4 @@
-"""Select the parts of a long query that are worth searching for, such as those of a pasted page."""
+"""Select the parts of a long query, such as a pasted page, that are worth searching for."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from nomemory.text.sentences import sentence_texts
 from nomemory.text.terms import terms
 
 _PART_CHARS: Final = 1_000
-"""Characters of a part. The local embedder reads about as many."""
+"""Maximum characters of a part, about the input limit of the local embedder."""
 _MAX_PARTS: Final = 4
 
 
 def select_parts(text: str) -> list[str]:
-    """Return the text, or of a longer one the first part, the last and the two between with the most terms.
+    """Return a short text unchanged, otherwise its first and last part and the two richest in terms between.
 
-    Parts consist of whole sentences and are returned in the order of the text. A pasted text is usually introduced or
-    followed by what the person wants, so its ends always count.
+    Parts consist of whole sentences, in their original order. The first and last parts are always selected because
+    people introduce a pasted text or add their question after it.
     """
     if len(text) <= _PART_CHARS:
         return [text]
@@ -27,7 +27,7 @@ def select_parts(text: str) -> list[str]:
 
 
 def _split(text: str) -> list[str]:
-    """Split a text into parts of at most `_PART_CHARS` characters, at the ends of sentences where possible."""
+    """Split a text into parts of at most `_PART_CHARS` characters, at sentence ends where possible."""
     parts: list[str] = []
     for sentence in sentence_texts(text):
         for start in range(0, len(sentence), _PART_CHARS):

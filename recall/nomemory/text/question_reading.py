@@ -1,4 +1,4 @@
-"""A question, read once: which sentences ask, in which words, of what time, of whom, and for what kind of answer."""
+"""Cached analysis of a question: sentences, terms, time range, names and type of answer."""
 
 from __future__ import annotations
 
@@ -39,14 +39,13 @@ _ASKS_OF_ASSISTANT: Final = re.compile(
 
 @dataclass(frozen=True)
 class QuestionReading:
-    """What a question says by itself, whatever messages it is asked about.
+    """Analysis of a question, independent of any messages.
 
-    Each part is read when it is first needed, and then kept. So one reading serves all steps of an answer, and a step
-    that needs little of it costs little.
+    Each property is computed on first use and cached for all steps of an answer.
 
     Attributes:
         text: the question.
-        now: when it is asked: an aware time in the asker's zone; None where that is not known.
+        now: timezone-aware time of the question, in the user's zone; None if unknown.
     """
 
     text: str
@@ -54,72 +53,72 @@ class QuestionReading:
 
     @cached_property
     def asks(self) -> bool:
-        """Whether it holds a question."""
+        """Whether the text contains a question."""
         return asks(self.text)
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
-        """The sentences that ask, one to four; the whole text where none does."""
+        """The one to four sentences that ask; the whole text if none does."""
         return tuple(asking_sentences(self.text))
 
     @cached_property
     def asked(self) -> str:
-        """The sentences that ask, as one text."""
+        """The sentences that ask, joined into one text."""
         return " ".join(self.sentences)
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """What it asks about: words that can stand in an answer."""
+        """The question's words that can occur in an answer."""
         return tuple(content_words(self.asked))
 
     @cached_property
     def phrases(self) -> tuple[str, ...]:
-        """Phrases that an answer must hold exactly."""
+        """The exact phrases that an answer must contain."""
         return tuple(exact_phrases(self.text))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The people whom it names, as far as its grammar tells."""
+        """The people named in the question, as detected from English grammar."""
         return tuple(people(self.text))
 
     @cached_property
     def time_signal(self) -> TimeSignal | None:
-        """The time that it names; None if it names none, or `now` is not known."""
+        """The time expression of the question; None without one, or if `now` is unknown."""
         return None if self.now is None else time_signal(unquoted(self.asked), self.now)
 
     @cached_property
     def is_turn(self) -> bool:
-        """Whether it reads like a turn of a conversation rather than a question to a memory."""
+        """Whether the text reads like a conversation turn rather than a memory query."""
         return is_conversation_turn(self.text)
 
     @cached_property
     def exact_ranges(self) -> tuple[TimeRange, ...]:
-        """The days and periods that it names; none if `now` is not known, or in a turn, which speaks of the present."""
+        """The exact days and periods in the question; empty if `now` is unknown or the text is a conversation turn."""
         if self.now is None or self.is_turn:
             return ()
         return find_exact_ranges(unquoted(self.asked), self.now)
 
     @cached_property
     def asks_when(self) -> bool:
-        """Whether it asks when something was, or how long it took: a message that says “yesterday” may answer."""
+        """Whether the question asks for a date or duration. Messages with "yesterday" may answer it."""
         return bool(_ASKS_WHEN.search(self.text))
 
     @cached_property
     def asks_for_latest(self) -> bool:
-        """Whether it asks how things stand now."""
+        """Whether the question asks for the current state."""
         return bool(_ASKS_FOR_LATEST.search(self.asked))
 
     @cached_property
     def asks_of_assistant(self) -> bool:
-        """Whether it asks what the assistant has said."""
+        """Whether the question asks about the assistant's messages."""
         return bool(_ASKS_OF_ASSISTANT.search(self.text))
 
     @cached_property
     def asks_of_self(self) -> bool:
-        """Whether the asker speaks of themselves in the sentences that ask."""
+        """Whether the sentences that ask contain a first-person pronoun."""
         return any(map(FIRST_PERSON.search, self.sentences))
 
     @cached_property
     def first_person(self) -> bool:
-        """Whether the asker speaks of themselves anywhere."""
+        """Whether the text contains a first-person pronoun."""
         return bool(FIRST_PERSON.search(self.text))

@@ -1,4 +1,4 @@
-"""The words and phrases of a question that can stand in an answer, and the query that they make."""
+"""Extract the words and phrases of a question that can occur in an answer, and build a query from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nomemory.text.sentences import quotations, unquoted
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
 
 _MAX_TERMS: Final = 100
-"""Fewer than a query may have; a run of Chinese is about as many terms as characters."""
+"""Maximum terms of a generated query, below the server's limit. A Chinese run has about one term per character."""
 _ASKING_CHINESE_WORDS: Final = """
 请问 你还记不记得 还记不记得 你还记得 你记得 记不记得 还记得 记得 我是不是 是不是 有没有 能不能
 可不可以 是否 我们上次 上次 之前 以前 最近 现在 后来 到底 究竟 大概 一下 告诉我 帮我 想知道
@@ -22,7 +22,7 @@ _ASKING_CHINESE_WORDS: Final = """
 是 或者 以及 另外 还有
 """
 _ASKING_CHINESE: Final = re.compile("|".join(_ASKING_CHINESE_WORDS.split()))
-"""Chinese words of asking; a longer one stands before what it begins with."""
+"""Chinese question words, longer words before their prefixes."""
 _WORD: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9'’.+#@-]*[A-Za-z0-9+#]|[A-Za-z0-9]|[{CHINESE}]+")
 _SAID: Final = re.compile(
     r"(?:我是不是|我有没有|我)(?:曾经|以前|之前)?(?:说|提|讲|聊)(?:过|到过)(?:我)?(.{2,20}?)(?:吗|吧|么|来着)?[?？。,，]"
@@ -33,25 +33,25 @@ _SAID_ENGLISH: Final = re.compile(
 
 
 def exact_phrases(text: str) -> list[str]:
-    """Return the exact phrases that a question asks for: what is quoted, and X in “did I say X”."""
+    """Return the exact phrases of a question: quotations, and X in "did I say X"."""
     own = unquoted(text)
     said = [found.strip() for found in _SAID.findall(own + "。") if not asks(found)]
     return list(dict.fromkeys([*quotations(text), *said, *_SAID_ENGLISH.findall(own)]))
 
 
 def without_asking_words(text: str) -> str:
-    """Remove the Chinese words that only ask."""
+    """Remove Chinese question words."""
     return _ASKING_CHINESE.sub(" ", text)
 
 
 def content_words(text: str) -> list[str]:
-    """Return the words of a question that can stand in an answer: Chinese runs, English words without stop words."""
+    """Return the question's content words: Chinese runs, and English words without stop words."""
     words = _WORD.findall(without_asking_words(text))
     return list(dict.fromkeys(word[:_MAX_TERMS] for word in words if word.lower() not in CONVERSATIONAL_STOP_WORDS))
 
 
 def words_query(words: Iterable[str], phrases: Iterable[str] = ()) -> str:
-    """Write a query of words and exact phrases, within what a query may hold; nothing in it is an operator."""
+    """Build a query of words and exact phrases, within the query limits. Operators in the input become plain words."""
     quoted = [f'"{phrase}"' for phrase in (phrase.replace('"', " ").strip() for phrase in phrases) if phrase]
     plain = [word.lower() if word in {"AND", "OR", "NOT"} else word for word in words]
     return " ".join(_fitting(dict.fromkeys([*quoted, *plain])))

@@ -1,4 +1,4 @@
-"""Dates that a message names relative to the day it was sent: `yesterday`, 下周三, `in three weeks`."""
+"""Resolve dates in a message relative to its send date: `yesterday`, 下周三, `in three weeks`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _WEEK: Final = 7
 _YEAR_MONTHS: Final = 12
 _SATURDAY: Final = 5
 _FARTHEST_DAYS: Final = 366
-"""How far a date without a year may lie from the day on which it was named."""
+"""Maximum distance in days between the send date and a date without a year."""
 
 
 def relative_dates(text: str, sent: date) -> frozenset[PartialDate]:
-    """Return the dates that a text may mean, counted from the day on which it was sent.
+    """Return the possible dates in a text, relative to its send date.
 
-    An expression that people use in two ways has both readings: the Friday of this week, and of the next.
+    Ambiguous expressions produce all readings: "Friday" is the Friday of this week and of the next week.
     """
     plain = with_digits(unicodedata.normalize("NFKC", text))
     found = set[PartialDate]()
@@ -30,13 +30,13 @@ def relative_dates(text: str, sent: date) -> frozenset[PartialDate]:
         for match in pattern.finditer(plain):
             try:
                 found.update(read(match, sent))
-            except (OverflowError, ValueError):  # outside the calendar
+            except (OverflowError, ValueError):  # The date is outside the calendar.
                 continue
     return frozenset(found)
 
 
 def completed(named: PartialDate, sent: date) -> Iterator[PartialDate]:
-    """Return a date that a message names with the parts that it leaves out: the nearest such dates."""
+    """Fill in the missing parts of a date with the values nearest to the send date."""
     yield named
     if named.day is not None and named.month is None and named.year is None:
         for months in (-1, 0, 1):
@@ -87,7 +87,7 @@ def _weekend(_: re.Match[str], sent: date) -> Iterator[PartialDate]:
 
 
 def _weekday(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
-    """Return the days that a day of the week may mean; `上` and `last` look back, `下` and `next` ahead."""
+    """Return the possible days of a weekday; `上` and `last` look back, `下` and `next` look ahead."""
     name = match["wd"].lower()
     at = min(CHINESE_WEEKDAYS.find(name), 6) if name in CHINESE_WEEKDAYS else WEEKDAYS.index(name)
     of_week = sent - timedelta(days=sent.weekday()) + timedelta(days=at)
@@ -99,7 +99,7 @@ def _weekday(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
 
 
 def _away(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
-    """Return the date that lies so many days, weeks, months or years away."""
+    """Return the date at the given distance in days, weeks, months or years."""
     count = _count(match["n"])
     unit = match["u"].lower()
     side = -1 if match["back"] else 1

@@ -1,4 +1,4 @@
-"""Split a text into sentences and clauses, in Chinese and English, and find the quotations in it."""
+"""Split Chinese and English text into sentences and clauses, and find quotations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 import regex  # type: ignore[import-untyped]  # it ships without types
 
 HIDDEN: Final = "\ufffc"
-"""Stands for each character between quotation marks in a masked text."""
+"""Replacement for each quoted character in a masked text."""
 CLAUSE_END: Final = regex.compile(r"[，：]|[,:](?!\d)|——|\s[–—-]\s")
 _QUOTED: Final = regex.compile(
     "|".join(f"{a}([^{a}{b}\n]{{1,200}}){b}" for a, b in ("“”", "「」", "『』", "《》", '""'))
@@ -19,13 +19,13 @@ _ABBREVIATION: Final = r"(?<!\b(?:Mrs?|Ms|Dr|St|No|vs|etc|e\.g|i\.e|a\.m|p\.m|ap
 SENTENCE_END: Final = regex.compile(
     rf"(?:[。！？!?；;\n]|…+|{_ABBREVIATION}\.(?=[\s”’\"')）]|$))++[”’\"')）】]*+(?!的)"
 )
-"""Where a sentence ends; none begins with 的."""
+"""Pattern for the end of a sentence. No sentence begins with 的."""
 _EDGES: Final = " \t\r\n\u3000，,；;：:。.—–-"
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A piece of a text. `start` and `end` are code points of the text; `masked` hides what it quotes."""
+    """A clause with code point offsets. Quotations are hidden in `masked`."""
 
     text: str
     start: int
@@ -35,49 +35,49 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Clauses up to the end of a sentence."""
+    """A sentence as a list of clauses."""
 
     clauses: tuple[Clause, ...]
 
     @property
     def start(self) -> int:
-        """Where it starts, in code points."""
+        """The start offset, in code points."""
         return self.clauses[0].start
 
     @property
     def end(self) -> int:
-        """Where it ends, in code points, exclusive."""
+        """The end offset, in code points, exclusive."""
         return self.clauses[-1].end
 
     @property
     def masked(self) -> str:
-        """The clauses without what they quote."""
+        """The sentence with hidden quotations."""
         return ", ".join(clause.masked for clause in self.clauses)
 
 
 def quotations(text: str) -> list[str]:
-    """Return what stands between quotation marks, titles too, each of at most 200 characters."""
+    """Return quotations and titles of at most 200 characters."""
     return [match[match.lastindex] for match in _QUOTED.finditer(text)]
 
 
 def unquoted(text: str) -> str:
-    """Remove quoted text: its words are not the speaker's."""
+    """Remove quotations from a text."""
     return str(_QUOTED.sub(" ", text))
 
 
 def masked(text: str) -> str:
-    """Hide what stands between quotation marks; the length stays."""
+    """Mask quotations, preserving the length."""
     return str(_QUOTED.sub(lambda match: match[0][0] + HIDDEN * (len(match[0]) - 2) + match[0][-1], text))
 
 
 def sentence_texts(text: str) -> list[str]:
-    """Return the sentences of a text as they stand, with the marks that end them."""
+    """Return the sentences of a text with their end marks."""
     ends = [match.end() for match in SENTENCE_END.finditer(masked(text))]
     return [one for start, end in pairwise([0, *ends, len(text)]) if (one := text[start:end].strip())]
 
 
 def sentences(text: str) -> list[Sentence]:
-    """Split a text. Nothing is split inside quotation marks; empty pieces are left out."""
+    """Split a text into sentences. Quotations are not split; empty sentences are skipped."""
     mask = masked(text)
     return [
         Sentence(clauses)
@@ -94,7 +94,7 @@ def _clauses(text: str, mask: str, start: int, end: int) -> Iterator[Clause]:
 
 
 def _cut(mask: str, ends: regex.Pattern[str], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Return the pieces between ends."""
+    """Return the ranges between end marks."""
     for match in ends.finditer(mask, start, end):
         yield start, match.start()
         start = match.end()

@@ -1,4 +1,4 @@
-"""English stems by the Snowball algorithm; irregular forms are reduced to their base first."""
+"""English stemming with the Snowball algorithm, after reduction of irregular forms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import Stemmer
 
 
 class _Stemmers(threading.local):
-    """A stemmer keeps state while it works, so each thread has its own."""
+    """Thread-local stemmers. A stemmer is stateful and not thread-safe."""
 
     def __init__(self) -> None:
         self.english = Stemmer.Stemmer("english")
@@ -42,19 +42,21 @@ child children | man men | woman women | person people | foot feet | tooth teeth
 wife wives | knife knives | shelf shelves | wolf wolves | half halves | loaf loaves | thief thieves | calf calves
 scarf scarves | grandchild grandchildren | policeman policemen | fireman firemen | salesman salesmen
 """
-"""A base, then its forms. Left out: forms that are as often another word (rose, lives, leaves, wound), and those of
-verbs that are stop words."""
+"""Irregular words: the base, then its inflected forms.
+
+Ambiguous forms (rose, lives, leaves, wound) and forms of stop-word verbs are omitted.
+"""
 
 
 _WORDS = [entry.split() for entry in _FORMS.strip().replace("\n", "|").split("|")]
 
 
 BASES = {form: base for base, *forms in _WORDS for form in forms}
-"""The base of each form."""
+"""The base of each irregular form."""
 
 
 def stems(words: Sequence[str]) -> list[str]:
-    """Reduce lower-case words to the stems of their bases. Words of other languages mostly stay as they are."""
+    """Return the stems of lower-case words. Most words of other languages are unchanged."""
     found: list[str] = _stemmers.english.stemWords([BASES.get(word, word) for word in words])
     return found
 

@@ -1,9 +1,9 @@
-"""English words that carry no content of their own: the index's list, and what people talk and ask with."""
+"""English stop words for the index, and additional conversational stop words."""
 
 from __future__ import annotations
 
 CLITICS = frozenset(["s", "t", "d", "m", "re", "ve", "ll"])
-"""What may follow an apostrophe without being a word of its own."""
+"""Clitics that may follow an apostrophe."""
 
 _FUNCTION_WORDS = """
 a an the this that these those
@@ -20,13 +20,13 @@ all any both each few more most other another some such no not own same also eve
 _NEGATED = "ain aren couldn didn doesn hadn hasn haven isn mightn mustn needn shan shouldn wasn weren wouldn"
 
 STOP_WORDS = frozenset(_FUNCTION_WORDS.split()) | frozenset(_NEGATED.split()) | CLITICS
-"""Words that do not rank in the index, unless a query has nothing else. Normalised; the halves are not among them."""
+"""Normalised stop words of the index. Stop words rank only if a query has no other terms."""
 
 HALVES = frozenset(["don", "won"])
-"""What is the half of a contraction before 't, and a word of its own elsewhere."""
+"""First halves of contractions ("don't") that are also words."""
 
 CONTRACTED = STOP_WORDS | HALVES
-"""What makes a word without content when a clitic follows it: don't, what's, I'll."""
+"""Words that form a contraction without content together with a clitic: don't, what's, I'll."""
 
 _OF_TALKING = """
 get got know known let like likes many much please recall remember said say says still talk talked tell thing things
@@ -34,4 +34,4 @@ told yet
 """
 
 CONVERSATIONAL_STOP_WORDS = STOP_WORDS | HALVES | frozenset(_OF_TALKING.split())
-"""Words that say nothing about the topic of a text or of a question."""
+"""Stop words for conversations: words that do not indicate the topic of a text or question."""

@@ -1,4 +1,4 @@
-"""When something happened, as people say it: a question with "when" looks for a message that says "yesterday"."""
+"""Score relative time expressions in messages, such as "yesterday", for questions with "when"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nomemory.text.language import FIRST_PERSON
 _DAY: Final = rf"(?:{'|'.join(day.removesuffix('day') for day in WEEKDAYS)}|tue|thur)(?:day)?"
 _SPAN: Final = rf"(?:night|day|week|weekend|month|year|morning|few|time|{_DAY})s?"
 _SAYS_WHEN_ENGLISH: Final = re.compile(
-    r"\b(?=[ytarljsfnpo])(?:"  # the letters that all of these begin with: most words are told by one look
+    r"\b(?=[ytarljsfnpo])(?:"  # All expressions begin with these letters. This check rejects most words quickly.
     r"(?:yesterday|today|tonight|tomorrow|ago|recently|lately|just|since we|few days)\b"
     rf"|(?:last|next|this|past|other) {_SPAN}\b)",
     re.IGNORECASE,
@@ -20,11 +20,11 @@ _SAYS_WHEN_CHINESE: Final = re.compile(
     f"昨天|前天|今天|明天|后天|上周|上个|下周|下个|刚刚|刚才|最近|去年|前年|今年|周[{CHINESE_WEEKDAYS}末]"
 )
 _TELLS_OF_SELF: Final = 1 / 3
-"""What the first person counts, against 1 for saying when: people tell in it what happened to them."""
+"""Weight of a first-person pronoun relative to a time expression."""
 
 
 def tells_when(text: str) -> float:
-    """Return how far a message says when something happened to its speaker, counted from when it was said: 0 to 4/3."""
+    """Return a score from 0 to 4/3 for a message that says when something happened to its sender."""
     has_chinese = not text.isascii()
     says_when = (has_chinese and _SAYS_WHEN_CHINESE.search(text)) or _SAYS_WHEN_ENGLISH.search(text)
     return bool(says_when) + _TELLS_OF_SELF * bool(FIRST_PERSON.search(text))

@@ -1,4 +1,4 @@
-"""Content terms of a text, in Chinese and English, for comparing it with another text."""
+"""Content terms of Chinese and English text, for comparing two texts."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _NUMBER = regex.compile(r"\d+(?:[.:]\d+)*")
 _IDLE_HAN = frozenset(
     "的了着过吗呢吧啊呀嘛么啦哦地得我你您他她它们这那哪是在有和与跟及或也都就还又很太最更把被给让向从到对于"
 )
-"""Chinese characters of grammar: a pair of two of them is no word."""
+"""Chinese function characters. A bigram of two function characters is not a term."""
 
 
 def pairs(run: str) -> list[str]:
-    """Return the overlapping pairs of a run of Chinese characters; one character alone is itself."""
+    """Return the overlapping bigrams of a Chinese run; a single character is returned unchanged."""
     return [left + right for left, right in pairwise(run)] or [run]
 
 
 def terms(text: str) -> frozenset[str]:
-    """Return the content words of a text: stems without stop words, and pairs of Chinese characters."""
+    """Return the content terms of a text: stems without stop words, and Chinese bigrams."""
     found: set[str] = set()
     for match in _RUN.finditer(plain(text)):
         if match["han"]:
@@ -38,5 +38,5 @@ def terms(text: str) -> frozenset[str]:
 
 
 def numbers(text: str) -> frozenset[str]:
-    """Return the numbers that a text spells in digits."""
+    """Return the numbers in a text that are written in digits."""
     return frozenset(_NUMBER.findall(unicodedata.normalize("NFKC", text)))

@@ -1,4 +1,4 @@
-"""Time expressions of a question, in Chinese and English, as ranges relative to the time of asking."""
+"""Resolve Chinese and English time expressions of a question to ranges relative to the time of asking."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from nomemory.text.time_range import ANY_TIME, TimeRange
 
 
 class Precision(Enum):
-    """How literally a window is meant."""
+    """How literally to apply a time range."""
 
     EXACT = "exact"
-    """A date, a month, a week: that interval."""
+    """An exact date, week or month."""
     VAGUE = "vague"
-    """Recently, last time: about so long ago."""
+    """An approximate time, such as "recently" or "last time"."""
     ALWAYS = "always"
-    """All along: any time."""
+    """No time limit, such as "all along"."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeSignal:
-    """A window, and the words that it was taken from."""
+    """A time range and the expression that specifies it."""
 
     words: str
     window: TimeRange
@@ -50,7 +50,7 @@ _PARTS_OF_MONTH: Final[dict[str, tuple[int, int | None]]] = {
     "middle of": (11, 20),
     "end of": (21, None),
 }
-"""First and last day of a part of a month; None is the end of the month."""
+"""First and last day of each part of a month; None is the end of the month."""
 _DECEMBER: Final = 12
 _MAX_RANGES: Final = 4
 _EARLIEST: Final = datetime(1, 1, 3)  # noqa: DTZ001 - it gets the asker's zone; in any it can be converted to UTC
@@ -64,11 +64,13 @@ _DAYS_OF: Final = {"天": 1, "日": 1, "周": 7, "星期": 7, "礼拜": 7, "月"
 
 
 def time_signal(text: str, now: datetime) -> TimeSignal | None:
-    """Read the time signal of a question: a date before a period, a period before vague words. None: it has none.
+    """Return the time signal of a question; None without one.
+
+    Dates take precedence over periods, and periods over vague expressions.
 
     Args:
         text: the question.
-        now: an aware time in the asker's zone.
+        now: timezone-aware time of the question, in the user's zone.
     """
     for pattern, read, precision in _SIGNALS:
         for match in pattern.finditer(text):
@@ -79,13 +81,13 @@ def time_signal(text: str, now: datetime) -> TimeSignal | None:
 
 
 def find_exact_ranges(text: str, now: datetime) -> tuple[TimeRange, ...]:
-    """Return the days and periods that a text names, in the order of the text, at most `_MAX_RANGES`.
+    """Return the days and periods in a text, in text order, at most `_MAX_RANGES`.
 
-    Of overlapping expressions the one that starts first counts, and of these the longest: "5月3日" is a day.
+    The earliest of overlapping expressions wins, then the longest: "5月3日" is a day, not a month.
 
     Args:
         text: the question.
-        now: an aware time in the asker's zone.
+        now: timezone-aware time of the question, in the user's zone.
     """
     matches = [
         (match.start(), -match.end(), number, match, read)
@@ -106,12 +108,12 @@ def find_exact_ranges(text: str, now: datetime) -> tuple[TimeRange, ...]:
 def _window(read: _Reader, match: re.Match[str], now: datetime) -> TimeRange | None:
     try:
         return read(match, now)
-    except (OverflowError, ValueError):  # outside the calendar
+    except (OverflowError, ValueError):  # The date is outside the calendar.
         return None
 
 
 def last_days(days: int, now: datetime) -> TimeRange:
-    """Return the window of so many days before now. It ends where the calendar begins."""
+    """Return the range of the given number of days before now, clipped to the calendar."""
     earliest = _EARLIEST.replace(tzinfo=now.tzinfo)
     if now <= earliest:
         return TimeRange(None, now)
@@ -119,7 +121,7 @@ def last_days(days: int, now: datetime) -> TimeRange:
 
 
 def _days(first: date, after: date | None, now: datetime) -> TimeRange | None:
-    """Return the days from the first up to, not including, another, or up to now; None if they are still to come."""
+    """Return the range from `first` to `after`, exclusive, clipped to now; None for future days."""
     since = _midnight(first, now.tzinfo)
     until = _midnight(after, now.tzinfo) if after else now
     return TimeRange(since, min(until, now)) if since < now else None
@@ -130,7 +132,7 @@ def _midnight(day: date, zone: tzinfo | None) -> datetime:
 
 
 def _number(text: str) -> int:
-    """Read a number below 100 in digits or Chinese characters."""
+    """Parse a number below 100 in digits or Chinese characters."""
     if text.isdigit():
         return int(text)
     tens, ten, ones = text.rpartition("十")
@@ -148,7 +150,7 @@ def _month(year: int, month: int, now: datetime, months: int = 1) -> TimeRange |
 
 
 def _latest_month(month: int, now: datetime) -> TimeRange | None:
-    """Return the last such month that has begun."""
+    """Return the most recent occurrence of a month that has already begun."""
     return _month(now.year, month, now) or _month(now.year - 1, month, now)
 
 
@@ -194,7 +196,7 @@ def _chinese_date(match: re.Match[str], now: datetime) -> TimeRange | None:
 
 
 def _part_of_month(match: re.Match[str], now: datetime) -> TimeRange | None:
-    """Return the third of a month that is named, or its first or last week."""
+    """Return the named third of a month, or its first or last week."""
     fields = match.groupdict()
     month = month_number(match["m"]) if match["m"][0].isascii() and match["m"].isalpha() else _number(match["m"])
     year = fields.get("y")
@@ -235,7 +237,7 @@ def _english_date(match: re.Match[str], now: datetime) -> TimeRange | None:
 
 
 def _last_season(match: re.Match[str], now: datetime) -> TimeRange | None:
-    """Return the last such season that is over, or this year's."""
+    """Return the last completed season, or the season of this year for "this"."""
     month = _SEASONS[match["s"].lower()]
     if match["w"].lower() == "this":
         return _month(now.year, month, now, months=3)
@@ -257,7 +259,7 @@ def _english_weekday(match: re.Match[str], now: datetime) -> TimeRange | None:
 
 
 def _ago(match: re.Match[str], now: datetime) -> TimeRange | None:
-    """Return the day, week or month that lies so long ago."""
+    """Return the day, week or month at the given distance in the past."""
     count, unit = _number(match["n"]), _DAYS_OF[match["u"].lower()]
     if not count:
         return None
@@ -303,7 +305,7 @@ _EXACT: Final[tuple[tuple[str, _Reader], ...]] = (
     (rf"\b{_MONTH}\s+{_DAY}(?:,?\s+{_YEAR})?\b", _english_date),
     (rf"\b{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?\b", _english_date),
     (rf"\b{_MONTH},?\s+(?:of\s+)?{_YEAR}\b", _english_date),
-    (rf"\b(?:in|during|since|last)\s+{_MONTH}\b", _english_date),
+    (rf"\b(?:in|during|since|last)\s+{_MONTH}\b(?!,?\s+(?:of\s+)?(?:19|20)\d\d)", _english_date),
     (r"\b(?P<w>last|this)\s+(?P<s>spring|summer|autumn|fall|winter)\b", _last_season),
     (r"大前天", lambda _match, now: _days_ago(3, now)),
     (r"前天|前晚|\bthe day before yesterday\b", lambda _match, now: _days_ago(2, now)),

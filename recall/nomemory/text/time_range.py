@@ -1,4 +1,4 @@
-"""A half-open range of time."""
+"""Half-open time ranges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """A half-open range of aware times; None is open."""
+    """A half-open range of timezone-aware times. None means unbounded."""
 
     since: datetime | None = None
     until: datetime | None = None
