@@ -1,4 +1,4 @@
-"""Tell whether a message asserts something and whose words it holds, by its speaker and form, never by topic."""
+"""Detect assertions and their author from the sender and form of a message."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from nomemory.text.language import FIRST_PERSON
 from nomemory.text.terms import numbers, terms
 
 _REPEATED: Final = 0.75
-"""Share of a message's words that stand in the question from which on it asks the same: it says nothing new."""
+"""Minimum share of a message's words in the question for the message to count as a repetition of it."""
 
 
 _FEWEST_WORDS: Final = 3
-"""Content words of a message that says something whatever the question."""
+"""Minimum content words of a message that is meaningful for any question."""
 
 
 _FENCED: Final = re.compile(r"```|^\s*>", re.MULTILINE)
@@ -31,29 +31,30 @@ _MANY_LINES: Final = 6
 
 
 def is_named(messages: Iterable[Retrieved]) -> bool:
-    """Return whether most messages say who spoke by a name: then people talk with each other, and roles say nothing."""
+    """Return whether most messages have sender names, as in conversations between people. Roles are then ignored."""
     names = [bool(message.name) for message in messages]
     return 2 * sum(names) > len(names)
 
 
 def asserts(message: Retrieved, question: Question, *, named: bool) -> bool:
-    """Return whether a message can state what is asked: who says it could know, and it does not only ask.
+    """Return whether a message can answer the question: its sender may know the answer, and it does not only ask.
 
-    An earlier asking of the same question states nothing, whatever stands around it.
+    Earlier repetitions of the same question are not assertions.
 
     Args:
-        message: what was said.
-        question: may ask for what somebody else than the user said.
-        named: whether speakers have names.
+        message: the message to check.
+        question: the question, which may be about another sender than the user.
+        named: whether senders have names.
     """
     is_heard = _is_heard(message, question, named=named)
     return is_heard and not only_asks(message.content) and not _asks_the_same(message.content, question)
 
 
 def states(message: Retrieved, question: Question) -> bool:
-    """Return whether a message can be quoted as an answer: it has content, and does not only ask.
+    """Return whether a message can be quoted as an answer: it has content and does not only ask.
 
-    Between people with names a question answers as often as not; there only content, and not to ask the same, count.
+    In conversations between named people, questions may contain answers. Only messages without content and repetitions
+    of the question are excluded there.
     """
     if not has_content(message.content, question) or _asks_the_same(message.content, question):
         return False
@@ -61,10 +62,10 @@ def states(message: Retrieved, question: Question) -> bool:
 
 
 def has_content(content: str, question: Question) -> bool:
-    """Return whether a text says something by itself: “perfect, thx” and emoji say nothing.
+    """Return whether a text has content of its own. "Perfect, thx" and emoji have none.
 
-    A text of one or two content words says something if one of them stands in the question, or if it has a number or
-    speaks of its speaker. Of 5,000 labelled messages of five sets, four were shorter than three content words.
+    A text with one or two content words needs a word of the question, a number, or a first-person pronoun. Of 5,000
+    labelled messages in five datasets, four had fewer than three content words.
     """
     words = terms(content)
     if len(words) >= _FEWEST_WORDS:
@@ -73,7 +74,7 @@ def has_content(content: str, question: Question) -> bool:
 
 
 def attribution(message: Retrieved) -> Attribution:
-    """Return whose words a message holds; among people with names that is not told."""
+    """Return the author of a message's words. Conversations between named people are not classified."""
     if message.role is not Role.USER:
         return Attribution.OTHER
     if is_passed_on(message.content):
@@ -82,7 +83,7 @@ def attribution(message: Retrieved) -> Attribution:
 
 
 def is_passed_on(content: str) -> bool:
-    """Return whether the form of a text shows a pasted block, a forwarded message, a quotation or code."""
+    """Return whether a text has the form of a pasted block, a forwarded message, a quotation or code."""
     block = _INTRODUCED.match(content) or content.strip().count("\n") + 1 >= _MANY_LINES
     return bool(block or _FENCED.search(content))
 

@@ -1,10 +1,10 @@
-"""Calibrate the sufficiency that HybridSearch returns: half of the questions at 0.5 are answered by the log.
+"""Calibrate sufficiency: at 0.5, half of the questions are answered by the message log.
 
-The map is logistic (Platt, 1999): an offset and a slope for the log odds. Constants for a user's talk with an assistant
-were fitted on 511 questions: twelve people's own questions, the same questions asked of the next person, and those of
-the sample. Of left-out people, the Brier score falls from 0.186 to 0.181, that of the sample from 0.246 to 0.234
-(docs/quality.md). For other conversations only one point is known, the sufficiency that separates answered questions
-from the others best: it is mapped to 0.5.
+The calibration is logistic (Platt, 1999), with an offset and a slope for the log odds. The constants for conversations
+with an assistant were fitted on 511 questions: twelve people's own questions, the same questions asked about another
+person, and the questions of the sample. On held-out people, the Brier score falls from 0.186 to 0.181; on the sample,
+from 0.246 to 0.234 (docs/quality.md). For other conversations, only the sufficiency that best separates answered from
+unanswered questions is known. This value is mapped to 0.5.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Final
 from nomemory.recall.model.sufficiency import Sufficiency
 
 _LEAST: Final = 1e-4
-"""Probabilities closer to 0 or 1 count as this close."""
+"""Probabilities are clipped to this distance from 0 and 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Map:
-    """An offset and a slope for log odds."""
+    """A logistic calibration with an offset and a slope."""
 
     offset: float
     slope: float
@@ -34,21 +34,21 @@ class _Map:
 
 
 _UNNAMED: Final = _Map(-0.1, 0.46)
-"""A user talks with an assistant."""
+"""Conversations between a user and an assistant."""
 _SPEAKER: Final = _Map(0.0, 1.0)
-"""The question names one of several speakers; fitted to LoCoMo as it is."""
+"""Questions that name one of several people; fitted on LoCoMo."""
 _NAMED: Final = _Map(0.2, 1.0)
-"""People with names talk, and the question names none: 0.45 becomes 0.5."""
+"""Conversations between named people, for questions without a name: 0.45 becomes 0.5."""
 _BY_WORDS: Final = _Map(-1.34, 1.22)
-"""Words alone tell: 0.75 becomes 0.5, and 0.6, where hardly a word of the question was found, 0.3."""
+"""Lexical search only: 0.75 becomes 0.5, and 0.6, where almost no query words match, becomes 0.3."""
 
 
 def calibrated(sufficiency: Sufficiency, *, named: bool) -> float:
-    """Return how likely the log is to answer.
+    """Return the calibrated probability that the message log answers the question.
 
     Args:
-        sufficiency: what a search says.
-        named: whether speakers have names.
+        sufficiency: the estimate of a search.
+        named: whether senders have names.
     """
     return _map(sufficiency, named=named).probability(sufficiency.probability)
 

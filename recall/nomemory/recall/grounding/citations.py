@@ -1,4 +1,4 @@
-"""Checks a synthesiser's drafts: citations that are not quotes from a retrieved message are removed."""
+"""Verify citations: remove quotes that do not occur in a retrieved message."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from nomemory.text.sentences import Clause, sentences
 from nomemory.text.terms import numbers, terms
 
 MAX_STATEMENTS = 50
-"""Drafts that are looked at; a synthesiser gives the best first."""
+"""Maximum statements to check, best first."""
 
 MAX_TEXT_CHARS = 1_000
-"""Code points of a statement's text; what is longer is cut."""
+"""Maximum code points of a statement; longer texts are truncated."""
 
 MAX_CITATIONS = 10
-"""Citations of one statement that are looked at."""
+"""Maximum citations to check per statement."""
 
 MAX_QUOTE_CHARS = 1_000
-"""Code points of a quote; a longer one, if it is exact, is cut to its start."""
+"""Maximum code points of a quote; longer exact quotes are truncated."""
 
 MAX_NAMED_IDS = 5
-"""Message ids that a note names."""
+"""Maximum message ids in a note."""
 
 HOLDS = 0.75
-"""The share of a statement's content words that a clause must have to be cited for it."""
+"""Minimum share of a statement's content words that a cited clause must contain."""
 
 _NEGATION = regex.compile(
     r"不|没|别|非(?!常)|无|\b(?:not|no|never|none|cannot|without|nor)\b|n't\b|\b(?:avoids?"
@@ -43,7 +43,7 @@ _ABOUT_THE_USER = regex.compile(r"(?:该|这位)?用户|\bthe user\b|\buser\b", 
 
 @dataclass(slots=True)
 class _Struck:
-    """What did not pass. Ids that were never retrieved are only counted: a model may have made them up."""
+    """Rejected citations. Unknown ids are only counted because a model may have invented them."""
 
     not_retrieved: int = 0
     not_there: list[str] = field(default_factory=list)
@@ -68,7 +68,7 @@ class _Struck:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """The words of a statement that a clause must have to be cited for it."""
+    """The statement words that a cited clause must contain."""
 
     words: frozenset[str]
     figures: frozenset[str]
@@ -78,14 +78,14 @@ class _Claim:
 def verify(
     drafts: Sequence[DraftStatement], retrieval: Retrieval, figures: StatementFigures | None = None
 ) -> tuple[MemoryView, tuple[Note, ...]]:
-    """Return the verified statements, each with quotes from a retrieved message, and notes on what was removed.
+    """Return the statements with verified quotes, and notes about removed citations.
 
-    Notes have counts and ids of retrieved messages only, never content.
+    Notes contain counts and ids of retrieved messages, never content.
 
     Args:
-        drafts: the best first.
-        retrieval: all that may be cited.
-        figures: checks the figures and names of statements that a chat model worded; None: they are verbatim.
+        drafts: best first.
+        retrieval: the messages that may be cited.
+        figures: checks figures and names of statements from a chat model; None for verbatim statements.
     """
     struck = _Struck(over_limit=max(0, len(drafts) - MAX_STATEMENTS))
     verified: dict[str, tuple[Section, dict[Citation, None]]] = {}
@@ -155,7 +155,7 @@ def _cite(message: Retrieved, start: int, end: int) -> Citation:
 
 
 def _best_clause(text: str, messages: Iterable[Retrieved]) -> Citation | None:
-    """Cite the clause that has most of a statement's words; None if none has enough of them."""
+    """Cite the clause with the largest share of the statement's words; None below the minimum share."""
     claim = _Claim(terms(_ABOUT_THE_USER.sub("", text)), numbers(text), _negative(text))
     best: Citation | None = None
     most = HOLDS
@@ -170,14 +170,14 @@ def _best_clause(text: str, messages: Iterable[Retrieved]) -> Citation | None:
 
 
 def _share(claim: _Claim, clause: Clause) -> float:
-    """Return the share of a statement's words in a clause; 0 if its figures are missing or one negates the other."""
+    """Return the share of a statement's words in a clause; 0 if figures are missing or negation differs."""
     if not claim.figures <= numbers(clause.text) or claim.negative != _negative(clause.text):
         return 0.0
     return len(claim.words & terms(clause.text)) / len(claim.words)
 
 
 def _citable(content: str) -> Iterable[Clause]:
-    """Return the clauses of a message, and its sentences."""
+    """Return the clauses and sentences of a message."""
     for sentence in sentences(content):
         yield from sentence.clauses
         if len(sentence.clauses) > 1:

@@ -1,4 +1,4 @@
-"""Check the conflicts that a chat model claims: both sides must be statements that hold."""
+"""Verify conflicts that a chat model reports. Both sides must be verified statements."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from nomemory.recall.model.memory_view import (
 )
 
 Texts = tuple[str, str]
-"""The earlier and the later of two statements, by their texts; no two of a view have the same."""
+"""The texts of the earlier and the later statement. Statement texts are unique within a view."""
 
 
 def surviving(claimed: Iterable[DraftConflict], view: MemoryView, retrieval: Retrieval) -> tuple[Texts, ...]:
-    """Return the conflicts between two statements of the view that rest on different messages, each pair once."""
+    """Return the distinct conflicts between verified statements that cite different messages."""
     pairs = (_checked(one, view.statements(), retrieval) for one in claimed)
     return tuple({frozenset(pair): pair for pair in pairs if pair}.values())
 
@@ -35,7 +35,7 @@ def _checked(claimed: DraftConflict, statements: tuple[Statement, ...], retrieva
 
 
 def _citing(claimed: DraftCitation, statements: tuple[Statement, ...], retrieval: Retrieval) -> Statement | None:
-    """Return the statement that cites a message, the same words of it if there is one; None for words never said."""
+    """Return the statement for a citation, preferring the same quote; None for an invalid quote."""
     message = retrieval.get(claimed.message_id)
     if message is None or claimed.quote not in message.content:
         return None
@@ -49,5 +49,5 @@ def _citing(claimed: DraftCitation, statements: tuple[Statement, ...], retrieval
 
 
 def _first_said(statement: Statement) -> tuple[float, str]:
-    """Return when what a statement rests on was first said, for sorting."""
+    """Return the sort key for the earliest cited message."""
     return min((citation.ts.timestamp(), citation.message_id) for citation in statement.citations)

@@ -1,7 +1,7 @@
-"""Recompute what a chat model says that it computed: an equation of numbers, dates, times and spans of time.
+"""Verify a chat model's equations over numbers, dates, times and durations.
 
-The equation is parsed here and never evaluated as code. Operators: `+ - * / ( )`. Operands: numbers, dates
-(`2025-05-21`), times (`15:30`), and numbers with a unit of time (`3 days`, `2 weeks`, `90 minutes`, 3天).
+Equations are parsed and never evaluated as code. Operators: `+ - * / ( )`. Operands: numbers, dates
+(`2025-05-21`), times (`15:30`), and durations (`3 days`, `2 weeks`, `90 minutes`, 3天).
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class Kind(Enum):
 
     NUMBER = "number"
     DATE = "date"
-    """Days since the beginning of the calendar."""
+    """Days since the start of the calendar."""
     TIME = "time"
     """Minutes since midnight."""
     SPAN = "span"
-    """Minutes."""
+    """Duration in minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A value and its kind. Months and years have no fixed length: a span of these is `months` beside `value`."""
+    """A value and its kind. Months and years have no fixed length; such durations are counted in `months`."""
 
     kind: Kind
     value: Decimal
@@ -54,7 +54,7 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An operand as it was written: a number, with or without a unit, a date or a time."""
+    """A literal operand: a number, duration, date or time."""
 
     quantity: Quantity
     number: Decimal | None = None
@@ -62,18 +62,18 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """An equation that holds: its operands, and what came out."""
+    """A verified equation with its operands and result."""
 
     operands: tuple[Operand, ...]
     results: tuple[Operand, ...]
 
 
 class _UnreadableError(RecallError, ValueError):
-    """The text is no equation that can be recomputed."""
+    """The text is not a supported equation."""
 
 
 def recomputed(equation: str) -> Computation | None:
-    """Return an equation if it can be read and holds; None otherwise. A decimal result may be rounded."""
+    """Return the parsed equation if it is correct, otherwise None. Decimal results may be rounded."""
     sides = _EQUALS.split(equation.strip())
     if len(equation) > _MAX_CHARS or len(sides) != 2:  # noqa: PLR2004 - an equation has two sides
         return None
@@ -87,10 +87,10 @@ def recomputed(equation: str) -> Computation | None:
 
 
 class _Parser:
-    """Reads and computes one side of an equation.
+    """Parse and compute one side of an equation.
 
     Raises:
-        _UnreadableError: it is none.
+        _UnreadableError: the text is not a supported expression.
     """
 
     def __init__(self, text: str) -> None:
@@ -190,7 +190,7 @@ def _added(one: Quantity, other: Quantity, sign: int) -> Quantity:
 
 
 def _moved(ordinal: Decimal, months: int) -> Decimal:
-    """Move a date by months; a day that the month does not have becomes its last one."""
+    """Add months to a date. Days beyond the end of the month become its last day."""
     if not months:
         return ordinal
     day = date.fromordinal(int(ordinal))

@@ -1,4 +1,4 @@
-"""Turn drafts into a memory view: verified, ordered, with superseded and contradictory statements marked."""
+"""Build a memory view from a draft: verify, order, and mark superseded and contradictory statements."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from nomemory.text.terms import terms
 
 
 def conclude(question: Question, draft: Draft, findings: Findings, rule: EnoughRule = DEFAULT_RULE) -> Synthesis:
-    """Verify a draft, mark what was superseded and by whom it was said, and decide the verdict.
+    """Verify a draft, mark superseded statements and authors, and decide the verdict.
 
-    A verdict and conflicts of the draft's own stand where they fit what could be verified; else the rules decide. Where
-    nothing answers, the view is empty.
+    The draft's own verdict and conflicts are kept if they are consistent with the verified statements. Otherwise the
+    rules decide. The view is empty if nothing answers the question.
     """
     figures = StatementFigures(question, findings.retrieval) if draft.composed else None
     view, notes = verify(draft.statements, findings.retrieval, figures)
@@ -69,10 +69,10 @@ def _as_drafted(
 def _by_rules(
     question: Question, draft: Draft, findings: Findings, rule: EnoughRule, misfit: tuple[Note, ...]
 ) -> Synthesis:
-    """Show both sides of each contradiction that the rules find, and decide by how likely the log is to answer."""
+    """Show both sides of each contradiction, and decide by the estimated probability."""
     named = is_named(findings.retrieval)
     estimate = calibrated(findings.sufficiency, named=named) if findings.sufficiency else None
-    likely = estimate is None or estimate >= rule.possible  # else what contradicts itself is beside the point
+    likely = estimate is None or estimate >= rule.possible  # Otherwise the contradiction is irrelevant.
     holding = [one for one in findings.evidence if not one.message.retracted_by]
     pairs = list(contradictions(holding, findings.relations, question)) if likely else []
     figures = StatementFigures(question, findings.retrieval) if draft.composed else None
@@ -89,12 +89,12 @@ def _by_rules(
 
 
 def _holds(view: MemoryView, retrieval: Retrieval) -> bool:
-    """Return whether a statement cites a message that was not taken back."""
+    """Return whether a statement cites a message that was not retracted."""
     return not all(all(takers(one, retrieval)) for one in view.statements())
 
 
 def _sides(pairs: Iterable[Pair], drafts: Sequence[DraftStatement]) -> list[DraftStatement]:
-    """Return the messages that contradict each other as drafts, in the section that the others are in."""
+    """Return contradictory messages as drafts, in the section of the other drafts."""
     section = drafts[0].section if drafts else Section.PROFILE
     cited = {citation.message_id for draft in drafts for citation in draft.citations}
     missing = {one.message_id: one for pair in pairs for one in pair if one.message_id not in cited}
@@ -104,9 +104,9 @@ def _sides(pairs: Iterable[Pair], drafts: Sequence[DraftStatement]) -> list[Draf
 
 
 def _marked(view: MemoryView, findings: Findings, against: AbstractSet[str]) -> MemoryView:
-    """Say of each statement whose words it holds and what took its place.
+    """Set the author and the superseding message of each statement.
 
-    What is contradicted, by the ids in `against`, is not superseded: nobody judges between the two.
+    Contradicted messages (`against`) are not marked as superseded because the conflict is unresolved.
     """
     cited = {citation.message_id for one in view.statements() for citation in one.citations} - against
     newer = superseded(findings.relations, cited)
@@ -134,7 +134,7 @@ def _ordered(view: MemoryView, order: Callable[[tuple[Statement, ...]], tuple[St
 
 
 def _same_matter(question: Question, view: MemoryView, pairs: Iterable[Pair], findings: Findings) -> list[Ids]:
-    """Return pairs of messages of one matter; where a question asks how things stand now, all that is quoted."""
+    """Return pairs of messages about the same topic; all quoted messages if the question asks for the current state."""
     near = [(one.earlier, one.later) for one in findings.relations if one.nearness >= SAME_MATTER]
     against = [(earlier.message_id, later.message_id) for earlier, later in pairs]
     ids = [message_id for one in view.statements() for message_id in sources(one)]
@@ -143,7 +143,7 @@ def _same_matter(question: Question, view: MemoryView, pairs: Iterable[Pair], fi
 
 
 def _is_corrected(question: Question, view: MemoryView, findings: Findings) -> bool:
-    """Return whether a quoted message corrects what comes nearest, and that had half of the question's words."""
+    """Return whether a quoted message corrects the best match, which had half of the question's words."""
     cited = {message_id for one in view.statements() for message_id in sources(one)}
     held = next((one.message for one in findings.evidence if not one.message.retracts), None)
     if held is None or held.retracted_by not in cited:
@@ -153,7 +153,7 @@ def _is_corrected(question: Question, view: MemoryView, findings: Findings) -> b
 
 
 def _conflicts(view: MemoryView, pairs: Iterable[Pair]) -> Iterable[Conflict]:
-    """Return the contradictions as statements of the view. All of them are read off the form of words: guesses."""
+    """Return contradictions as conflicts between statements. They are marked as possible because rules infer them."""
     stating = {citation.message_id: one for one in reversed(view.statements()) for citation in one.citations}
     for earlier, later in pairs:
         if {earlier.message_id, later.message_id} <= stating.keys():

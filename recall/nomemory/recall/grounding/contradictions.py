@@ -1,7 +1,7 @@
-"""Find two assertions of one speaker that cannot both hold. Both stay in the view: nothing decides between them.
+"""Find contradictory assertions of one sender. The view shows both without deciding between them.
 
-There are two kinds: a flat denial beside an assertion of the same, and two different counts of the same thing. No list
-names topics that people contradict themselves about: closeness in meaning tells that two messages are about one thing.
+A contradiction is either a denial of an assertion, or two different counts of the same thing. Semantic similarity
+decides whether two messages are about the same topic.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from nomemory.recall.model.evidence import Evidence, Relation, Retrieved
 from nomemory.recall.model.question import Question
 
 LOOKED_AT: Final = 4
-"""Of the evidence, the best messages are held against each other."""
+"""Number of top evidence messages to compare."""
 
 
 _NEAR_QUESTION: Final = 1.0
-"""Standard deviations that a message must lie nearer to the question than the user's messages usually do."""
+"""Minimum similarity to the question, in standard deviations above the mean of the user's messages."""
 
 
 _POLAR: Final = re.compile(
@@ -52,12 +52,12 @@ Pair = tuple[Retrieved, Retrieved]
 
 
 def contradictions(evidence: Sequence[Evidence], relations: Iterable[Relation], question: Question) -> Iterator[Pair]:
-    """Return pairs among the best evidence that contradict each other, what was said first in front.
+    """Return pairs of contradictory messages among the best evidence, older message first.
 
     Args:
-        evidence: best first, what asserts something before what does not.
-        relations: which messages of one speaker are near each other.
-        question: only where it asks whether, or how many, does a contradiction show.
+        evidence: best first, assertions before other messages.
+        relations: similar messages of one sender.
+        question: contradictions are reported only for yes/no and counting questions.
     """
     near = {one.message.message_id: one.message for one in evidence[:LOOKED_AT] if one.deviations >= _NEAR_QUESTION}
     for relation in relations:
@@ -76,7 +76,7 @@ def _contradict(one: str, other: str, question: Question) -> bool:
 
 
 def _denies_the_other(one: str, other: str) -> bool:
-    """Return whether just one of two texts denies flatly, and the other denies nothing at all."""
+    """Return whether exactly one of two texts is a denial, and the other has no negation."""
     first, second = bool(_DENIES_FLATLY.search(one)), bool(_DENIES_FLATLY.search(other))
     return first != second and not _DENIES.search(other if first else one)
 
@@ -86,7 +86,7 @@ def _counts_differ(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
 
 
 def _counted(text: str) -> dict[str, int]:
-    """Return how many of what a text counts: `two kids` is {"kids": 2}."""
+    """Return the counts in a text: `two kids` is {"kids": 2}."""
     return {
         english or chinese: _value(number or char) for number, english, char, chinese in _COUNTS.findall(text.lower())
     }

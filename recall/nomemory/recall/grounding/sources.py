@@ -1,4 +1,4 @@
-"""The messages that a statement cites, and what retracted them."""
+"""Cited messages of a statement and their retractions."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def sources(statement: Statement) -> frozenset[str]:
 
 
 def takers(statement: Statement, retrieval: Retrieval) -> list[str]:
-    """Return what took back each message that a statement cites, by their ids; an empty text for one that holds."""
+    """Return the id of the retracting message for each cited message; empty if not retracted."""
     cited = (retrieval.get(message_id) for message_id in sorted(sources(statement)))
     return [message.retracted_by for message in cited if message]

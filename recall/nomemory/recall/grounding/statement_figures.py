@@ -1,7 +1,8 @@
-"""Check that the figures and names of a composed statement stand in its quotes, or follow from them by arithmetic.
+"""Check figures and names of model-written statements against their quotes.
 
-A quote also supports what is known of its message: the day on which it was sent, dates counted from that day, and its
-sender. A number may count the quotes. Whatever is left over makes the statement unsupported.
+A figure is supported if a quote contains it or arithmetic on the quotes yields it. A quote also supports the send date
+of its message, dates relative to the send date, and the sender. A number may be the count of the quotes. A statement
+with any other figure is unsupported.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from nomemory.text.sentences import quotations, sentence_texts
 from nomemory.text.stop_words import STOP_WORDS
 
 _UNIT_FACTORS: Final = frozenset(map(Decimal, (1, 2, 7, 10, 12, 24, 30, 52, 60, 100, 365, 1_000)))
-"""Numbers that an equation may have of itself: between units, and small steps such as the day after tomorrow."""
+"""Constants that an equation may contain: unit conversions and small offsets."""
 _HALF_DAY: Final = 12
 _MINUTES: Final = 60
 _PREFIX: Final = 3
-"""Letters of a name that are enough: people shorten names at their ends."""
+"""Length of a name prefix. People shorten names at the end."""
 _LATIN_WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _LIST_MARK: Final = re.compile(r"[,，、;；\n]|\band\b|和|\+|&")
 _ENDING: Final = re.compile(r"['’]s?$")
@@ -41,8 +42,8 @@ class StatementFigures:
     """Checks the statements of one answer.
 
     Args:
-        question: was asked; its names need no quote, and relative dates are in its zone.
-        retrieval: has the messages that are cited.
+        question: the question. Its names need no quote, and its zone applies to relative dates.
+        retrieval: the cited messages.
     """
 
     def __init__(self, question: Question, retrieval: Retrieval) -> None:
@@ -50,7 +51,7 @@ class StatementFigures:
         self._retrieval = retrieval
 
     def checked(self, draft: DraftStatement, text: str, citations: Sequence[Citation]) -> str:
-        """Return the text of a statement if its quotes support its figures and names; else its quotes as the text."""
+        """Return the statement text if its quotes support all figures and names, otherwise the quotes."""
         support = _Support.of(citations, self._question)
         if self._supported(text, support.with_computed(draft.computed)) and self._named(text, citations):
             return text
@@ -67,11 +68,11 @@ class StatementFigures:
         if not _titles_stand(text, quotes):
             return False
         if not _folded_words(quotes):
-            return True  # another script has other letters for every name
+            return True  # Names are spelled differently in another script.
         return all(_is_known(name, known) for name in self._names(text))
 
     def _names(self, text: str) -> Iterator[str]:
-        """Return the capitalised words of a text that are names; at the start of a sentence if that is known."""
+        """Return capitalised words that are names. Words at the start of a sentence must be known names."""
         for sentence in sentence_texts(text):
             for at, match in enumerate(_LATIN_WORD.finditer(sentence)):
                 word = _ENDING.sub("", match[0])
@@ -82,7 +83,7 @@ class StatementFigures:
 
     @cached_property
     def _capitalised(self) -> frozenset[str]:
-        """Words that the retrieved messages write with a capital inside a sentence, and never without, and senders."""
+        """Senders, and words that the retrieved messages always capitalise inside sentences."""
         upper, lower = set[str](), set[str]()
         for message in self._retrieval:
             upper.update(map(_folded, _LATIN_WORD.findall(message.name)))
@@ -97,17 +98,17 @@ class StatementFigures:
 
 @dataclass(frozen=True)
 class _Support:
-    """All that the quotes of a statement support.
+    """Values that the quotes of a statement support.
 
     Attributes:
-        numbers: every number in them, in any reading.
-        bare: those that stand outside dates and times.
-        dates: the days on which they were sent, and what they name.
-        times: of day.
-        weekdays: named, or of the days.
-        runs: long runs of digits.
-        quotes: how many there are.
-        items: how many things they may list.
+        numbers: all numbers in any reading.
+        bare: numbers outside dates and times.
+        dates: send dates, and dates in the text.
+        times: times of day.
+        weekdays: weekdays in the text, and weekdays of the dates.
+        runs: long digit sequences.
+        quotes: number of quotes.
+        items: maximum number of list items in the quotes.
     """
 
     numbers: frozenset[Decimal]
@@ -121,7 +122,7 @@ class _Support:
 
     @classmethod
     def of(cls, citations: Sequence[Citation], question: Question) -> _Support:
-        """Read the quotes."""
+        """Collect the supported values from quotes."""
         zone = question.now.tzinfo
         read = [(one.quote, figures(one.quote), _day_of(one, zone)) for one in citations]
         sent = {PartialDate(day.year, day.month, day.day) for _, _, day in read}
@@ -151,7 +152,7 @@ class _Support:
         )
 
     def with_computed(self, equations: Iterable[str]) -> _Support:
-        """Add the results of equations that hold and whose operands are supported."""
+        """Add the results of correct equations with supported operands."""
         support = self
         for equation in equations:
             computation = recomputed(equation)
@@ -160,7 +161,7 @@ class _Support:
         return support
 
     def has(self, figure: Figure) -> bool:
-        """Return whether a figure of a statement is supported."""
+        """Return whether the quotes support a figure."""
         if figure.weekday is not None:
             return figure.weekday in self.weekdays
         by_number = bool(figure.numbers & self.numbers) or (self.quotes > 1 and Decimal(self.quotes) in figure.numbers)
@@ -168,7 +169,7 @@ class _Support:
         return by_number or by_date or self._has_part(figure) or self._has_time(figure.times)
 
     def _has_part(self, figure: Figure) -> bool:
-        """Return whether a lone day or year stands in the quotes as a number."""
+        """Return whether a standalone day or year occurs in the quotes as a number."""
         return any(
             one.month is None
             and (one.day is None or one.year is None)
@@ -181,7 +182,7 @@ class _Support:
         return bool(claimed & self.times) or any(Decimal(hour) in self.bare for hour in hours)
 
     def _grounds(self, computation: Computation) -> bool:
-        """Return whether all operands are supported; ones may count as many things as the quotes list."""
+        """Return whether all operands are supported. Ones may count the list items in the quotes."""
         ones = sum(operand.number == 1 for operand in computation.operands)
         return ones <= max(self.items, 1) and all(map(self._has_operand, computation.operands))
 
@@ -236,7 +237,7 @@ def _folded_words(texts: Iterable[str]) -> frozenset[str]:
 
 
 def _is_known(name: str, known: frozenset[str]) -> bool:
-    """Return whether a name stands among words, or one is the beginning of the other."""
+    """Return whether a name matches a known name or shares a prefix with one."""
     folded = _folded(name)
     if not folded.isascii() or folded in known:
         return True
@@ -244,7 +245,7 @@ def _is_known(name: str, known: frozenset[str]) -> bool:
 
 
 def _titles_stand(text: str, quotes: Sequence[str]) -> bool:
-    """Return whether what a statement puts in quotation marks stands in its quotes, if these are in its script."""
+    """Return whether quoted titles in a statement occur in its quotes. Titles in another script are not checked."""
     said = _squeezed(" ".join(quotes))
     comparable = (title for title in map(_squeezed, quotations(text)) if title.isascii() is said.isascii())
     return all(title in said for title in comparable)
@@ -257,4 +258,4 @@ def _squeezed(text: str) -> str:
 _NO_NAMES: Final = frozenset({"user", "assistant"}) | frozenset(
     form for name in (*MONTHS, *WEEKDAYS) for form in (name, name[:3])
 )
-"""Words with a capital that name nobody: months and days are checked as dates."""
+"""Capitalised words that are not names. Months and weekdays are checked as dates."""

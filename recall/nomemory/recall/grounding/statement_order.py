@@ -1,4 +1,4 @@
-"""Order the statements that rules quote: the most relevant first, and the newest first within one matter."""
+"""Order rule-based statements by relevance, and by time within one topic."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from nomemory.recall.model.evidence import Retrieval
 from nomemory.recall.model.memory_view import Statement
 
 SAME_MATTER: Final = 1.5
-"""Standard deviations that two messages must lie nearer to each other than what was found usually does."""
+"""Minimum similarity for the same topic, in standard deviations above the mean of the hits."""
 
 Ids = tuple[str, str]
-"""Two messages, by their ids."""
+"""The ids of two messages."""
 
 
 def by_relevance(statements: Sequence[Statement], same: Iterable[Ids]) -> tuple[Statement, ...]:
-    """Keep the order of matters, and put the newest first within each: what holds now stands before what held.
+    """Keep the order of topics, and sort each topic newest first.
 
     Args:
-        statements: the most relevant first.
-        same: pairs of messages that speak of the same matter.
+        statements: most relevant first.
+        same: pairs of messages about the same topic.
     """
     place = {message_id: at for at, one in reversed(list(enumerate(statements))) for message_id in sources(one)}
     pairs = [pair for pair in same if place.keys() >= set(pair)]
-    for _ in pairs:  # each round joins what one pair more connects
+    for _ in pairs:  # Each iteration merges two connected groups.
         for earlier, later in pairs:
             place[earlier] = place[later] = min(place[earlier], place[later])
     return tuple(sorted(by_time(statements), key=lambda one: min(place[message_id] for message_id in sources(one))))
 
 
 def by_time(statements: Iterable[Statement]) -> tuple[Statement, ...]:
-    """Put the newest first."""
+    """Return the statements, newest first."""
     return tuple(sorted(statements, key=newest, reverse=True))
 
 
 def newest(statement: Statement) -> tuple[float, bytes]:
-    """Return when the last of what a statement cites was said, for sorting."""
+    """Return the sort key for the latest cited message."""
     return max((citation.ts.timestamp(), citation.message_id.encode()) for citation in statement.citations)
 
 
 def retractions(retrieval: Retrieval) -> Iterable[Ids]:
-    """Return what was retracted, each with what retracted it."""
+    """Return pairs of a retracted and a retracting message."""
     return [(one.message_id, one.retracted_by) for one in retrieval if one.retracted_by]

@@ -13,7 +13,7 @@ from nomemory.recall.model.sufficiency import EnoughRule
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """A verdict, why, and the probability from which it is SUPPORTED; None: it did not decide."""
+    """A verdict with its reason and the SUPPORTED threshold; None if the threshold was not used."""
 
     verdict: Verdict
     reason: Note
@@ -21,12 +21,12 @@ class Ruling:
 
 
 def own_verdict(said: Verdict | None, *, cited: bool, contradictory: bool) -> Verdict | None:
-    """Return the verdict of a synthesiser as far as it fits; None: the rules are to decide.
+    """Return a model's verdict if it is consistent with the verified statements; None to use the rules.
 
     Args:
-        said: what it says; None: nothing.
-        cited: whether a statement of its own holds.
-        contradictory: whether a conflict of its own holds.
+        said: the model's verdict, or None.
+        cited: whether one of the model's statements was verified.
+        contradictory: whether one of the model's conflicts was verified.
     """
     if said is Verdict.INSUFFICIENT:
         return said
@@ -38,14 +38,14 @@ def own_verdict(said: Verdict | None, *, cited: bool, contradictory: bool) -> Ve
 def decide(
     estimate: float | None, rule: EnoughRule, *, cited: bool, contradictory: bool, corrected: bool = False
 ) -> Ruling:
-    """Decide without a model. Nothing has read the messages, so what no search estimated is POSSIBLE.
+    """Return the rule-based verdict.
 
     Args:
-        estimate: the calibrated probability that the log answers; None where no search says.
+        estimate: the calibrated probability that the message log answers the question; None if unknown.
         rule: the thresholds.
         cited: whether the view has a statement that was not retracted.
         contradictory: whether statements contradict each other.
-        corrected: whether the view has the correction of what answered the question before.
+        corrected: whether the view has a correction of an earlier answer to the question.
     """
     if not cited:
         return Ruling(Verdict.INSUFFICIENT, note(NoteKind.NO_STATEMENT))

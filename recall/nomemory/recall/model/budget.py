@@ -1,4 +1,4 @@
-"""How much a recall may do. The host sets it; a request may tighten it, and a skill cannot change it."""
+"""Resource limits of a recall. The host sets them, a request may change them, a skill cannot."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 EVIDENCE_MESSAGES_MAX: Final = 50
-"""The most messages that anybody may have in the evidence of a recall."""
+"""Maximum evidence messages that a request may ask for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The host's limits.
+    """The host's limits for one recall.
 
     Attributes:
-        iterations: rounds of searching, each of one or more calls.
-        tool_calls: calls in all, those that the host makes for neighbours included.
-        evidence_messages: messages in the answer's evidence, where the request does not say how many.
-        deadline_s: seconds for searching.
-        answer_s: seconds until the whole recall has to answer, a chat model's reading included.
-        model_s: seconds that one answer of a chat model may take.
-        read_messages: messages of the ranking that a chat model reads; 0: there is none.
-        read_tokens: tokens that these may take, as estimated.
-        result_items: messages that one call of a tool may bring; a ranking brings as many as the evidence may have.
-        result_chars: characters of content that one call may show to a planner; they do not bound a ranking.
-        evidence_chars: characters of content of one evidence message; longer ones are cut and marked.
-        neighbors_before, neighbors_after: what the host takes around an anchor.
-        anchors: how many anchors it does that for.
+        iterations: search rounds, each with one or more calls.
+        tool_calls: total calls, including the host's own calls for neighbours.
+        evidence_messages: default number of evidence messages in the result.
+        deadline_s: time limit for searching, in seconds.
+        answer_s: time limit for the whole recall, in seconds, including a chat model's reading.
+        model_s: time limit for one chat model response, in seconds.
+        read_messages: ranked messages that a chat model reads; 0 for no model.
+        read_tokens: estimated token limit for those messages.
+        result_items: maximum messages per tool call. Rankings return up to the evidence limit instead.
+        result_chars: maximum characters of content per tool call for a planner; not applied to rankings.
+        evidence_chars: maximum characters per evidence message; longer messages are truncated and marked.
+        neighbors_before, neighbors_after: number of messages to read before and after an anchor.
+        anchors: number of anchors whose neighbours are read.
     """
 
     iterations: int = 3
@@ -47,7 +47,7 @@ class Budget:
 
     @property
     def ranked_messages(self) -> int:
-        """How many messages of the ranking a recall needs: for its evidence, and for a chat model to read."""
+        """The number of ranked messages needed for the evidence and for a chat model."""
         return max(self.evidence_messages, self.read_messages)
 
     def tightened(
@@ -59,9 +59,9 @@ class Budget:
         deadline_s: float = 0.0,
         answer_s: float = 0.0,
     ) -> Budget:
-        """Return this budget with the limits that a request asks for, where they are lower; 0 keeps a limit.
+        """Return a budget with lower limits from a request; 0 keeps a limit.
 
-        Evidence is what a request may ask for more of, up to `EVIDENCE_MESSAGES_MAX`.
+        `evidence_messages` may also be raised, up to `EVIDENCE_MESSAGES_MAX`.
         """
         return replace(
             self,

@@ -1,4 +1,4 @@
-"""Map the roles of a recall to the roles of the contract and back."""
+"""Convert between recall roles and the roles of the API."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ROLE_IN_CONTRACT: Final = MappingProxyType(
         Role.ANY: message_pb2.ROLE_UNSPECIFIED,
     }
 )
-"""The contract's role for each role; `ANY` is the unspecified one."""
+"""The API role of each recall role; `ANY` maps to the unspecified role."""
 
 
 _ROLE: Final = MappingProxyType({encoded: role for role, encoded in ROLE_IN_CONTRACT.items()})
 
 
 def role_of(encoded: message_pb2.Role.ValueType) -> Role:
-    """Return the role for one of the contract's; `ANY` for the unspecified one and for those that are not known."""
+    """Return the recall role of an API role; `ANY` for unspecified and unknown roles."""
     return _ROLE.get(encoded, Role.ANY)

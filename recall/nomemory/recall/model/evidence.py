@@ -12,7 +12,7 @@ from nomemory.recall.model.sufficiency import Sufficiency
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """One message, verbatim; the ids of what it takes back, and of what took it back."""
+    """A message with the ids of the messages that it retracts and that retract it."""
 
     message_id: str
     ts: datetime
@@ -25,19 +25,19 @@ class Retrieved:
 
     @property
     def speaker(self) -> str:
-        """Who spoke: the name if there is one, else the role."""
+        """The sender's name, or the role if the sender has no name."""
         return self.name or self.role.value
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A retrieved message and how well it answers the question.
+    """A retrieved message and its relevance to the question.
 
     Attributes:
-        message: what was said.
-        score: compares within one recall only; 3 is about the best.
-        deviations: how much nearer in meaning it is to the question than the user's messages usually are, in standard
-            deviations; 0 where that is not known.
+        message: the message.
+        score: relevance, comparable within one recall only; about 3 at most.
+        deviations: semantic similarity to the question, in standard deviations above the mean of the user's messages; 0
+            if unknown.
     """
 
     message: Retrieved
@@ -47,13 +47,13 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Two messages of one speaker that speak of the same thing, named by their ids.
+    """Two related messages of one sender, by id.
 
     Attributes:
-        earlier: what was said first.
-        later: what was said last.
-        nearness: how much nearer they are than what was found usually is, in standard deviations.
-        shared: the share of words in common, 0 to 1, a rare word counting more.
+        earlier: id of the older message.
+        later: id of the newer message.
+        nearness: semantic similarity, in standard deviations above the mean of the hits.
+        shared: IDF-weighted share of common words, 0 to 1.
     """
 
     earlier: str
@@ -64,19 +64,19 @@ class Relation:
 
 @dataclass(slots=True)
 class Retrieval:
-    """All messages that one recall has retrieved so far, by id. No other message can be cited."""
+    """All messages that a recall has retrieved, by id. Other messages cannot be cited."""
 
     _messages: dict[str, Retrieved] = field(default_factory=dict)
 
     def add(self, messages: Iterable[Retrieved]) -> int:
-        """Add messages; return how many were new."""
+        """Add messages and return the number of new ones."""
         before = len(self._messages)
         for message in messages:
             self._messages.setdefault(message.message_id, message)
         return len(self._messages) - before
 
     def get(self, message_id: str) -> Retrieved | None:
-        """Return a retrieved message."""
+        """Return a retrieved message, or None."""
         return self._messages.get(message_id)
 
     def __len__(self) -> int:
@@ -88,13 +88,13 @@ class Retrieval:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a search has come to.
+    """The results of the search phase.
 
     Attributes:
-        evidence: best first; what asserts something stands before what does not.
-        retrieval: everything that was retrieved.
-        relations: which messages speak of the same thing, in the order of the later one.
-        sufficiency: how likely the log is to answer; None where no search says.
+        evidence: best first; messages with assertions come before messages without.
+        retrieval: all retrieved messages.
+        relations: pairs of related messages, ordered by the newer message.
+        sufficiency: likelihood that the message log contains the answer; None if no search estimated it.
     """
 
     evidence: tuple[Evidence, ...]

@@ -1,4 +1,4 @@
-"""The answer: statements, each with quotes that prove it."""
+"""The memory view: statements with quotes as evidence."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Section(Enum):
 class Verdict(Enum):
     """Whether the evidence answers the question.
 
-    POSSIBLE: it may, and nothing has read the messages. PENDING: nothing found does, but messages were stored that are
-    not searchable yet.
+    POSSIBLE means that the evidence may answer it, but no model has read the messages. PENDING means that the evidence
+    does not answer it and some stored messages are not searchable yet.
     """
 
     SUPPORTED = "supported"
@@ -32,19 +32,19 @@ class Verdict(Enum):
 
 
 class Attribution(Enum):
-    """Whose words a statement quotes."""
+    """The author of the words in a statement."""
 
     UNSPECIFIED = "unspecified"
     USER = "user"
     OTHER = "other"
-    """Somebody else's: the assistant's, a tool's, another speaker's."""
+    """Another author: the assistant, a tool, or another person."""
     QUOTED = "quoted"
-    """Passed on by the user: pasted, forwarded or quoted text, code."""
+    """Text that the user pasted, forwarded or quoted, and code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """An exact quote. `start` and `end` are code points of the message's content."""
+    """An exact quote. `start` and `end` are code point offsets in the message content."""
 
     message_id: str
     quote: str
@@ -55,13 +55,13 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One line of a memory view.
+    """A line of a memory view.
 
     Attributes:
-        text: what it says.
-        citations: prove it; there is at least one.
-        superseded_by: the id of the message that says anew what this one says; empty: none was found.
-        attribution: whose words it quotes.
+        text: the text of the statement.
+        citations: quotes that support the statement; at least one.
+        superseded_by: id of the message that supersedes this statement; empty if none is known.
+        attribution: author of the quoted words.
     """
 
     text: str
@@ -72,7 +72,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class DraftCitation:
-    """A citation that is claimed, not checked yet. Without a quote, the message's best clause is cited."""
+    """An unverified citation. Without a quote, the best clause of the message is cited."""
 
     message_id: str
     quote: str = ""
@@ -80,9 +80,9 @@ class DraftCitation:
 
 @dataclass(frozen=True, slots=True)
 class DraftStatement:
-    """A statement that is claimed, not checked yet.
+    """An unverified statement.
 
-    `computed` are the equations by which a chat model says that it computed figures of the text.
+    `computed` holds the equations that a chat model reports for computed figures in the text.
     """
 
     section: Section
@@ -93,7 +93,7 @@ class DraftStatement:
 
 @dataclass(frozen=True, slots=True)
 class DraftConflict:
-    """Two citations of statements that a chat model says cannot both hold: not checked yet."""
+    """An unverified conflict between two citations, reported by a chat model."""
 
     one: DraftCitation
     other: DraftCitation
@@ -101,13 +101,13 @@ class DraftConflict:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """All that rules or a chat model say: not checked yet.
+    """The unverified output of the rules or of a chat model.
 
     Attributes:
-        statements: the best first.
-        verdict: its own; None: it leaves that to the rules, unless it claims conflicts.
-        conflicts: its own.
-        composed: whether a chat model worded the statements: then their figures are checked, too.
+        statements: best first.
+        verdict: the model's verdict; None leaves the decision to the rules, unless the draft has conflicts.
+        conflicts: conflicts reported by the model.
+        composed: whether a chat model worded the statements. If so, their figures are checked as well.
     """
 
     statements: tuple[DraftStatement, ...] = ()
@@ -118,7 +118,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two statements that cannot both hold at one time; `possible`: that is a guess."""
+    """Two statements that cannot both be true at one time. `possible` marks an uncertain conflict."""
 
     earlier: Statement
     later: Statement
@@ -127,20 +127,20 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class MemoryView:
-    """Verified statements by section. Of what rules quote the most relevant is first, of a model's the newest."""
+    """Verified statements by section. Rules order them by relevance, models by time, newest first."""
 
     preferences: tuple[Statement, ...] = ()
     profile: tuple[Statement, ...] = ()
     constraints: tuple[Statement, ...] = ()
 
     def statements(self) -> tuple[Statement, ...]:
-        """Return all of them."""
+        """Return the statements of all sections."""
         return self.preferences + self.profile + self.constraints
 
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """The verified answer. `notes` say what was removed, and what the verdict rests on; `enough` is as in `Limits`."""
+    """The verified answer. `notes` explain removed statements and the verdict; `enough` is the same as in `Limits`."""
 
     view: MemoryView
     verdict: Verdict

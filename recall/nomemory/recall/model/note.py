@@ -1,4 +1,4 @@
-"""What a reader of a recall should know beside its answer."""
+"""Notes for the caller of a recall."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class NoteKind(Enum):
-    """The kinds of notes, each with its words. The contract has the same kinds, `NOTE_CODE_…`."""
+    """The kinds of notes with their text templates. `NOTE_CODE_…` in the API has the same kinds."""
 
     SINGLE_CONVERSATION = "only the conversation that the request names was looked at"
     SEMANTIC_INCOMPLETE = "not everything was searched by meaning{then}"
@@ -31,7 +31,7 @@ class NoteKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One of them, in words. `count` is how many it counts, 0 where it counts nothing."""
+    """A note with its text. `count` is the number of affected objects, or 0."""
 
     kind: NoteKind
     text: str
@@ -39,5 +39,5 @@ class Note:
 
 
 def note(kind: NoteKind, *, count: int = 0, **words: object) -> Note:
-    """Put what a kind's words leave open into them."""
+    """Create a note from a kind's text template."""
     return Note(kind, kind.value.format(count=count, **words), count)

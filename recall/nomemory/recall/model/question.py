@@ -1,4 +1,4 @@
-"""What is asked, in which talk, and where the search for it starts."""
+"""The question, the current conversation, and the initial search scope."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from nomemory.text.question_reading import QuestionReading
 from nomemory.text.time_range import TimeRange
 
 _SOUGHT_CHARS: Final = 500
-"""How much of what the user said last is searched for. A longer text means too much at once, and embeds slowly."""
+"""Maximum characters of a user turn that are used as a query. Longer texts have several topics and embed slowly."""
 
 
 class Role(Enum):
-    """Whose messages are looked at, as the tools spell it."""
+    """Sender roles, in the spelling of the tools."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -30,7 +30,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn of the conversation in progress. It prints without its text, so that no log can show it."""
+    """A turn of the current conversation. Its repr omits the text to keep it out of logs."""
 
     role: Role
     text: str
@@ -43,13 +43,13 @@ class Turn:
 class Question:
     """A question about the bound user.
 
-    `now` is an aware time in the asker's own zone: "yesterday" is counted from it, and nothing said at or after it is
-    looked at. `time_range` and `role` are where the caller wants the search to start, None if they do not care.
-    `embedding` is the caller's own vector of the text; empty: there is none. `conversation_id` confines the recall to
-    one conversation; empty: all of them. `exclude_conversation_ids` are conversations of which nothing is read.
+    `now` is timezone-aware, in the user's zone. Relative dates refer to it, and messages sent at or after it are
+    ignored. `time_range` and `role` are the initial search scope, None for no preference. `embedding` is the caller's
+    vector of the text, or empty. `conversation_id` restricts the recall to one conversation; empty means all. Messages
+    of `exclude_conversation_ids` are never read.
 
-    `turns` are the last turns of the conversation in progress, oldest first. With them `text` may be empty: then it is
-    asked what an assistant should think of before it answers. They are never stored and never logged.
+    `turns` are the latest turns of the current conversation, oldest first. With turns, `text` may be empty; the recall
+    then returns memories that are relevant to the conversation. Turns are never stored or logged.
     """
 
     text: str
@@ -63,31 +63,31 @@ class Question:
 
     @cached_property
     def sought(self) -> str:
-        """What is searched for: the text, or, where it is empty, what the user said last."""
+        """The search query: the text, or the user's last turn if the text is empty."""
         return self.text if self.text.strip() else _last_said(self.turns)
 
     @cached_property
     def is_talk(self) -> bool:
-        """Whether this is talk that memories may bear on, not a question: no text, or a text in which nothing asks."""
+        """Whether the input is a conversation rather than a question: the text is empty or asks nothing."""
         return not self.text.strip() or is_statement(self.text)
 
     @cached_property
     def background(self) -> str:
-        """What may tell what the text means: what the user said last, if the text needs it. Empty: nothing."""
+        """The user's last turn if the text refers to it, otherwise empty."""
         if not self.text.strip() or not (refers_back(self.text) or not self.reading.words):
             return ""
         return _last_said(self.turns)
 
     @cached_property
     def reading(self) -> QuestionReading:
-        """What the text says, or what stands for it, read once for all steps of the recall."""
+        """The cached analysis of the query text."""
         return QuestionReading(self.sought, self.now)
 
 
 def _last_said(turns: Sequence[Turn]) -> str:
-    """Return the user's last turn, or several in a row; without a turn of the user's, the last turn.
+    """Return the user's last turn or consecutive last turns; without user turns, the last turn of anyone.
 
-    Of a long text the end is returned: people come to the point last.
+    Long texts are reduced to their end because people usually state their point last.
     """
     said = _last_of_user(turns) or turns[-1:]
     return "\n".join(turn.text.strip() for turn in said)[-_SOUGHT_CHARS:].strip()

@@ -15,7 +15,7 @@ from nomemory.recall.model.step import Step
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """A memory view, the evidence best first, what was searched, and the verdict."""
+    """A memory view with its evidence (best first), search limits and verdict."""
 
     memory_view: MemoryView
     evidence: tuple[Evidence, ...]
@@ -25,20 +25,20 @@ class RecallResult:
     trace: tuple[Step, ...] = ()
 
     def oldest_first(self) -> tuple[Evidence, ...]:
-        """Return the evidence in the order of time."""
+        """Return the evidence in chronological order."""
         return tuple(sorted(self.evidence, key=lambda one: (one.message.ts, one.message.message_id)))
 
     def as_prompt(self, *, max_tokens: int = MAX_TOKENS, question: Question | None = None) -> str:
-        """Return the block to paste into a prompt: messages with date, speaker and id, oldest first, fenced as data.
+        """Return the evidence as a text block for a prompt.
 
-        A `Budget` with as many `evidence_messages` as may fit, such as 40, fills it.
+        Messages are fenced as data, oldest first, with date, sender and id. Set `Budget.evidence_messages` to 40, for
+        example, to fill the block.
 
         Args:
-            max_tokens: most tokens of the block, as `prompt_passages.tokens` counts them; at least 400. Of long
-                messages the passages that matter most are shown; what still does not fit is left out, the likeliest
-                last.
-            question: what was asked: its words choose the passages of long messages, beside what is quoted, and the
-                dates are in its time zone; None: in UTC.
+            max_tokens: token limit of the block, as counted by `prompt_passages.tokens`; at least 400. Long messages
+                are reduced to their most relevant passages. The least relevant messages are dropped first.
+            question: selects passages of long messages in addition to quotes, and sets the time zone of dates; None for
+                UTC.
 
         Raises:
             ValueError: `max_tokens` is too small.

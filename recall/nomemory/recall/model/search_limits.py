@@ -1,4 +1,4 @@
-"""What a recall searched, and why it stopped."""
+"""The extent of a recall's search, and its stop reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nomemory.text.time_range import TimeRange
 
 
 class StopReason(Enum):
-    """Why a recall stopped."""
+    """The reason why a recall stopped."""
 
     SUFFICIENT = "sufficient"
     NO_GAIN = "no_gain"
@@ -22,7 +22,7 @@ class StopReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How often a chat model was asked, and how many different messages it was shown."""
+    """The number of chat model requests and of distinct messages shown to the model."""
 
     calls: int = 0
     messages: int = 0
@@ -30,10 +30,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What was searched: the widest range and role, and how much was found.
+    """The search extent: the widest time range and role, and the number of results.
 
-    `sufficiency` is how likely it is that the log answers, 0 to 1; None: no search said. `enough` is from where on that
-    was enough; None: the verdict does not rest on it. `reading` is what a chat model did.
+    `sufficiency` is the likelihood, 0 to 1, that the message log contains the answer; None if no search estimated it.
+    `enough` is the threshold for SUPPORTED; None if the verdict does not depend on it. `reading` describes the work of
+    a chat model.
     """
 
     time_range: TimeRange

@@ -1,4 +1,4 @@
-"""Where a search looks: a range of time and a role."""
+"""Search scopes: a time range and a role."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ _Pick = Callable[[datetime, datetime], datetime]
 
 @dataclass(frozen=True, slots=True)
 class SearchScope:
-    """A window and a role."""
+    """A time range and a role."""
 
     window: TimeRange = ANY_TIME
     role: Role = Role.ANY
 
     def until(self, now: datetime) -> SearchScope:
-        """Bound it by the time of the question."""
+        """Return the scope limited to messages before `now`."""
         end = now if self.window.until is None else min(self.window.until, now)
         return SearchScope(TimeRange(self.window.since, end), self.role)
 
     def times(self, now: datetime) -> dict[str, JsonValue]:
-        """Return the window as tools take it, with its end, even if that is the time of the question."""
+        """Return the time range in the format of the tools, with the end set to `now` at the latest."""
         since, until = self.window.since, (self.window.until or now).isoformat()
         return {"since": since.isoformat(), "until": until} if since else {"until": until}
 
     def as_filter(self, now: datetime) -> dict[str, JsonValue]:
-        """Return it as the tools' filter."""
+        """Return the scope as a tool filter."""
         return {"role": self.role.value, "time_range": self.times(now)}
 
     def holds(self, message: Retrieved) -> bool:
-        """Return whether a message stands within it."""
+        """Return whether the scope contains a message."""
         since, until = self.window.since, self.window.until
         spoken = self.role is Role.ANY or message.role is self.role
         return spoken and (since is None or message.ts >= since) and (until is None or message.ts < until)
 
     def joined(self, other: SearchScope) -> SearchScope:
-        """Return the smallest scope that holds both."""
+        """Return the smallest scope that contains both scopes."""
         role = self.role if self.role is other.role else Role.ANY
         since = _outermost(min, self.window.since, other.window.since)
         return SearchScope(TimeRange(since, _outermost(max, self.window.until, other.window.until)), role)
 
 
 class Coverage:
-    """What has been searched, and whether that went beyond where it started: the caller's wish, or the first search.
+    """The searched scopes, and whether they exceed the initial scope.
 
     Args:
-        question: says where the caller wants to start, and until when anything is looked at.
+        question: sets the initial scope and the latest time.
     """
 
     def __init__(self, question: Question) -> None:
@@ -63,22 +63,22 @@ class Coverage:
             self._start = SearchScope(question.time_range or ANY_TIME, question.role or Role.ANY).until(question.now)
 
     def add(self, scope: SearchScope) -> None:
-        """Note a search."""
+        """Record a search."""
         bounded = scope.until(self._now)
         self._start = self._start or bounded
         self._widest = self._widest.joined(bounded) if self._widest else bounded
 
     @property
     def widest(self) -> SearchScope:
-        """Return the smallest scope that holds all searches; without a search, an empty one."""
+        """Return the smallest scope that contains all searches; an empty scope without a search."""
         return self._widest or SearchScope(TimeRange(self._now, self._now))
 
     @property
     def widened(self) -> bool:
-        """Return whether a search went beyond the start."""
+        """Return whether a search exceeded the initial scope."""
         return self._widest is not None and self._start is not None and self._start.joined(self._widest) != self._start
 
 
 def _outermost(pick: _Pick, first: datetime | None, second: datetime | None) -> datetime | None:
-    """Pick one of two bounds; an open one is farthest out."""
+    """Return one of two bounds; None, meaning unbounded, always wins."""
     return None if first is None or second is None else pick(first, second)

@@ -1,4 +1,4 @@
-"""One step of a recall."""
+"""Steps of a recall."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "Jso
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call of a tool, or, with an empty `tool`, a decision without one. `arguments` never hold a user id.
+    """A tool call, or a decision without a call if `tool` is empty. `arguments` never contain a user id.
 
-    `word_hits` is how many of the hits hold words of the query; None where a call does not say. `meaning_off`: the call
-    showed, or met, that meaning cannot be searched.
+    `word_hits` is the number of hits that contain words of the query; None if unknown. `meaning_off` is true if
+    semantic search is disabled.
     """
 
     iteration: int

@@ -1,4 +1,4 @@
-"""How likely it is that a log answers a question, and the thresholds for a verdict."""
+"""Sufficiency estimates and the thresholds for a verdict."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Sufficiency:
-    """What a search says.
+    """A search's estimate that the message log answers the question.
 
     Attributes:
-        probability: how likely the log is to answer, as HybridSearch says: not calibrated.
-        speaker_matched: whether it knows of whom, among several speakers, things were said.
-        by_words: whether nearness in meaning has no part in it.
+        probability: the uncalibrated estimate from HybridSearch.
+        speaker_matched: whether the search identified which of several people the question is about.
+        by_words: whether the estimate uses lexical search only.
     """
 
     probability: float
@@ -23,12 +23,12 @@ class Sufficiency:
 
 @dataclass(frozen=True, slots=True)
 class EnoughRule:
-    """The thresholds of an answer without a model: the host's.
+    """The host's verdict thresholds for answers without a model.
 
     Attributes:
-        supported: the calibrated probability from which a verdict is SUPPORTED.
-        possible: the calibrated probability from which it is POSSIBLE; below, it is INSUFFICIENT.
-        quoted: how likely a message must be to answer, to be quoted beside the first.
+        supported: minimum calibrated probability for SUPPORTED.
+        possible: minimum calibrated probability for POSSIBLE; lower values are INSUFFICIENT.
+        quoted: minimum probability for quoting messages after the first.
     """
 
     supported: float = 0.5
