@@ -1,4 +1,4 @@
-"""The protocol of planners, which decide the next calls of tools."""
+"""The planner protocol. Planners decide the next tool calls."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from nomemory.recall.skills.loader import Skill
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call that a planner wants. Its arguments are not trusted: the bound tools check them.
+    """A tool call from a planner. Its arguments are untrusted and validated by the bound tools.
 
-    Results of a call with a lower `weight` count less, and add to those of the others.
+    Results of calls with a lower `weight` rank lower and add to other scores.
     """
 
     tool: str
@@ -29,7 +29,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a planner decides in one round: calls to make, or to stop."""
+    """A planner's decision for one round: calls, or a stop."""
 
     calls: tuple[ToolCall, ...] = ()
     stop: bool = False
@@ -38,10 +38,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a planner sees.
+    """The state that a planner sees.
 
-    `steps` are all calls so far with what they brought, those that the host made itself included. `ranked` is the
-    evidence so far, best first. `remaining_calls` counts down to the end of the host's budget.
+    `steps` are all calls with their results, including the host's own calls. `ranked` is the evidence so far, best
+    first. `remaining_calls` is the rest of the host's budget.
     """
 
     question: Question
@@ -54,19 +54,19 @@ class Situation:
 
 
 class PlannerFailedError(RecallError):
-    """The planner cannot go on, for example because its model does not answer. The text holds no content."""
+    """The planner cannot continue, for example because its model does not respond. The message contains no content."""
 
 
 class Planner(Protocol):
-    """Decides, round by round. One instance serves one recall."""
+    """Plans each round of one recall."""
 
     @property
     def name(self) -> str:
-        """`rules`, `llm`, or what a planner of another package calls itself."""
+        """The planner's name, such as `rules` or `llm`."""
 
     async def plan(self, situation: Situation) -> Plan:
-        """Decide what to do next.
+        """Return the plan for the next round.
 
         Raises:
-            PlannerFailedError: it cannot decide; nothing was done.
+            PlannerFailedError: the planner cannot decide. It has made no calls.
         """

@@ -1,4 +1,4 @@
-"""The planner that needs no model: it has the question ranked, and widens where that brings too little."""
+"""A rule-based planner: rank the question, then widen the scope if there are too few results."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from nomemory.text.time_expressions import last_days
 from nomemory.text.time_range import ANY_TIME
 
 _WINDOWS_DAYS: Final = (7, 30, 180)
-"""Windows from the shortest to the longest; after that, any time."""
+"""Time windows in days, shortest first, before an unlimited search."""
 _LATELY_DAYS: Final = 30
-"""How far back to look first for a question about coming events."""
+"""Initial window in days for questions about future events."""
 _PAGE: Final = 20
 _PAGE_OF_TALK: Final = 50
-"""Two rankings are merged, and what stands low in one may stand high in the other."""
+"""Page size for conversational input. A low rank in one merged ranking may be high in the other."""
 _LOOKED_AROUND: Final = 2
-"""How many of the best hits; the host reads around others after the search."""
+"""Number of top hits whose neighbours are read; the host reads others after the search."""
 _OF_REWRITE: Final = 0.5
 _OF_LEXICON: Final = 0.7
 _OF_PHRASE: Final = 0.7
-"""What is asked beside the question itself counts less than its ranking."""
+"""Weight of additional queries relative to the question."""
 _OF_TALK: Final = 0.3
-"""What was said just before a question helps to choose between what the question itself finds."""
+"""Weight of the preceding turn, which helps to rank the hits of the question."""
 _WORD: Final = re.compile(r"[A-Za-z0-9]+")
 
 
 class RulesPlanner:
-    """Plans by rules: the same question over the same messages with the same skill gives the same plan.
+    """Plans by rules. Plans are deterministic for the same question, messages and skill.
 
-    First it has the question itself ranked as a whole, within the window and role that the caller or the question
-    names; then again in a wider scope if there was too little.
+    The planner first ranks the question within the time range and role of the caller or the question, then in wider
+    scopes if there are too few results.
 
-    A skill steers it: its defaults are where the search starts, its lexicon adds other words for the same, and its
-    template for such questions adds queries and says with which tool to begin and whether to look around.
+    A skill adjusts the plan. Its defaults set the initial scope, its lexicon adds synonyms, and its query template adds
+    queries, the first tool, and neighbour reads.
 
-    What is no question but talk is searched for by meaning; its defaults are all that a skill steers there.
+    Conversational input is searched semantically. Only the skill's defaults apply to it.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class RulesPlanner:
         return "rules"
 
     async def plan(self, situation: Situation) -> Plan:
-        """Decide what to do next."""
+        """Return the plan for the next round."""
         question = situation.question
         if not self._begun:
             self._begun = True
@@ -108,10 +108,10 @@ class RulesPlanner:
         yield from self._asked(question, _sought(question))
 
     def _asked(self, question: Question, why: str) -> Iterator[ToolCall]:
-        """Search for the question itself and for the skill's versions of it, in the order that the skill says.
+        """Search for the question and the skill's variants, in the skill's order.
 
-        The ranking looks for the question's words, too: to ask for them once more would count them twice. Talk is asked
-        for by meaning, and ranked beside that. What a question refers to is asked for, too, where it does not say it.
+        The ranking includes a lexical search, and a second one would count words twice. Conversational input is
+        searched semantically and ranked. For questions with a pronoun, the preceding turn is searched as well.
         """
         ranked = self._ranked(question, why)
         if question.is_talk:
@@ -128,9 +128,9 @@ class RulesPlanner:
             yield ranked
 
     def _ranked(self, question: Question, why: str) -> ToolCall:
-        """Have the question ranked, as far down as the evidence goes.
+        """Rank the question, down to the evidence limit.
 
-        A time that it names ranks but excludes nothing: people are vague about time.
+        A time expression affects the order but excludes no messages because people state times imprecisely.
         """
         is_vague = not question.is_talk and question.time_range is None and question.reading.time_signal is not None
         scope = SearchScope(role=self._scope.role) if is_vague else self._scope
@@ -148,7 +148,7 @@ class RulesPlanner:
             yield self._search(LEXICAL_SEARCH, words, question, "in just these words", _OF_PHRASE)
 
     def _in_other_terms(self, question: Question, why: str) -> Iterator[ToolCall]:
-        """Search with the lexicon's synonyms, in a call of their own, so that they displace no hit of the question."""
+        """Search for the lexicon's synonyms in a separate call to keep all hits of the question."""
         others = self._steering.expansions(question.reading.asked)
         if others:
             words = [*question.reading.words, *filter(_WORD.fullmatch, others)]
@@ -156,7 +156,7 @@ class RulesPlanner:
             yield self._search(LEXICAL_SEARCH, query, question, f"{why}: in the lexicon's terms", _OF_LEXICON)
 
     def _rewritten(self, question: Question) -> Iterator[ToolCall]:
-        """Search for the template's rewrites, by words if the template begins with words, else by meaning."""
+        """Search for the template's rewrites, lexically if its first tool is lexical, otherwise semantically."""
         reading, words = question.reading, " ".join(question.reading.words)
         meant = words if self._in_words else without_names(reading.asked, reading.names) or reading.asked
         for query in self._template.queries(meant, words) if self._template else ():
@@ -166,43 +166,43 @@ class RulesPlanner:
                 yield self._search(LEXICAL_SEARCH, by_words, question, "rewritten, in these words", _OF_REWRITE)
 
     def _in_this_talk(self, question: Question) -> Iterator[ToolCall]:
-        """Ask for what was said just before, where the question refers to it by “it” or “那”."""
+        """Search for the preceding turn if the question refers to it with "it" or "那"."""
         if question.background:
             why = "what the question may refer to"
             yield self._search(SEMANTIC_SEARCH, question.background, question, why, _OF_TALK)
 
     def _without_meaning(self, calls: Iterable[ToolCall], question: Question) -> Iterator[ToolCall]:
-        """Leave out what cannot be searched by meaning; the rewrites go by words instead."""
+        """Remove semantic searches; run the rewrites as lexical searches instead."""
         if not self._in_words:
             self._in_words = True
             yield from self._rewritten(question)
         yield from (call for call in calls if call.tool != SEMANTIC_SEARCH)
 
     def _around(self, situation: Situation) -> Iterator[ToolCall]:
-        """Read once around the best hits, if the template asks for it."""
+        """Read the neighbours of the best hits once, if the template requests it."""
         if self._template and self._template.neighbors and not self._looked_around:
             self._looked_around = True
             for evidence in situation.ranked[: min(_LOOKED_AROUND, situation.budget.anchors)]:
                 yield ToolCall(NEIGHBORS, {"message_id": evidence.message.message_id}, "what stands around a good hit")
 
     def _rescoped(self, situation: Situation) -> Iterator[ToolCall]:
-        """Ask again in a wider scope where there was too little."""
+        """Repeat the search in a wider scope if there were too few results."""
         scope = _wider(self._scope, situation.question)
         if scope != self._scope and _too_few(self._scope, situation, self._page):
             self._scope = scope
             yield from self._asked(situation.question, "too few: a wider window")
 
     def _search(self, tool: str, text: str, question: Question, why: str, weight: float = 1.0) -> ToolCall:
-        """Search for a text in the scope in hand; what is asked beside the question itself has a lower weight."""
+        """Search for a text in the current scope. Additional queries have a lower weight."""
         size = "page_size" if tool == LEXICAL_SEARCH else "top_k"
         narrowed = self._scope.as_filter(question.now)
         return ToolCall(tool, {"query_text": text, "filter": narrowed, size: self._page}, why, weight)
 
 
 def _too_few(scope: SearchScope, situation: Situation, page: int) -> bool:
-    """Return whether a scope brought less than the evidence needs, or nothing in the question's own words.
+    """Return whether a scope has fewer messages than needed, or none with words of the question.
 
-    What the caller wants looked at is left only for the first reason.
+    An explicit scope of the caller is widened only for the first reason.
     """
     hits = _hits_by_words(situation)
     within = sum(1 for evidence in situation.ranked if scope.holds(evidence.message))
@@ -211,13 +211,13 @@ def _too_few(scope: SearchScope, situation: Situation, page: int) -> bool:
 
 
 def _hits_by_words(situation: Situation) -> list[int]:
-    """Return how many hits of the last round's ranking hold words of the question."""
+    """Return the number of hits with words of the question, for each ranking of the last round."""
     last = situation.iteration - 1
     return [step.word_hits for step in situation.steps if step.word_hits is not None and step.iteration == last]
 
 
 def _wider(scope: SearchScope, question: Question) -> SearchScope:
-    """Return the next wider scope: 7, 30, 180 days, then any time and anybody."""
+    """Return the next wider scope: 7, 30, 180 days, then unlimited in time and role."""
     since = scope.window.since
     for days in _WINDOWS_DAYS:
         if since is not None and question.now - since < timedelta(days=days):

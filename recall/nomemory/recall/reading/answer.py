@@ -1,7 +1,7 @@
-"""What a chat model answers: the memory view, or what to look up first. The models here are its schema and its check.
+"""Parse a chat model's answer: a memory view, or follow-up searches. The models define the schema and the validation.
 
-The schema is strict. What is read is more patient: a simple model may write a string for a statement or a citation, and
-one call in place of a list. What is no entry is left out. Nothing is trusted: what is left will be checked.
+The schema is strict, but parsing is lenient: simple models may write a string for a statement or citation, or a single
+call instead of a list. Invalid entries are dropped. Valid entries are still verified later.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _QUOTE_CHARS: Final = 2_000
 _THOUGHT_CHARS: Final = 300
 _EQUATION_CHARS: Final = 200
 _INTEGER_MOST: Final = 10**15 - 1
-"""Fifteen digits: what every reader of a double gets back unchanged."""
+"""Maximum integer: any 15-digit integer survives a conversion to double."""
 
 _Entry = TypeVar("_Entry", bound=BaseModel)
 
 
 def kept(model: type[_Entry], most: int) -> Callable[[object], list[_Entry]]:
-    """Return what reads a list: the first entries of a model; what is none is left out."""
+    """Return a list parser that keeps the first valid entries of a model."""
 
     def read(values: object) -> list[_Entry]:
         listed = values if isinstance(values, list) else []
@@ -75,25 +75,25 @@ def _list_schema(items: Schema, most: int, least: int = 0) -> Schema:
 
 
 def _first_citation(side: object) -> object:
-    """Return the first citation of a statement; what is none, as it is."""
+    """Return the first citation of a statement; other values unchanged."""
     cited = side.get("citations") if isinstance(side, dict) else None
     return cited[0] if isinstance(cited, list) and cited else side
 
 
 def _verdict(value: object) -> Verdict | None:
-    """Return the verdict that a text names; None leaves it to the rules."""
+    """Return the verdict with this name; None leaves the decision to the rules."""
     said = value.strip().lower() if isinstance(value, str) else ""
     return Verdict(said) if said in VERDICTS else None
 
 
 def _equations(value: object) -> list[str]:
-    """Return the equations of a statement; one may stand without a list. What is none is left out."""
+    """Return the equations of a statement. A single equation may come without a list; invalid entries are dropped."""
     listed = value if isinstance(value, list) else [value]
     return [one for one in listed[:EQUATIONS_MAX] if isinstance(one, str) and 0 < len(one) <= _EQUATION_CHARS]
 
 
 def _wrapped(key: str) -> Callable[[object], object]:
-    """Return what reads a string as an object with that one member."""
+    """Return a parser that wraps a string in an object with one key."""
     return lambda value: {key: value} if isinstance(value, str) else value
 
 
@@ -104,7 +104,7 @@ class _Part(BaseModel):
 
 
 class CitationPart(_Part):
-    """A message, by its label, and the words of it that prove a statement."""
+    """A citation: a message label, and the words of the message that support a statement."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["message_id", "quote"]}, str_strip_whitespace=False)
 
@@ -137,7 +137,7 @@ class StatementPart(_Part):
 
 
 class ConflictPart(_Part):
-    """Two citations that cannot both hold. A pair may come as a list, and a side as a statement."""
+    """Two conflicting citations. A pair may be a list, and a side may be a statement."""
 
     earlier: Annotated[CitationPart, BeforeValidator(_first_citation)]
     later: Annotated[CitationPart, BeforeValidator(_first_citation)]
@@ -165,7 +165,7 @@ def _with_an_end(times: _Times) -> _Times:
 
 
 class _Explicit(Window):
-    """A range of times that says at least one of its ends."""
+    """A time range with at least one explicit bound."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["until"]})
 
@@ -173,14 +173,14 @@ class _Explicit(Window):
 
 
 class _ExplicitFilter(SearchFilter):
-    """A filter that says whose messages are meant, and of what time."""
+    """A filter with explicit role and time range."""
 
     role: OneRole = Field(description="whose messages; any: anybody's")
     time_range: _Explicit = Field(description="when it was said; for all of it give until alone")
 
 
 class _ListLookUp(ListArguments):
-    """A listing that says whose messages are meant, and until when."""
+    """Arguments of a listing with explicit role and end."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["role", "until"]})
 
@@ -207,7 +207,7 @@ LOOK_UPS: Final[Mapping[str, type[ArgumentObject]]] = MappingProxyType(
         NEIGHBORS: NeighborArguments,
     }
 )
-"""The tools that a model may ask for, with arguments that leave nothing unsaid that narrows a search."""
+"""The tools that a model may call, with all filter arguments required."""
 
 
 def _look_up_schema() -> Schema:
@@ -224,7 +224,7 @@ def _look_up_schema() -> Schema:
 
 
 class AnswerPart(_Part):
-    """All of an answer: with `look_up` a request, else the view."""
+    """A complete answer: a search request if `look_up` is set, otherwise the memory view."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -252,7 +252,7 @@ class AnswerPart(_Part):
     @model_validator(mode="before")
     @classmethod
     def _with_one_call(cls, given: JsonObject) -> JsonObject:
-        """Take one call that stands by itself: `{"stop": false, "tool": "…", "args": {…}}`."""
+        """Accept a single top-level call: `{"stop": false, "tool": "…", "args": {…}}`."""
         if given.get("tool"):
             return {**given, "look_up": [{"tool": given["tool"], "args": given.get("args")}]}
         return given
@@ -260,7 +260,7 @@ class AnswerPart(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model says: `calls` to make first, or, without any, the draft of a view."""
+    """A model's answer: `calls` to make first, or the draft of a view."""
 
     draft: Draft
     calls: tuple[ToolCall, ...] = ()
@@ -272,20 +272,20 @@ _KEYS: Final = {"stop", "look_up", "verdict", *(section.value for section in Sec
 
 @cache
 def answer_schema() -> Schema:
-    """Return the JSON schema of an answer. It is shared: do not change it."""
+    """Return the JSON schema of an answer. The result is cached and must not be modified."""
     return object_schema(AnswerPart)
 
 
 def answer_in(text: str, named: Callable[[str], str], zone: tzinfo | None) -> Answer:
-    """Return what a model answers.
+    """Parse a model's answer.
 
     Args:
-        text: all that it said.
-        named: returns the id of the message that a label stands for.
-        zone: of times without an offset.
+        text: the complete response.
+        named: returns the message id of a label.
+        zone: time zone of times without an offset.
 
     Raises:
-        BadAnswerError: it is no such object, or a call in it cannot be made; the text quotes neither.
+        BadAnswerError: the text has no valid object, or a call in it is invalid. The message quotes neither.
     """
     try:
         part = AnswerPart.model_validate(object_in(text, _KEYS))
@@ -318,10 +318,10 @@ def _section(part: AnswerPart, section: Section) -> list[StatementPart]:
 
 
 def _call(asked: JsonObject, named: Callable[[str], str], zone: tzinfo | None) -> ToolCall:
-    """Check a call as far as it can be checked before it is made.
+    """Validate a call before it is made.
 
     Raises:
-        BadAnswerError: there is no such tool, or it does not take these arguments.
+        BadAnswerError: the tool is unknown or the arguments are invalid.
     """
     tool, arguments = asked.get("tool"), asked.get("args")
     if not isinstance(tool, str) or tool not in LOOK_UPS:
@@ -340,7 +340,7 @@ def _call(asked: JsonObject, named: Callable[[str], str], zone: tzinfo | None) -
 
 
 def _integers(whole: JsonValue) -> Iterator[int]:
-    """Return the integers at every depth; an answer may be nested too deep to recurse into."""
+    """Return the integers at every depth. The traversal is iterative because answers may be deeply nested."""
     left = [whole]
     while left:
         value = left.pop()

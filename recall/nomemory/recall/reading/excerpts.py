@@ -1,4 +1,4 @@
-"""Choose the sentences of a long message that matter most for a question. No sentence is cut."""
+"""Select the most relevant sentences of a long message without cutting sentences."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from nomemory.text.sentences import CLAUSE_END, SENTENCE_END, masked
 from nomemory.text.terms import terms
 
 _GAP_TOKENS: Final = 3
-"""What parts one excerpt from the next in JSON."""
+"""Tokens between two excerpts in JSON."""
 _STRONG: Final = 0.5
-"""Share of the best weight from which on what stands around a sentence is worth more than other sentences."""
+"""Minimum share of the best weight for a sentence's neighbours to precede other sentences."""
 _LONGEST: Final = 200
-"""Tokens of a text without an end of a sentence, after which it is parted at the end of a clause or at a space."""
+"""Maximum tokens of a sentence. Longer sentences are split at a clause end or space."""
 _SPACE: Final = regex.compile(r"\s+")
 _MARK: Final = regex.compile(r"[\W\d_]*\p{L}?[\W\d_]*")
-"""A number or a letter of a list: it belongs to what follows."""
+"""A list number or letter, which belongs to the following text."""
 
 
 class Excerpts:
-    """A content, to be shown in more or in less room.
+    """A message content that can be shortened to a token limit.
 
-    Best are the sentences with the question's words, a rare one counting more, then what stands around them. Where
-    nothing matches it is the beginning.
+    Sentences with words of the question come first, weighted by rarity, then their neighbours. Without a match, the
+    beginning of the content is selected.
 
     Args:
-        content: what was said.
+        content: the message content.
         asked: the question.
     """
 
@@ -40,7 +40,7 @@ class Excerpts:
         self._asked = asked
 
     def within(self, max_tokens: int) -> list[str]:
-        """Return the content in one piece if it fits, else whole sentences, each excerpt verbatim; at least one."""
+        """Return the whole content if it fits, otherwise excerpts of whole sentences; at least one."""
         if self._tokens <= max_tokens:
             return [self._content]
         kept: set[int] = set()
@@ -76,7 +76,7 @@ class Excerpts:
 
 
 def whole_sentences(content: str) -> Iterator[str]:
-    """Return the sentences of a text, which joined are the text again; the mark of a list stays with its item."""
+    """Split a text into sentences without losing characters. List marks stay with their items."""
     begun = ""
     for sentence in _parted(content, masked(content), SENTENCE_END):
         begun += sentence
@@ -88,7 +88,7 @@ def whole_sentences(content: str) -> Iterator[str]:
 
 
 def _bounded(sentence: str) -> Iterator[str]:
-    """Part what is too long to be shown as a whole where it has an end of a clause, or else a space."""
+    """Split an overlong text at clause ends, or else at spaces."""
     ends = iter((CLAUSE_END, _SPACE))
     pieces = [sentence]
     while any(tokens(piece) > _LONGEST for piece in pieces) and (end := next(ends, None)) is not None:
@@ -100,7 +100,7 @@ def _bounded(sentence: str) -> Iterator[str]:
 
 
 def _filled(parts: Iterable[str]) -> Iterator[str]:
-    """Join parts to pieces that are not too long."""
+    """Join adjacent parts up to the maximum length."""
     piece = ""
     for part in parts:
         if piece and tokens(piece + part) > _LONGEST:
@@ -122,7 +122,7 @@ def _parted(text: str, mask: str, ends: regex.Pattern[str]) -> Iterator[str]:
 
 
 def _joined(sentences: Sequence[str], kept: Iterable[int]) -> list[str]:
-    """Return the kept sentences in their order; those that stand side by side are one excerpt."""
+    """Return the selected sentences in order. Adjacent sentences form one excerpt."""
     excerpts: list[str] = []
     last = None
     for at in sorted(kept):

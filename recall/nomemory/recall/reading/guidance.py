@@ -1,4 +1,4 @@
-"""What of a skill guides who reads messages: all but how to search and how to answer, which the host says itself."""
+"""Extract the guidance of a skill for reading messages. Search and answer instructions come from the host."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from nomemory.recall.tools.arguments import SearchFilter, Window
 from nomemory.recall.tools.definitions import TOOLS
 
 GUIDANCE_CHARS: Final = 4_000
-"""Characters of a skill that a chat model is shown. What goes on is cut."""
+"""Maximum characters of a skill's guidance; longer texts are truncated."""
 
 _OF_SEARCHING: Final = frozenset({SectionKind.DEFAULTS, SectionKind.QUERY_TEMPLATES, SectionKind.PLAYBOOK})
 _OF_MESSAGES: Final = frozenset({"message_id"})
-"""Arguments that messages have, too: naming one says nothing about searching."""
+"""Arguments that are also message fields. Their names do not indicate search instructions."""
 _OF_ANSWERS: Final = frozenset({"citations"})
-"""What only the form of an answer has."""
+"""Field names that occur only in answers."""
 
 
 def guidance(skill: Skill) -> str:
-    """Return the sections of a skill and its references that name no tool, no argument and no part of an answer.
+    """Return the sections of a skill that mention no tool, argument or answer field.
 
-    What steers the rules alone (defaults, query templates, playbook) is left out, too.
+    Sections for the rules (defaults, query templates, playbook) are also omitted.
     """
     texts = [skill.body, *(text for path, text in skill.references.items() if not path.startswith("scripts/"))]
     kept = "\n\n".join(part for text in texts for part in _kept(text))
@@ -47,7 +47,7 @@ def _is_the_hosts(section: Section, written: str) -> bool:
 
 @cache
 def _named() -> re.Pattern[str]:
-    """Return what finds a tool or an argument of one, as code or with an underscore, and a part of an answer."""
+    """Return a pattern for names of tools, arguments and answer fields."""
     fields = [*(tool.arguments for tool in TOOLS.values()), SearchFilter, Window]
     arguments = {name for model in fields for name in model.model_fields} - _OF_MESSAGES
     plain = [*_OF_ANSWERS, *(name for name in (*TOOLS, *arguments) if "_" in name)]

@@ -1,4 +1,4 @@
-"""What a chat model is told: how to answer, the question, and the messages. No user is named."""
+"""Prompts for reading messages: instructions, question and messages. Prompts never contain a user id."""
 
 from __future__ import annotations
 
@@ -96,23 +96,23 @@ _RANKED: Final = (
 )
 _POOR: Final = "Nothing matches the question well: it may be that no message answers it."
 _POOR_BELOW: Final = 0.2
-"""A probability that the history answers, below which the model is told that nothing matches well."""
+"""Probability below which the prompt says that no message matches well."""
 
 
 def system_text(skill: Skill) -> str:
-    """Write what is the same for every question that a skill is chosen for."""
+    """Return the system prompt, which depends on the skill only."""
     guided = guidance(skill)
     return "\n\n".join((_ROLE, FENCE_RULE, *((_GUIDANCE, guided) if guided else ())))
 
 
 def first_text(question: Question, lines: Sequence[Line], look_ups: int, sufficiency: Sufficiency | None = None) -> str:
-    """Write the question and the best messages of the ranking, oldest first.
+    """Return the prompt with the question and the best messages, oldest first.
 
     Args:
-        question: what is asked.
+        question: the question.
         lines: the messages.
-        look_ups: how many rounds of looking up are left.
-        sufficiency: how likely the history is to answer.
+        look_ups: remaining rounds of follow-up searches.
+        sufficiency: likelihood that the message log contains the answer.
     """
     zone = f"{question.now:%Z}" or "the asker's zone"
     is_poor = sufficiency is not None and sufficiency.probability < _POOR_BELOW
@@ -128,7 +128,7 @@ def first_text(question: Question, lines: Sequence[Line], look_ups: int, suffici
 
 
 def outcome_text(steps: Sequence[Step], lines: Sequence[Line], look_ups: int) -> str:
-    """Write what look-ups brought: a line each, and the messages that were not shown before, oldest first."""
+    """Return the results of follow-up searches: a line per call, and the new messages, oldest first."""
     done = fence({"tool": step.tool, "found": step.hits, "observation": step.observation} for step in steps)
     shown = f"New messages, oldest first:\n{fence(by_day(lines))}"
     new = shown if lines else "They brought nothing that was not shown."
@@ -136,14 +136,14 @@ def outcome_text(steps: Sequence[Step], lines: Sequence[Line], look_ups: int) ->
 
 
 def refusal_text(why: str, look_ups: int) -> str:
-    """Write why an answer could not be used."""
+    """Return the reason why an answer was rejected."""
     return f"That answer could not be used: {why} {_last_words(look_ups)}"
 
 
 def by_day(lines: Sequence[Line]) -> Iterator[Line]:
-    """Put messages under a heading for each day, and for each conversation that has several of them.
+    """Group messages under headings by day, and by conversation for several messages of the same conversation.
 
-    A message then says its time alone.
+    Message lines then contain the time only.
     """
     days = [(str(line["said"]).rpartition(" "), line) for line in lines]
     talks = Counter((day, line.get("talk")) for (day, _, _), line in days)
@@ -163,7 +163,7 @@ _IN_HEADING: Final = frozenset({"id", "said", "talk"})
 
 
 def as_answered(text: str) -> str:
-    """Return what a model said, short enough to be shown to it again."""
+    """Return a model's answer, truncated for the next prompt."""
     return text if len(text) <= _SHOWN_AGAIN else json.dumps({"stop": False})
 
 

@@ -1,4 +1,4 @@
-"""A chat model reads the ranked messages: it composes the view, or looks up what is missing and reads on."""
+"""Read the ranked messages with a chat model, which composes the view or requests follow-up searches."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.definitions import NEIGHBORS
 
 _BAD_ANSWERS_MAX: Final = 2
-"""Answers that cannot be used, after which a recall gives up on the model."""
+"""Maximum invalid answers before the recall falls back to the rules."""
 _FALLBACK_S: Final = 0.5
-"""Seconds of a recall that are kept for the rules, in case the model hangs."""
+"""Time reserved for the rules in case the model hangs, in seconds."""
 _FALLBACK_SHARE: Final = 0.2
-"""The same as a share, where a recall has little time."""
+"""The reserved time as a share, for recalls with a short time limit."""
 _BEFORE_NEWEST: Final = 10
-"""Places of the ranking before the newest messages on the matter."""
+"""Number of ranked messages before the newest messages on the topic."""
 
 
 class ReaderFailedError(RecallError):
-    """The model gives no answer, or none that can be used. The text holds no content."""
+    """The model returned no answer or no valid answer. The message contains no content."""
 
 
 class Reader:
-    """Has a chat model read for one recall.
+    """Reads messages with a chat model for one recall.
 
     Args:
-        model: what answers.
-        search: has made the ranking; makes what the model wants looked up.
-        budget: how much is read, how often it may be looked up, and how long an answer may take.
+        model: the chat model.
+        search: has the ranking, and runs the follow-up searches.
+        budget: limits for messages, follow-up searches and response time.
     """
 
     name: ClassVar[str] = "llm"
@@ -60,14 +60,14 @@ class Reader:
 
     @property
     def reading(self) -> Reading:
-        """What was read so far."""
+        """The extent of the reading so far."""
         return Reading(self._calls, self._shown)
 
     async def read(self, question: Question, skill: Skill) -> Draft:
-        """Return the draft of a view. The last round that the budget allows has to bring one.
+        """Return the draft of a view. The last round of the budget must return one.
 
         Raises:
-            ReaderFailedError: the model gives none, or the time is up.
+            ReaderFailedError: the model returned no valid draft within the time limit.
         """
         reading = ReadingBudget(self._budget.read_messages, self._budget.read_tokens)
         window = ContextWindow(question.reading.asked, question.now.tzinfo, reading)
@@ -85,7 +85,7 @@ class Reader:
             prompt, lines = await self._looked_up(prompt, answer, window, look_ups)
 
     async def _ranked(self, question: Question) -> list[Retrieved]:
-        """Return the ranking; where a value may have changed, the newest messages on the matter are not far behind."""
+        """Return the ranking, with the newest messages on the topic near the top if a value may have changed."""
         ranked = [one.message for one in self._search.ranked()]
         if question.is_talk or not question.reading.asks_for_latest:
             return ranked
@@ -96,7 +96,7 @@ class Reader:
         return [*first, *(one for one in newest.values() if one.message_id not in known), *behind]
 
     async def _exchanges(self, messages: Sequence[Retrieved]) -> Exchanges:
-        """Return what short messages reply to, and what replies to questions."""
+        """Return the messages before short messages, and the replies to questions."""
         short = {one.message_id: one for one in messages if is_short(one) or is_question(one)}
         before, after = await self._search.exchanges(list(short.values()))
         replied_to = {reply: one for reply, one in before.items() if is_short(short[reply])}
@@ -105,7 +105,7 @@ class Reader:
     async def _looked_up(
         self, prompt: Prompt, answer: Answer, window: ContextWindow, look_ups: int
     ) -> tuple[Prompt, Sequence[Line]]:
-        """Make the calls of an answer; what they bring goes into the exchange."""
+        """Run the follow-up searches of an answer and add their results to the exchange."""
         done = len(self._search.steps)
         await self._search.follow(Plan(answer.calls, thought=answer.thought), self._search.iterations + 1)
         whole = {str(call.arguments.get("message_id")) for call in answer.calls if call.tool == NEIGHBORS}
@@ -119,7 +119,7 @@ class Reader:
     async def _answered(
         self, prompt: Prompt, window: ContextWindow, question: Question, look_ups: int
     ) -> tuple[Prompt, Answer]:
-        """Ask until an answer can be used; it becomes part of the exchange."""
+        """Prompt the model until an answer is valid, and add the answer to the exchange."""
         while True:
             text = await self._asked(prompt)
             said = replace(prompt, exchange=(*prompt.exchange, (as_answered(text), "")))
@@ -159,6 +159,6 @@ def _allowed(answer: Answer, *, is_last: bool) -> Answer:
 
 
 def _with_outcome(prompt: Prompt, outcome: str) -> Prompt:
-    """Complete the last turn of the exchange."""
+    """Append the results to the last turn of the exchange."""
     *before, (answer, _) = prompt.exchange
     return replace(prompt, exchange=(*before, (answer, outcome)))

@@ -1,7 +1,7 @@
-"""The messages that a chat model has been shown in one recall, under short labels, within a budget of tokens.
+"""The messages shown to a chat model in one recall, with short labels, within a token budget.
 
-Nothing that was shown is taken away: what is looked up later is added. A label stands for one message in the whole
-recall, so the ids of messages, which may be long and are anybody's text, are never shown.
+Messages are only added, never removed. Each message keeps one label for the whole recall. Message ids are not shown
+because they may be long and contain arbitrary text.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ from nomemory.text.passed_on import PassedOn, passed_on
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _BASE: Final = 40
-"""Messages that are shown at least, in parts if need be; more only where there is room."""
+"""Minimum number of messages, shortened if necessary; more if the budget allows."""
 _TOP: Final = 6
-"""Of the ranking, so many are shown whole as long as there is room."""
+"""Number of top-ranked messages that may be longer than the others."""
 _CAPS: Final = ((1_200, 250), (800, 250), (600, 160), (400, 100), (250, 60), (120, 60), (60, 40))
-"""Tokens of one of the first messages, and of another one, that are shown whole; of a longer one, sentences of as many
-in all. The first pair with which the messages fit is taken."""
+"""Token limits for a top message and for any other message. Longer messages are reduced to excerpts.
+
+The first pair that fits all messages is used.
+"""
 _FURTHER_CAP: Final = 120
-"""The same of messages that are shown because there is room left."""
+"""The token limit for additional messages."""
 _PARTNER_CAP: Final = 60
-"""The same of what is shown beside a message: what it replies to, or its reply."""
+"""The token limit for a preceding message or reply."""
 _LINE_TOKENS: Final = 100
-"""Tokens of a line beside the text of its message, and of what has to be escaped in that."""
+"""Tokens of a line in addition to the message text, including escapes."""
 _SHORT_TOKENS: Final = 14
-"""Tokens of a message that may say nothing by itself, such as `both, since March`."""
+"""Maximum tokens of a message that may need context, such as `both, since March`."""
 _QUESTION_TOKENS: Final = 60
 _REPLIED_TOKENS: Final = 40
-"""Tokens of what a message replies to, where it is not shown itself."""
+"""Maximum tokens of a preceding message that has no line of its own."""
 _EDGE_CHARS: Final = 18
-"""Characters that show where a span of text begins or ends."""
+"""Characters shown at each end of a text span."""
 _NO_LABEL: Final = "m100"
 
 Line = Mapping[str, JsonValue]
@@ -50,7 +52,7 @@ Line = Mapping[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class ReadingBudget:
-    """How much a chat model reads of the ranking: messages, and tokens of their lines in the prompt, as estimated."""
+    """The limits of a ranking in the prompt: messages and estimated tokens."""
 
     messages: int = 100
     tokens: int = 4_000
@@ -58,13 +60,13 @@ class ReadingBudget:
 
 @dataclass(frozen=True, slots=True)
 class Exchanges:
-    """How messages belong together: what a message replies to, and what replies to it, by the ids of messages."""
+    """The preceding message and reply of each message, by message id."""
 
     replied_to: Mapping[str, Retrieved] = field(default_factory=dict)
     replies: Mapping[str, Retrieved] = field(default_factory=dict)
 
     def partners(self, message: Retrieved) -> Iterator[Retrieved]:
-        """Return what has to be read beside a message."""
+        """Return the messages to show together with a message."""
         if (before := self.replied_to.get(message.message_id)) is not None:
             yield before
         if (after := self.replies.get(message.message_id)) is not None:
@@ -72,28 +74,28 @@ class Exchanges:
 
 
 def is_short(message: Retrieved) -> bool:
-    """Return whether only what it replies to may tell what a message means."""
+    """Return whether a message is so short that the preceding message is needed."""
     return tokens(message.content) <= _SHORT_TOKENS
 
 
 def is_question(message: Retrieved) -> bool:
-    """Return whether a message is short and only asks: then its reply matters."""
+    """Return whether a message is a short question, whose reply is needed."""
     return tokens(message.content) <= _QUESTION_TOKENS and only_asks(message.content)
 
 
 def moment(ts: datetime, zone: tzinfo | None) -> str:
-    """Write a time in a zone, with its weekday: `Sun 2026-06-14 09:05`."""
+    """Format a time with its weekday: `Sun 2026-06-14 09:05`."""
     local = ts.astimezone(zone)
     return f"{_DAYS[local.weekday()]} {local:%Y-%m-%d %H:%M}"
 
 
 class ContextWindow:
-    """The messages that one recall has shown.
+    """The messages shown in one recall.
 
     Args:
-        asked: what is asked; of a long message the sentences around it are shown.
-        zone: the asker's.
-        budget: how much the ranking may take. What is looked up later may take half of it, each time.
+        asked: the question, for selecting excerpts of long messages.
+        zone: the user's time zone.
+        budget: limits of the ranking. Each follow-up search may use half of the tokens.
     """
 
     def __init__(self, asked: str, zone: tzinfo | None, budget: ReadingBudget) -> None:
@@ -113,17 +115,17 @@ class ContextWindow:
         return message_id in self._labels
 
     def message_id(self, label: str) -> str:
-        """Return the id of the message that a label stands for; what is no label, as it is."""
+        """Return the message id of a label; other texts unchanged."""
         return self._ids.get(label.strip(), label)
 
     def rank(self, ranked: Sequence[Retrieved], exchanges: Exchanges) -> list[Line]:
-        """Show the best of a ranking, oldest first. The labels count from `m1`, the best.
+        """Show the best messages of a ranking, oldest first. Label `m1` is the best message.
 
-        Where long messages would leave no room for others, less of each of them is shown.
+        Long messages are shortened to make room for others.
 
         Args:
             ranked: best first.
-            exchanges: what has to be read beside them.
+            exchanges: preceding messages and replies to show as well.
         """
         best = ranked[: min(self._budget.messages, _BASE)]
         further = [(one, _FURTHER_CAP) for one in ranked[len(best) : self._budget.messages]]
@@ -141,12 +143,12 @@ class ContextWindow:
         whole: AbstractSet[str] = frozenset(),
         exchanges: Exchanges | None = None,
     ) -> list[Line]:
-        """Show what several look-ups brought and was not shown before, oldest first; each has its turn.
+        """Show new messages of several follow-up searches, oldest first, taking from each search in turn.
 
         Args:
-            found: what each brought, best first.
-            whole: messages, by their ids, that are shown again if only parts of them were; now as much of them as fits.
-            exchanges: what has to be read beside them.
+            found: messages of each search, best first.
+            whole: ids of messages to show again in full length if only excerpts were shown.
+            exchanges: preceding messages and replies to show as well.
         """
         again = whole & self._in_parts
         by_turns = {one.message_id: one for turn in zip_longest(*found) for one in turn if one is not None}
@@ -167,7 +169,7 @@ class ContextWindow:
         room: int | None = None,
         again: AbstractSet[str] = frozenset(),
     ) -> _Chosen:
-        """Return the lines of the messages that fit, and of what has to be read beside them."""
+        """Return the lines of the messages that fit, with their preceding messages and replies."""
         chosen = _Chosen(self._budget.tokens if room is None else room)
         for message, cap in capped:
             if message.message_id in self._labels and message.message_id not in again:
@@ -179,7 +181,7 @@ class ContextWindow:
         return chosen
 
     def _shown(self, chosen: _Chosen, order: Sequence[str], exchanges: Exchanges) -> list[Line]:
-        """Label what was chosen: in the order of a ranking, then what stands beside it."""
+        """Label the selected messages in ranking order, then their preceding messages and replies."""
         in_order = sorted(chosen.lines, key=lambda one: order.index(one) if one in order else len(order))
         for message_id in in_order:
             label = self._labels.setdefault(message_id, f"m{len(self._labels) + 1}")
@@ -194,7 +196,7 @@ class ContextWindow:
         return [chosen.lines[one.message_id] for one in shown]
 
     def _refer(self, message: Retrieved, line: dict[str, JsonValue], exchanges: Exchanges) -> None:
-        """Name other messages by their labels, where they are shown."""
+        """Add the labels of related messages to a line."""
         if message.retracted_by in self._labels:
             line["taken_back_by"] = self._labels[message.retracted_by]
         before = exchanges.replied_to.get(message.message_id)
@@ -223,14 +225,14 @@ class ContextWindow:
 
 @dataclass
 class _Chosen:
-    """Lines that fit into a room of tokens, by the ids of their messages."""
+    """Lines that fit into a token limit, by message id."""
 
     room: int
     lines: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
     messages: dict[str, Retrieved] = field(default_factory=dict)
 
     def take(self, message: Retrieved, line: dict[str, JsonValue]) -> bool:
-        """Take a line if it fits; return whether it is shown."""
+        """Add a line if it fits; return whether the line is shown."""
         if message.message_id in self.lines:
             return True
         cost = tokens(json.dumps(line, ensure_ascii=False))
@@ -243,7 +245,7 @@ class _Chosen:
 
 
 def _end(content: str) -> str:
-    """Return the last sentences of a text, as many as are shown of what a message replies to."""
+    """Return the last sentences of a preceding message, up to its token limit."""
     kept: list[str] = []
     for sentence in reversed(list(whole_sentences(content))):
         if kept and tokens("".join([sentence, *kept])) > _REPLIED_TOKENS:
@@ -253,7 +255,7 @@ def _end(content: str) -> str:
 
 
 def _span(content: str, span: PassedOn) -> dict[str, JsonValue]:
-    """Describe a span by who or what introduces it, and by its edges."""
+    """Describe a text span by its introduction, first and last characters."""
     text = content[span.start : span.end]
     described: dict[str, JsonValue] = {"author": span.author or "not said", "begins": text[:_EDGE_CHARS]}
     if content[span.end :].strip():

@@ -1,4 +1,4 @@
-"""The evidence of one recall in one order: that of HybridSearch, which nothing that follows up on it displaces."""
+"""Rank the evidence of one recall. Follow-up searches never displace the order of HybridSearch."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MES
 from nomemory.recall.tools.result import Hit, ToolResult
 
 LOOKED_AT: Final = 20
-"""Of the best messages, those that assert something come before those that do not."""
+"""Number of top messages in which assertions are moved ahead of other messages."""
 _SCORE: Final = 3.0
 _NEARNESS: Final = 0.1
-"""What the best score is worth, and one standard deviation of nearness; measured in docs/quality.md."""
+"""Weight of one standard deviation of similarity, relative to the best score; measured in docs/quality.md."""
 _LATER: Final = 0.3
 _SO_FAR: Final = 6
-"""What the latest of so many gains over the earliest, where a question asks how things stand now."""
+"""Score boost of the newest top message over the oldest, for questions about the current state."""
 _WEIGHTS: Final = {SEMANTIC_SEARCH: 0.6, LEXICAL_SEARCH: 0.4, MESSAGES_LIST: 0.2}
 _STEERED: Final = 1.5
-"""What the calls that a skill asks for count beside a ranking of the whole question."""
+"""Weight of calls from a skill, relative to a ranking of the whole question."""
 _PREFERRED: Final = 0.15
-"""What it counts that a message has the role, or lies in the window, that the caller or the skill names."""
+"""Score boost for messages in the preferred role or time range."""
 _APART: Final = 1.0
-"""How far below the ranking of the whole question anything else begins: no nearness makes up for it."""
+"""Score gap below the ranking of the whole question. No similarity boost can close the gap."""
 _RANK_SMOOTHING: Final = 10
 _TALK_SMOOTHING: Final = 3
-"""Of reciprocal ranks (Cormack, Clarke and Büttcher, 2009); small, so that both rankings' leaders stay in front."""
+"""Constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009). A small value favours the top ranks."""
 _DECIMALS: Final = 9
 _NO_DEFAULTS: Final = Defaults()
 
 
 class _Voice(NamedTuple):
-    """A tool, asked in the question's own words or, for less, in those of a skill."""
+    """A tool with the weight of its query: the question itself, or a text from a skill with a lower weight."""
 
     tool: str
     weight: float
@@ -46,13 +46,13 @@ class _Voice(NamedTuple):
 
 @dataclass(slots=True)
 class _Ranked:
-    """What was ranked as a whole. Scores of several scopes do not compare, so the first scope's stand."""
+    """The merged ranking of the whole question. The scores of the first scope win: scopes are not comparable."""
 
     scores: dict[str, float] = field(default_factory=dict)
     deviations: dict[str, float] = field(default_factory=dict)
 
     def add(self, hits: Iterable[Hit]) -> None:
-        """Take another scope's ranking; what only that has counts no more than the least of the scopes before."""
+        """Add the ranking of another scope. New messages score at most the minimum of the earlier scopes."""
         least = min(self.scores.values(), default=math.inf)
         for hit in hits:
             self.scores.setdefault(hit.message.message_id, min(hit.score, least))
@@ -60,11 +60,11 @@ class _Ranked:
 
 
 class EvidenceRanking:
-    """Ranks the evidence of one recall, whoever planned the calls.
+    """Ranks the evidence of one recall for any planner.
 
     Args:
-        question: whose role and window the caller may have named.
-        defaults: the skill's; its role is preferred where the caller names none.
+        question: the question with the caller's preferred role and time range.
+        defaults: the skill's defaults. Their role applies if the caller has no preference.
     """
 
     def __init__(self, question: Question, defaults: Defaults = _NO_DEFAULTS) -> None:
@@ -78,24 +78,23 @@ class EvidenceRanking:
         self._ranked: tuple[bool, tuple[Evidence, ...]] | None = None
 
     def take(self, tool: str, result: ToolResult, weight: float = 1.0) -> None:
-        """Take in what a call brought. What a skill asks for has a lower weight, and adds to what was ranked."""
+        """Add the result of a call. Calls from a skill have a lower weight and add to earlier scores."""
         for hit in result.items:
             self._messages.setdefault(hit.message.message_id, hit.message)
         self._ranked = None
         if tool == NEIGHBORS:
-            return  # they have no scores
+            return  # These results have no scores.
         if tool == HYBRID_SEARCH:
             self._whole.add(result.items)
         else:
             _keep_best(self._voices.setdefault(_Voice(tool, weight), {}), _normalised(tool, result.items))
 
     def ranked(self) -> tuple[Evidence, ...]:
-        """Return the evidence, best first; ties: the later message first, then the greater id.
+        """Return the evidence, best first. Ties are ordered by time, then by id, both descending.
 
-        Where a user talks with an assistant, what is nearer in meaning gains, what asserts something comes first, and
-        where the question asks how things stand now, the later of the best gain. Between people with names
-        the order is HybridSearch's own: it knows who is asked about, and a question answers there as often as not. What
-        bears on talk is ranked as a whole and by meaning alone, and both have the same say.
+        In conversations with an assistant, semantically similar messages and assertions are boosted, and newer messages
+        for questions about the current state. Conversations between named people keep the order of HybridSearch. If the
+        input is a conversation rather than a question, the hybrid and the semantic ranking have equal weights.
         """
         as_it_is = self._question.is_talk or is_named(self._messages.values())
         if self._ranked is None or self._ranked[0] is not as_it_is:
@@ -105,7 +104,7 @@ class EvidenceRanking:
         return self._ranked[1]
 
     def _corrected(self, evidence: list[Evidence]) -> list[Evidence]:
-        """Put what took a message back before it, with at least its score, whatever call brought it."""
+        """Put a correction before the corrected message, with at least the same score."""
         known = {one.message.message_id: one for one in evidence}
         placed: dict[str, Evidence] = {}
         for one in evidence:
@@ -140,7 +139,7 @@ class EvidenceRanking:
         return known
 
     def _latest_first(self, evidence: list[Evidence]) -> list[Evidence]:
-        """Let the later of the best gain, if the question asks how things stand now."""
+        """Boost newer top messages if the question asks for the current state."""
         best = evidence[:_SO_FAR]
         if not self._question.reading.asks_for_latest or len(best) <= 1:
             return evidence
@@ -150,7 +149,7 @@ class EvidenceRanking:
         return sorted(later, key=_order, reverse=True) + evidence[_SO_FAR:]
 
     def _scores(self) -> dict[str, float]:
-        """Return what each message is worth. Beside a ranking of the whole question, only what steers has a say."""
+        """Return the score of each message. With a ranking of the whole question, only calls from a skill add to it."""
         whole = self._whole.scores
         if self._question.is_talk and whole:
             return self._with_preference(_sum((1.0, _reciprocal(of)) for of in (whole, *self._voices.values())))
@@ -171,7 +170,7 @@ class EvidenceRanking:
 
 
 def _normalised(tool: str, items: tuple[Hit, ...]) -> dict[str, float]:
-    """Return scores between 0 and 1; by rank where a tool has none."""
+    """Return scores scaled to 0 to 1; reciprocal ranks for tools without scores."""
     if tool == MESSAGES_LIST:
         items = tuple(Hit(hit.message, 1 / (_RANK_SMOOTHING + rank)) for rank, hit in enumerate(items))
     least, most = min((hit.score for hit in items), default=0.0), max((hit.score for hit in items), default=0.0)
@@ -180,7 +179,7 @@ def _normalised(tool: str, items: tuple[Hit, ...]) -> dict[str, float]:
 
 
 def _reciprocal(scores: Mapping[str, float]) -> dict[str, float]:
-    """Return the reciprocal ranks of scores, so that the first of every ranking counts the same."""
+    """Return reciprocal ranks, which make rankings comparable."""
     order = sorted(scores, key=scores.__getitem__, reverse=True)
     return {message_id: 1 / (_TALK_SMOOTHING + rank) for rank, message_id in enumerate(order)}
 
@@ -199,7 +198,7 @@ def _sum(parts: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str, float]
 
 
 def _below(least: float, scores: Mapping[str, float]) -> dict[str, float]:
-    """Return scores that lie apart from a least one, below it, in the same order."""
+    """Return scores shifted below a minimum, in the same order."""
     most = max(scores.values(), default=0.0) or 1.0
     return {message_id: least + score / most - 1 - _APART for message_id, score in scores.items()}
 

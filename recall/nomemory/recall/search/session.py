@@ -1,4 +1,4 @@
-"""The search of one recall: its calls so far, their results, and what is left of the budget."""
+"""The search phase of a recall: calls, results and remaining budget."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ OnStep = Callable[[Step], Awaitable[None]]
 
 _SHOWN_IDS: Final = 20
 _SHARE_OF_MEANING: Final = 1 / 3
-"""Share of the remaining time for meaning, so that words can still answer if the embedder hangs."""
+"""Maximum share of the remaining time for semantic search. The rest is for lexical search if the embedder hangs."""
 _SHORTEST_CALL_S: Final = 0.001
 _LAST_LOOK_S: Final = 0.5
-"""What is kept for asking whether the indexes are behind, where all the time for searching is spent."""
+"""Time reserved for an index lag check if the search uses up its time, in seconds."""
 _RANKED: Final = 20
-"""The least that is ranked for a planner."""
+"""Minimum size of a ranking for a planner."""
 _EXCHANGES: Final = 40
-"""Of the best short messages, how many are looked at with what they reply to, and with what replies to them."""
+"""Maximum number of short messages whose replies and preceding messages are read."""
 _NEWEST: Final = 5
-"""Messages that are read of what was said after the best one."""
+"""Maximum number of messages to read after the best message."""
 _CORRECTIONS: Final = 8
-"""Of the best messages, how many corrections are read in a round."""
+"""Maximum number of corrections to read per round."""
 _CHAIN: Final = 3
-"""How far it is followed that what took something back was taken back itself."""
+"""Maximum length of a chain of corrections."""
 _REPLY_WITHIN: Final = timedelta(hours=1)
 
 
 class SearchSession:
-    """Makes calls within a budget and keeps what they bring.
+    """Makes calls within a budget and collects the results.
 
     Args:
-        tools: bound to the one user.
-        question: what is asked.
-        skill: what planners see.
-        budget: the host's, as tightened by the request.
-        on_step: awaited with each step as it happens.
+        tools: the tools, bound to one user.
+        question: the question.
+        skill: the skill for planners.
+        budget: the host's budget with the changes of the request.
+        on_step: awaited after each step.
     """
 
     def __init__(
@@ -75,13 +75,13 @@ class SearchSession:
         began = time.monotonic()
         self._give_up = began + budget.deadline_s
         self.answer_by = began + budget.answer_s
-        """When the whole recall has to answer, in the monotonic clock's time."""
+        """Deadline of the whole recall, on the monotonic clock."""
         self._calls = 0
         self._host_calls = 0
         self._iterations = 0
         self._new_in_round = 0
         self.brought: list[ToolResult] = []
-        """What the calls of the last round brought, in order."""
+        """Results of the last round, in order."""
         self._dropped = 0
         self._cut = False
         self._behind = False
@@ -92,22 +92,22 @@ class SearchSession:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds that are left for searching."""
+        """The remaining time for searching, in seconds."""
         return self._give_up - time.monotonic()
 
     @property
     def remaining_calls(self) -> int:
-        """Calls that a planner may still make; some are kept for the anchors' neighbours."""
+        """The remaining calls for a planner, excluding the calls reserved for neighbours."""
         return max(0, self._budget.tool_calls - self._calls - self._kept_for_neighbours())
 
     @property
     def iterations(self) -> int:
-        """The round of the last call."""
+        """The number of the last round."""
         return self._iterations
 
     @property
     def gained(self) -> bool:
-        """Whether the last round brought a new message."""
+        """Whether the last round returned a new message."""
         return self._new_in_round > 0
 
     @property
@@ -120,12 +120,12 @@ class SearchSession:
         return self._ranking.ranked()
 
     def findings(self) -> Findings:
-        """Return what the search has come to."""
+        """Return the results of the search phase."""
         relations = sorted(self._relations.values(), key=lambda one: self._when(one.later))
         return Findings(self.ranked(), self.retrieval, tuple(relations), self._sufficiency)
 
     def situation(self, iteration: int) -> Situation:
-        """Return what a planner sees."""
+        """Return the current state for a planner."""
         return Situation(
             question=self._question,
             skill=self._skill,
@@ -137,7 +137,7 @@ class SearchSession:
         )
 
     async def follow(self, plan: Plan, iteration: int) -> StopReason | None:
-        """Make the calls of a plan; return why to stop if the budget is spent."""
+        """Make the calls of a plan; return a stop reason if the budget is exhausted."""
         self._iterations = iteration
         self._new_in_round = 0
         self.brought = []
@@ -156,7 +156,7 @@ class SearchSession:
         await self.tell(Step(iteration, plan.thought))
 
     async def take_neighbours(self) -> None:
-        """Read the neighbours of the best anchors, unless a call has read them already."""
+        """Read the neighbours of the best anchors unless they were read already."""
         anchors = [evidence.message.message_id for evidence in self.ranked()[: self._budget.anchors]]
         looked_around = {str(step.arguments.get("message_id")) for step in self._steps if step.tool == NEIGHBORS}
         for anchor in anchors:
@@ -170,7 +170,7 @@ class SearchSession:
             await self._make(ToolCall(NEIGHBORS, arguments, "what was said before an anchor"), self._iterations)
 
     async def rank(self) -> None:
-        """Make the ranking that every recall begins with, for a planner that does not begin with it itself."""
+        """Rank the question for a planner that does not start with a ranking."""
         question = self._question
         scope = SearchScope(question.time_range or ANY_TIME, question.role or Role.ANY).until(question.now)
         arguments: dict[str, JsonValue] = {
@@ -181,9 +181,9 @@ class SearchSession:
         await self.follow(Plan((ToolCall(HYBRID_SEARCH, arguments, "what answers best"),)), 1)
 
     async def exchanges(self, messages: Sequence[Retrieved]) -> tuple[dict[str, Retrieved], dict[str, Retrieved]]:
-        """Return what others said just before each of some messages, and just after it, by the ids of these.
+        """Return the preceding messages and the replies of some messages, by the ids of these messages.
 
-        These calls are the host's own: they take no call from a planner.
+        These calls do not count toward the planner's limit.
         """
         asked = messages[:_EXCHANGES]
         found = await asyncio.gather(*(self._around(one.message_id, before=1, after=1) for one in asked))
@@ -202,7 +202,7 @@ class SearchSession:
         return before, after
 
     async def newest_on_the_matter(self) -> list[Retrieved]:
-        """Return the best of what was said after the best message: a call of the host's own."""
+        """Return the best messages sent after the best message. The call does not count toward the planner's limit."""
         best = self.ranked()[:1]
         if not best or self.remaining_s <= 0:
             return []
@@ -226,7 +226,7 @@ class SearchSession:
         return [hit.message for hit in result.items]
 
     async def take_corrections(self) -> None:
-        """Read what took back the best of the evidence, and what took back that: calls of the host's, too."""
+        """Read the chains of corrections of the best evidence, outside the planner's call limit."""
         looked_for = {""}
         for _ in range(_CHAIN):
             best = (one.message for one in self.ranked()[: self._budget.evidence_messages])
@@ -247,20 +247,20 @@ class SearchSession:
         await self.tell(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
 
     async def _around(self, message_id: str, before: int, after: int = 0) -> ToolResult:
-        """Read a message, so many before it and so many after it."""
+        """Read a message and its neighbours."""
         around: dict[str, JsonValue] = {"message_id": message_id, "before": before, "after": after}
         result = await self._tools.call(NEIGHBORS, around, max(self.remaining_s, _SHORTEST_CALL_S))
         self.retrieval.add(hit.message for hit in result.items)
         return result
 
     def paused(self, seconds: float) -> None:
-        """Leave out of the time for searching what a model took to answer."""
+        """Exclude a model's response time from the time for searching."""
         self._give_up += seconds
 
     async def index_lagging(self) -> bool:
-        """Return whether messages of the user are stored but not searchable yet.
+        """Return whether some of the user's stored messages are not searchable yet.
 
-        A ranking tells it of words and of meaning. Where none was made, the indexes are asked.
+        The answer comes from a ranking if there was one, otherwise from a request to the indexes.
         """
         if not (self._behind or self._knows_both_indexes):
             self._behind = await self._tools.is_behind(max(self.remaining_s, _LAST_LOOK_S))
@@ -270,7 +270,7 @@ class SearchSession:
     def limits(
         self, planner: str, stop: StopReason, notes: tuple[Note, ...], reading: Reading, *, truncated: bool
     ) -> Limits:
-        """Return what was searched."""
+        """Return the extent of the search."""
         widest = self._coverage.widest
         return Limits(
             time_range=widest.window,
@@ -298,7 +298,7 @@ class SearchSession:
         return tuple(notes)
 
     def _when(self, message_id: str) -> tuple[float, str]:
-        """Return where a message stands in time; one that did not fit the budget stands first."""
+        """Return the sort key of a message by time; messages dropped by the budget sort first."""
         message = self.retrieval.get(message_id)
         return (message.ts.timestamp() if message else -math.inf, message_id)
 
@@ -316,10 +316,10 @@ class SearchSession:
             await self.tell(Step(iteration, call.thought, call.tool, observation=not_called, meaning_off=True))
             return
         began = time.monotonic()
-        if call.tool != HYBRID_SEARCH:  # a ranking waits for both indexes itself
+        if call.tool != HYBRID_SEARCH:  # Rankings wait for both indexes on the server.
             await self._tools.reach(max(self.remaining_s, _SHORTEST_CALL_S))
         result = await self._tools.call(call.tool, call.arguments, self._patience_s(call.tool))
-        # The call that shows that meaning is off, once in a recall, takes no other call's place.
+        # The first call that finds semantic search disabled does not count toward the limit.
         self._calls += call.tool != SEMANTIC_SEARCH or self._tools.has_meaning
         self._take(call, result)
         self.brought.append(result)
@@ -345,14 +345,14 @@ class SearchSession:
             self._sufficiency = result.sufficiency
 
     async def tell(self, step: Step) -> None:
-        """Record a step, and show it to whoever wants to see it."""
+        """Record a step and notify the observer."""
         self._steps.append(step)
         if self._on_step is not None:
             await self._on_step(step)
 
 
 def _answers(reply: Retrieved, before: Retrieved) -> bool:
-    """Return whether a message replies to the one before it: somebody else's, in the same talk, not long ago."""
+    """Return whether a message replies to the previous one: another sender, same conversation, shortly after."""
     is_near = reply.ts - before.ts <= _REPLY_WITHIN and before.conversation_id == reply.conversation_id
     return is_near and (before.role, before.name) != (reply.role, reply.name)
 

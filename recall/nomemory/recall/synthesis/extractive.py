@@ -1,4 +1,4 @@
-"""Synthesise a memory view without a model: quote the messages that most likely answer, the most relevant first."""
+"""Build a memory view without a model by quoting the most likely answers, most relevant first."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from nomemory.recall.synthesis.quotation import quote
 from nomemory.recall.synthesis.sections import section_of
 
 LEAST: Final = 1
-"""Messages that are quoted in any case: one clear winner stands alone."""
+"""Minimum number of quoted messages."""
 
 
 MOST: Final = 4
-"""Messages that are quoted at most."""
+"""Maximum number of quoted messages."""
 
 
 _OFFSET: Final = -1.8
 _PLACE: Final = -1.0
 _GAP: Final = 0.25
 _NEARNESS: Final = 0.65
-"""Log odds that a message is evidence: by the logarithm of its place, its score less the best one's, its nearness."""
+"""Log odds that a message is evidence, by the logarithm of its rank, its score gap to the best, and its similarity."""
 
 
 _TYPICAL: Final = 1.5
-"""The nearness of a message that stands high, where meaning could not be searched."""
+"""Assumed similarity of a top message if semantic search is unavailable."""
 
 
 class ExtractiveSynthesiser:
-    """Implements `Synthesiser`.
+    """Implements `Synthesiser` without a model.
 
     Args:
-        quoted: from what probability on a message beyond the first is quoted. docs/quality.md has the curve.
+        quoted: minimum probability for quoting messages after the first. docs/quality.md shows the curve.
     """
 
     name: ClassVar[str] = "rules"
@@ -46,7 +46,7 @@ class ExtractiveSynthesiser:
         self._quoted = quoted
 
     async def draft(self, question: Question, skill: Skill, findings: Findings) -> Draft:  # noqa: ARG002 - the protocol's signature
-        """Quote the evidence that most likely answers, and what retracted any of it, the most relevant first."""
+        """Quote the most likely answers and their retractions, most relevant first."""
         best = chosen(quotable(findings.evidence, question), self._quoted)
         takers = {one.message.retracted_by for one in best}
         best += [one for one in findings.evidence if one.message.message_id in takers and one not in best]
@@ -60,9 +60,9 @@ class ExtractiveSynthesiser:
 
 
 def quotable(evidence: Sequence[Evidence], question: Question) -> list[Evidence]:
-    """Leave out what states nothing; what those say who can know comes alone, if there is any.
+    """Remove messages without statements. If any sender can know the answer, keep only their messages.
 
-    A correction stays, however short it is: it says that something no longer holds.
+    Corrections are kept regardless of their length.
     """
     stating = [one for one in evidence if one.message.retracts or states(one.message, question)]
     if question.is_talk or is_named(one.message for one in evidence):
@@ -72,7 +72,7 @@ def quotable(evidence: Sequence[Evidence], question: Question) -> list[Evidence]
 
 
 def chosen(evidence: Sequence[Evidence], quoted: float) -> list[Evidence]:
-    """Cut the ranking: the first always, then as long as a message is likely to be evidence."""
+    """Return the first message, then messages until one is unlikely to be evidence."""
     is_near = any(one.deviations for one in evidence)
     return [
         one
@@ -83,12 +83,12 @@ def chosen(evidence: Sequence[Evidence], quoted: float) -> list[Evidence]:
 
 
 def probability(place: int, gap: float, nearness: float) -> float:
-    """Return how likely the message at a place is evidence.
+    """Return the probability that a message is evidence.
 
     Args:
-        place: from 0.
-        gap: its score less that of the first, 0 or less.
-        nearness: to the question, in standard deviations above what is usual.
+        place: rank, starting at 0.
+        gap: difference to the best score, at most 0.
+        nearness: similarity to the question, in standard deviations above the mean.
     """
     odds = _OFFSET + _PLACE * math.log(place + 1) + _GAP * gap + _NEARNESS * nearness
     return 1 / (1 + math.exp(-odds))

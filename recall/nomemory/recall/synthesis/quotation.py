@@ -1,4 +1,4 @@
-"""Choose the passage of a message to quote: the whole message, or whole sentences of a very long one."""
+"""Select the passage of a message to quote: the whole message, or whole sentences of a long one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from nomemory.text.sentences import sentences
 from nomemory.text.terms import terms
 
 WHOLE: Final = 600
-"""Characters of a message that is quoted whole. Sentences picked out of shorter ones often leave out what decides."""
+"""Maximum characters of a message quoted in full. Excerpts of shorter messages often omit the decisive words."""
 
 
 def quote(content: str, reading: QuestionReading) -> str:
-    """Return a passage of whole sentences, verbatim, around the one that has most words of the question."""
+    """Return a verbatim passage of whole sentences around the sentence with most words of the question."""
     if len(content) <= WHOLE:
         return content.strip()
     starts = [sentence.start for sentence in sentences(content)] or [0]
@@ -25,7 +25,7 @@ def quote(content: str, reading: QuestionReading) -> str:
 
 
 def _widened(starts: list[int], ends: list[int], best: int) -> tuple[int, int]:
-    """Return the first and last sentence of the longest passage around one that is not too long."""
+    """Return the first and last sentence of the longest passage within the limit around a sentence."""
     first = last = best
     while True:
         if last + 1 < len(starts) and ends[last + 1] - starts[first] <= WHOLE:

@@ -1,4 +1,4 @@
-"""Choose the section of the memory view for a statement, by the grammar of the message and not by the question."""
+"""Select the section of a statement by the grammar of its message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PREFERS: Final = re.compile(
     r"|\bI (?:always|never)\b|\bmy favou?rite|我[^，。！？]{0,4}(?:喜欢|爱|讨厌|偏好)|我(?:从来?不|总是)",
     re.IGNORECASE,
 )
-"""The first person with a verb of liking, or with what it always or never does."""
+"""First-person preferences and habits."""
 
 
 _BINDS: Final = re.compile(
@@ -26,11 +26,11 @@ _BINDS: Final = re.compile(
     rf"|{_START}(?:别(?!人)|不要|不许|务必|必须)|我[^，。！？]{{0,4}}(?:不能|不可以|必须|不许)",
     re.IGNORECASE,
 )
-"""An order, or the first person with a modal verb that binds."""
+"""Imperatives, and first-person obligations."""
 
 
 def section_of(message: Retrieved) -> Section:
-    """Return the section of a message: the profile, unless its speaker says in it what they like or what binds them."""
+    """Return the section of a message; the profile section unless it expresses a preference or obligation."""
     if is_passed_on(message.content):
         return Section.PROFILE
     if _BINDS.search(message.content):

@@ -1,4 +1,4 @@
-"""Parse the arguments that a planner gives to a tool. Error messages never quote them."""
+"""Parse tool arguments from a planner. Error messages never quote argument values."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _Arguments = TypeVar("_Arguments", bound=ArgumentObject)
 
 
 class ToolRefusedError(RecallError):
-    """A call that cannot be made as asked. Its text is for the planner and quotes no argument."""
+    """The call is invalid. The message is meant for the planner and quotes no argument values."""
 
 
 def read_arguments(model: type[_Arguments], given: Mapping[str, object], zone: tzinfo | None) -> _Arguments:
-    """Read arguments; times without an offset are in `zone`, unknown arguments are not looked at.
+    """Parse tool arguments. Times without an offset are in `zone`; unknown arguments are ignored.
 
     Raises:
-        ToolRefusedError: one is missing or not what it should be; the text names it.
+        ToolRefusedError: an argument is missing or invalid. The message contains the argument name.
     """
     try:
         return model.model_validate(given, context={"zone": zone})
@@ -37,7 +37,7 @@ def read_arguments(model: type[_Arguments], given: Mapping[str, object], zone: t
 
 
 def unknown_arguments(model: type[BaseModel], given: Mapping[str, JsonValue], path: str = "") -> Iterator[str]:
-    """Return the arguments that a tool does not have, at every level."""
+    """Return the names of unknown arguments, at every level."""
     for name, value in given.items():
         field = model.model_fields.get(name)
         if field is None:

@@ -1,4 +1,4 @@
-"""JSON schemas of pydantic models as chat models receive them: without references, titles and defaults."""
+"""JSON schemas of pydantic models for chat models, without references, titles and defaults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEFINITIONS = "#/$defs/"
 
 @cache
 def object_schema(model: type[BaseModel]) -> Schema:
-    """Return the JSON schema of an object. It is shared: do not change it."""
+    """Return the JSON schema of an object. The result is cached and must not be modified."""
     schema = model.model_json_schema(schema_generator=_Plain)
     definitions = schema.pop("$defs", {})
     inlined: Schema = _inlined(schema, definitions)
@@ -29,7 +29,7 @@ def object_schema(model: type[BaseModel]) -> Schema:
 
 
 def _inlined(value: Any, definitions: dict[str, Any]) -> Any:  # noqa: ANN401 - any part of a schema
-    """Put definitions where they are referred to: simple models do not follow references."""
+    """Replace references by their definitions because simple models cannot follow references."""
     if not isinstance(value, dict):
         return value
     reference = value.get("$ref", "")
@@ -38,7 +38,7 @@ def _inlined(value: Any, definitions: dict[str, Any]) -> Any:  # noqa: ANN401 - 
 
 
 class _Plain(GenerateJsonSchema):
-    """Describes only what a caller has to know."""
+    """Generates compact schemas without titles and defaults."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         described = super().model_schema(schema)

@@ -1,4 +1,4 @@
-"""Arguments of the search tools: parsing and the descriptions for models come from these definitions."""
+"""Arguments of the search tools, with their descriptions for chat models."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from pydantic_core import PydanticCustomError
 from nomemory.recall.model.question import Role
 
 _MAX_SINGLE: Final = 3.4028234663852886e38
-"""The greatest number of single precision: what a vector is sent in."""
+"""The largest single-precision float, the number type of vectors."""
 
 
 def _instant(value: object, info: ValidationInfo) -> datetime:
-    """Read a time in ISO 8601, a date alone as its midnight; without an offset it is in the zone of the context."""
+    """Parse an ISO 8601 time. A date means midnight; times without an offset are in the zone of the context."""
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
         return (moment if moment.tzinfo else moment.replace(tzinfo=(info.context or {}).get("zone"))).astimezone(UTC)
@@ -53,7 +53,7 @@ Vector = Annotated[tuple[Component, ...], Field(min_length=1, max_length=8_192)]
 
 
 class ArgumentObject(BaseModel):
-    """An object of arguments. Null is as good as absent; a string that holds an object as JSON is read, too."""
+    """Base class of arguments. Null means absent; a string with a JSON object is parsed."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -71,18 +71,18 @@ class ArgumentObject(BaseModel):
 
 
 class Window(ArgumentObject):
-    """A half-open range of times."""
+    """A half-open time range."""
 
     since: Instant | None = Field(default=None, description="start, included")
     until: Instant | None = Field(default=None, description="end, excluded")
 
 
 EXCLUDED_CONVERSATIONS_MAX: Final = 16
-"""Maximum conversations that a filter leaves out."""
+"""Maximum number of excluded conversations in a filter."""
 
 
 class SearchFilter(ArgumentObject):
-    """What a search is narrowed to."""
+    """The filter of a search."""
 
     role: OneRole | None = Field(default=None, description="whose messages; any: anybody's")
     time_range: Window = Field(default=Window(), description="when it was said")
@@ -101,7 +101,7 @@ class ListArguments(Window):
 
     @property
     def filter(self) -> SearchFilter:
-        """The role and the times as a filter."""
+        """The role and time range as a filter."""
         return SearchFilter(role=self.role, time_range=Window(since=self.since, until=self.until))
 
 
@@ -133,7 +133,7 @@ class HybridArguments(ArgumentObject):
 
 
 class NeighborArguments(ArgumentObject):
-    """Arguments of `neighbors`. None: as the host's budget says."""
+    """Arguments of `neighbors`. None selects the budget's default."""
 
     message_id: Identifier = Field(description="the message around which to look")
     before: Reach | None = Field(default=None, description="how many messages before it")

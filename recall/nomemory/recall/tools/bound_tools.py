@@ -1,4 +1,4 @@
-"""The tools, bound to one user: no argument can name another."""
+"""Search tools that are bound to one user. No argument can select another user."""
 
 from __future__ import annotations
 
@@ -51,33 +51,32 @@ _NOT_NOW: Final = frozenset(
     {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED}
 )
 _NOT_NOW_FOR_MEANING: Final = frozenset({grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN})
-"""With these the embedder has failed. Words can still be searched."""
+"""Status codes of embedder failures. Lexical search still works after these."""
 _REFUSED: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND})
 _VECTOR: Final = "query_embedding.values"
-"""The contract's field for the caller's own vector."""
+"""The API field for the caller's vector."""
 _AT_LEAST: Final = "at_least"
-"""The contract's field for the caller's write token."""
+"""The API field for the caller's write token."""
 _BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_LAGGING)
 _FIRST: Final = 3
 MEANING_IS_OFF: Final = "meaning cannot be searched"
-"""What observations say where `meaning_off` is set."""
+"""Observation text when `meaning_off` is set."""
 
 
 class _MeaningOffError(ToolRefusedError):
-    """A search by meaning, where the server has said that it does without."""
+    """Semantic search was requested although the server has it disabled."""
 
 
 class BoundTools:
-    """Calls the QueryService for one user, within the host's budget, and never past a time.
+    """Calls the QueryService for one user, within the budget and up to a point in time.
 
     Args:
-        binding: whose messages are read, of which conversation, and after which write. Every request is built from
-            it alone.
-        stub: what answers.
-        budget: bounds what a call may bring.
-        before: an aware time; nothing said at or after it is asked for or returned.
-        metadata: sent with every call, for instance the service's own key.
-        embedded: a text that a planner may search for, and the caller's own vector of it.
+        binding: the user, conversation and write token. All requests are built from the binding only.
+        stub: the QueryService stub.
+        budget: limits the results of each call.
+        before: timezone-aware time; messages sent at or after it are neither requested nor returned.
+        metadata: sent with every call, for example the service's API key.
+        embedded: a query text, and the caller's vector of the text.
     """
 
     def __init__(
@@ -102,36 +101,36 @@ class BoundTools:
 
     @property
     def has_meaning(self) -> bool:
-        """Whether meaning can be searched: False once the server has no embedder, or such a search has timed out."""
+        """Whether semantic search is available: False if the server has no embedder or a semantic search timed out."""
         return self._has_meaning
 
     @property
     def unreachable(self) -> bool:
-        """Whether no call has been answered, and more than the search by meaning has failed."""
+        """Whether no call succeeded and another call than semantic search failed."""
         return not self._answers and bool(self._failed - {SemanticArguments})
 
     def check_answered(self) -> None:
-        """Check that the service has answered at all, if it was asked.
+        """Raise if calls were made and none succeeded.
 
         Raises:
-            QueryServiceUnavailableError: every call failed.
+            QueryServiceUnavailableError: all calls failed.
         """
         if self._failed and not self._answers:
             raise QueryServiceUnavailableError("the query service does not answer")
 
     async def reach(self, timeout_s: float) -> None:
-        """Wait until words and meaning have what the binding's write token covers; do nothing without one.
+        """Wait until both indexes have reached the write token. Without a write token, return immediately.
 
         Raises:
-            WriteTokenRefusedError: it is not a token of the log that is read.
-            IndexBehindError: they do not have it in time.
+            WriteTokenRefusedError: the token belongs to another message log.
+            IndexBehindError: the indexes did not reach the token in time.
         """
         if self._waits:
             await self._probe(timeout_s)
             self._waits = False
 
     async def is_behind(self, timeout_s: float) -> bool:
-        """Return whether words or meaning lack messages of the user that are stored; False if nobody says."""
+        """Return whether an index lags behind the user's stored messages; False if unknown."""
         reply = await self._probe(timeout_s)
         return reply is not None and reply.index_lagging
 
@@ -143,17 +142,17 @@ class BoundTools:
             return None
 
     async def call(self, tool: str, arguments: Mapping[str, JsonValue], timeout_s: float) -> ToolResult:
-        """Call a tool for a planner. If the call cannot be made as asked, the result's observation says why.
+        """Call a tool for a planner. Invalid calls return an observation with the reason.
 
         Raises:
-            QueryServiceUnavailableError: the service refuses to be read from, whatever the arguments.
-            EmbeddingRefusedError: it does not take the caller's own vector.
-            WriteTokenRefusedError: it does not take the caller's write token.
-            IndexBehindError: what the token covers cannot be found in time.
+            QueryServiceUnavailableError: the service rejects all reads.
+            EmbeddingRefusedError: the service rejected the caller's vector.
+            WriteTokenRefusedError: the service rejected the caller's write token.
+            IndexBehindError: the indexes did not reach the write token in time.
         """
         cleaned, dropped = without_identity(arguments)
         definition = CALLABLE.get(tool)
-        name = definition.name if definition else "unknown"  # a chat model may have made up any other
+        name = definition.name if definition else "unknown"  # A chat model may have invented any other name.
         if dropped:
             _log.warning("recall_arguments_dropped", tool=name, count=dropped)
         with span(f"execute_tool {name}") as made:
@@ -173,7 +172,7 @@ class BoundTools:
     async def _read_and_call(
         self, type_: type[Arguments], given: Mapping[str, JsonValue], timeout_s: float
     ) -> ToolResult:
-        """Make a call. If its arguments are wrong, the observation says so."""
+        """Parse the arguments and make the call. Invalid arguments return an observation."""
         try:
             asked = read_arguments(type_, given, self._before.tzinfo)
             result = await self._call(asked, timeout_s)
@@ -184,7 +183,7 @@ class BoundTools:
         return replace(result, arguments=self._shown(asked))
 
     def _shown(self, asked: Arguments) -> dict[str, JsonValue]:
-        """Return arguments as they are told: with the conversation to which the recall is confined."""
+        """Return the arguments for display, including the conversation of the binding."""
         shown: dict[str, JsonValue] = asked.model_dump(mode="json", exclude_unset=True)
         if self._binding.conversation_id:
             narrowed = shown.get("filter")
@@ -261,14 +260,14 @@ class BoundTools:
         request = self._requests.around(asked)
         reply = await self._stub.GetNeighbors(request, timeout=timeout_s, metadata=self._metadata)
         found = self._own(Hit(retrieved(item), 0.0) for item in reply.items)
-        # What stands nearest to the anchor stays when there is too much.
+        # If the result exceeds the budget, the messages nearest to the anchor are kept.
         nearest = sorted(found, key=_distance_to(reply.anchor_index, [item.message_id for item in reply.items]))
         result = self._result(nearest, None, cut=reply.truncated_before or reply.truncated_after)
         kept = sorted(result.items, key=lambda hit: (hit.message.ts, hit.message.message_id.encode()))
         return replace(result, items=tuple(kept))
 
     def _own(self, found: Iterable[Hit]) -> list[Hit]:
-        """Keep the messages before the question that are of no other conversation than the binding admits."""
+        """Remove messages at or after the question time and messages of other conversations."""
         admits = self._binding.admits
         return [hit for hit in found if hit.message.ts < self._before and admits(hit.message.conversation_id)]
 
@@ -282,7 +281,7 @@ class BoundTools:
         cut: bool = False,
         is_ranking: bool = False,
     ) -> ToolResult:
-        """Return what a call brings. A ranking is for the host, and may be evidence: no planner's room cuts it."""
+        """Return the result of a call. Rankings are for the host and are not cut to the planner's budget."""
         kept = list(found) if is_ranking else fitting(found, self._budget)
         notes = [f"{len(kept)} messages"]
         if left_out := len(found) - len(kept):
@@ -301,7 +300,7 @@ class BoundTools:
         )
 
     def _observed(self, raised: grpc.RpcError, arguments: Arguments) -> ToolResult:
-        """Turn an error into an observation, if another call may still succeed."""
+        """Convert an error into an observation if another call may still succeed."""
         error, for_meaning = service_error(raised), isinstance(arguments, SemanticArguments)
         _check_token(error)
         if self._brings_vector(arguments) and _VECTOR in error.violations:
@@ -319,7 +318,7 @@ class BoundTools:
         raise QueryServiceUnavailableError(f"the query service answered {error.code.name}") from raised
 
     def _brings_vector(self, arguments: Arguments) -> bool:
-        """Return whether the vector in a request is the caller's, not a planner's."""
+        """Return whether a request contains the caller's vector rather than a planner's."""
         if not isinstance(arguments, HybridArguments | SemanticArguments):
             return False
         return self._requests.has_vector_of(arguments.query_text)
@@ -335,7 +334,7 @@ class BoundTools:
 
 
 def _note(made: Span, name: str, result: ToolResult) -> None:
-    """Note a call by the conventions of OpenTelemetry for generative AI."""
+    """Set span attributes by the OpenTelemetry conventions for generative AI."""
     made.set_attributes(
         {
             "gen_ai.operation.name": "execute_tool",
@@ -350,7 +349,7 @@ def _note(made: Span, name: str, result: ToolResult) -> None:
 
 
 def _check_token(error: ServiceError) -> None:
-    """Raise what ends a recall that cannot see the write which its caller wants it to see."""
+    """Raise if the error concerns the caller's write token."""
     if _AT_LEAST in error.violations:
         raise WriteTokenRefusedError(error.violations[_AT_LEAST])
     if error.reason == _BEHIND:

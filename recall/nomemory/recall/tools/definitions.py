@@ -1,4 +1,4 @@
-"""The four tools: their names, what they do, and the JSON schemas of their arguments."""
+"""Definitions of the four tools: names, descriptions, and JSON schemas of the arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nomemory.recall.tools.arguments import (
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """A tool as planners see it."""
+    """A tool definition for planners."""
 
     name: str
     description: str
@@ -55,4 +55,4 @@ CALLABLE: Final[Mapping[str, ToolDefinition]] = MappingProxyType(
         HYBRID_SEARCH: ToolDefinition(HYBRID_SEARCH, "Find what answers a question, best first.", HybridArguments),
     }
 )
-"""All that can be called: the four tools, and the ranking that the rules begin with. Models are not offered it."""
+"""All callable tools: the four tools, and the ranking for the rules. Chat models are not offered the ranking."""

@@ -1,4 +1,4 @@
-"""Removes arguments that name a user from whatever a planner gives, at any depth."""
+"""Remove user ids from planner arguments at any depth."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ user users username uid uids owner ownerid account accountid actas onbehalfof im
 """
 _NAMES = frozenset(_USER_KEYS.split())
 _MARKS = ("userid", "tenant")
-"""What makes a key name a user wherever it stands in it: `x-user-id`, `user_ids`, `tenantId`."""
+"""Substrings of keys that contain a user id: `x-user-id`, `user_ids`, `tenantId`."""
 
 _MAX_DEPTH = 16
-"""Levels that are looked through. No tool has arguments as deep as that, so what lies deeper is dropped unseen."""
+"""Maximum nesting depth. No tool has arguments as deep; deeper values are dropped."""
 
 
 def without_identity(arguments: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], int]:
-    """Take out every key that names a user, in JSON inside strings, too; returns how many were taken out."""
+    """Remove all keys that name a user, including keys in JSON strings; return the number of removed keys."""
     return _clean_object(arguments, 0)
 
 
 def names_a_user(key: str) -> bool:
-    """Return whether a key names a user: `user_id`, `userId`, `X-User-Id`, `tenant`, … in any spelling."""
+    """Return whether a key names a user, in any spelling: `user_id`, `userId`, `X-User-Id`, `tenant`."""
     plain = "".join(char for char in unicodedata.normalize("NFKC", key).casefold() if char.isalnum())
     return plain in _NAMES or any(mark in plain for mark in _MARKS)
 
@@ -56,7 +56,7 @@ def _clean(value: JsonValue, depth: int) -> tuple[JsonValue, int]:
 
 
 def _clean_text(text: str, depth: int) -> tuple[str, int]:
-    """Clean a string that holds JSON; any other string is text to search for, and stays as it is."""
+    """Clean a string that contains JSON. Other strings are query text and are returned unchanged."""
     if not text.lstrip().startswith(("{", "[", '"')):
         return text, 0
     if depth > _MAX_DEPTH:

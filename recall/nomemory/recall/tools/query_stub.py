@@ -1,4 +1,4 @@
-"""The QueryService stub that a recall reads through, and its binding to one user."""
+"""The QueryService stub, and the binding of a recall to one user."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ _Reply_co = TypeVar("_Reply_co", covariant=True)
 
 
 class QueryServiceUnavailableError(RecallError):
-    """The QueryService cannot be read from at all. Holds no content."""
+    """The QueryService cannot be read. The message contains no content."""
 
 
 class EmbeddingRefusedError(RecallError):
-    """The QueryService does not take the caller's own vector of the question. The text says why, without the vector."""
+    """The QueryService rejected the caller's vector of the question. The message has the reason without the vector."""
 
 
 class WriteTokenRefusedError(RecallError):
-    """The QueryService does not take the caller's write token. The text says why, without the token."""
+    """The QueryService rejected the caller's write token. The message has the reason without the token."""
 
 
 class IndexBehindError(RecallError):
-    """What the caller's write token covers did not become searchable in time. Holds no content."""
+    """The indexes did not reach the caller's write token in time. The message contains no content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a recall may read: one user's messages, or only those of one of their conversations, where one is named.
+    """The messages that a recall may read: those of one user, optionally in one conversation only.
 
     Messages of `exclude_conversation_ids` are never read.
 
-    `at_least` is a write token: nothing is read before what it covers can be found. Empty: nothing is waited for.
+    `at_least` is a write token that the indexes must reach before the first read; empty to read immediately.
     """
 
     user_id: str
@@ -44,42 +44,42 @@ class Binding:
     exclude_conversation_ids: tuple[str, ...] = ()
 
     def admits(self, conversation_id: str) -> bool:
-        """Return whether messages of a conversation may be read; empty: messages without one."""
+        """Return whether messages of a conversation may be read. An empty id means messages without a conversation."""
         return self.conversation_id in {"", conversation_id} and conversation_id not in self.exclude_conversation_ids
 
 
 class Rpc(Protocol[_Request_contra, _Reply_co]):
-    """A method of a stub, as grpc.aio has it."""
+    """A grpc.aio stub method."""
 
     def __call__(
         self, request: _Request_contra, /, *, timeout: float, metadata: Sequence[tuple[str, str]]
     ) -> Awaitable[_Reply_co]:
-        """Call it; fails with a grpc.RpcError that has a code and details."""
+        """Call the method. Failures raise a grpc.RpcError with a code and details."""
 
 
 class QueryStub(Protocol):
-    """A grpc.aio stub of QueryService, or anything in its form."""
+    """A grpc.aio stub of QueryService, or a compatible object."""
 
     @property
     def ListMessages(self) -> Rpc[pb.ListMessagesRequest, pb.ListMessagesResponse]:  # noqa: N802 - the contract's name
-        """Read by time."""
+        """List messages by time."""
 
     @property
     def LexicalSearch(self) -> Rpc[pb.LexicalSearchRequest, pb.LexicalSearchResponse]:  # noqa: N802 - as above
-        """Search for words."""
+        """Run a lexical search."""
 
     @property
     def SemanticSearch(self) -> Rpc[pb.SemanticSearchRequest, pb.SemanticSearchResponse]:  # noqa: N802 - as above
-        """Search for meaning."""
+        """Run a semantic search."""
 
     @property
     def HybridSearch(self) -> Rpc[pb.HybridSearchRequest, pb.HybridSearchResponse]:  # noqa: N802 - as above
-        """Search for an answer."""
+        """Run a hybrid search."""
 
     @property
     def GetNeighbors(self) -> Rpc[pb.GetNeighborsRequest, pb.GetNeighborsResponse]:  # noqa: N802 - as above
-        """Read around a message."""
+        """Read the messages around a message."""
 
     @property
     def BatchGetMessages(self) -> Rpc[pb.BatchGetMessagesRequest, pb.BatchGetMessagesResponse]:  # noqa: N802 - as above
-        """Resolve ids."""
+        """Read messages by id."""

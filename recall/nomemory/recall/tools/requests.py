@@ -1,4 +1,4 @@
-"""Requests of the QueryService, built from the one binding: no argument can name another user."""
+"""Build QueryService requests from the binding. No argument can select another user."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _ANYTHING: Final = "?"
 
 
 class RequestBuilder:
-    """Makes requests for one user, within the host's budget, that end before a time.
+    """Builds requests for one user, within the budget and up to a point in time.
 
     Args:
-        binding: whose messages are asked for, of which conversation, and after which write.
-        budget: bounds what a request may bring.
-        before: an aware time; nothing said at or after it is asked for.
-        embedded: a text that a planner may search for, and the caller's own vector of it.
+        binding: the user, conversation and write token.
+        budget: limits the results of a request.
+        before: timezone-aware time; messages sent at or after it are not requested.
+        embedded: a query text, and the caller's vector of the text.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class RequestBuilder:
         self._embedded = embedded
 
     def listing(self, asked: ListArguments) -> pb.ListMessagesRequest:
-        """Ask for messages by time.
+        """Build a request for messages by time.
 
         Raises:
-            ToolRefusedError: as for all searches: the time range is empty, or another conversation is asked for than
-                the one to which the recall is confined.
+            ToolRefusedError: the time range is empty, or the conversation is not the one of the binding. All search
+                requests raise this error.
         """
         return pb.ListMessagesRequest(
             **self._narrowed(asked.filter),
@@ -58,7 +58,7 @@ class RequestBuilder:
         )
 
     def lexical(self, asked: LexicalArguments) -> pb.LexicalSearchRequest:
-        """Ask for words."""
+        """Build a lexical search request."""
         return pb.LexicalSearchRequest(
             **self._narrowed(asked.filter),
             query_text=asked.query_text,
@@ -67,7 +67,7 @@ class RequestBuilder:
         )
 
     def semantic(self, asked: SemanticArguments) -> pb.SemanticSearchRequest:
-        """Ask for what means the same as a text or lies near a vector, which may be the caller's own of the text."""
+        """Build a semantic search request for a text or vector. The caller's vector is used for its own text."""
         request = pb.SemanticSearchRequest(
             **self._narrowed(asked.filter),
             top_k=min(asked.top_k, self._budget.result_items),
@@ -82,7 +82,7 @@ class RequestBuilder:
         return request
 
     def hybrid(self, asked: HybridArguments) -> pb.HybridSearchRequest:
-        """Ask for what answers a question; the caller's vector goes with the text that it is of."""
+        """Build a hybrid search request. The caller's vector is used for its own text."""
         request = pb.HybridSearchRequest(
             **self._narrowed(asked.filter),
             query_text=asked.query_text,
@@ -95,16 +95,16 @@ class RequestBuilder:
         return request
 
     def probe(self) -> pb.HybridSearchRequest:
-        """Ask for as little as can be of what looks at both indexes: how far they are comes with the answer."""
+        """Build a minimal hybrid search request that reports the lag of both indexes."""
         return self.hybrid(HybridArguments(query_text=self._embedded[0].strip() or _ANYTHING, top_k=1))
 
     def has_vector_of(self, text: str) -> bool:
-        """Return whether the caller's own vector is of this text."""
+        """Return whether the caller's vector belongs to this text."""
         own, vector = self._embedded
         return bool(vector) and own == text
 
     def around(self, asked: NeighborArguments) -> pb.GetNeighborsRequest:
-        """Ask for the messages around one."""
+        """Build a request for the messages around a message."""
         return pb.GetNeighborsRequest(
             user_id=self._binding.user_id,
             message_id=asked.message_id,
@@ -113,7 +113,7 @@ class RequestBuilder:
         )
 
     def _narrowed(self, wanted: SearchFilter) -> dict[str, Any]:
-        """Return what all searches have: the one user, a filter, and the write to wait for."""
+        """Return the fields common to all searches: user, filter and write token."""
         return {
             "user_id": self._binding.user_id,
             "filter": self._filter(wanted),
@@ -139,6 +139,6 @@ class RequestBuilder:
         return encoded
 
     def _excluded(self, wanted: SearchFilter) -> list[str]:
-        """Return the binding's excluded conversations, then as many of the planner's as a filter holds."""
+        """Return the excluded conversations of the binding, then those of the planner up to the filter's limit."""
         both = dict.fromkeys((*self._binding.exclude_conversation_ids, *wanted.exclude_conversation_ids))
         return list(both)[:EXCLUDED_CONVERSATIONS_MAX]

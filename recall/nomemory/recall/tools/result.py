@@ -1,4 +1,4 @@
-"""The result of a tool call."""
+"""Results of tool calls."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
 
 _COUNTED_CHARS: Final = 4_000
-"""What a long message counts at most: planners are shown its beginning."""
+"""Maximum characters that a long message counts toward the budget. Planners see only its beginning."""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A message and its score in the call that brought it: 0 where a call has no scores.
+    """A message with its score; 0 for calls without scores.
 
-    `deviations` is how much nearer it is to the question than the user's messages usually are; 0: that is not said.
+    `deviations` is the semantic similarity to the question, in standard deviations above the mean of the user's
+    messages; 0 if unknown.
     """
 
     message: Retrieved
@@ -35,24 +36,24 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a call.
+    """The result of a tool call.
 
     Attributes:
-        items: best first, or in the tool's order.
-        next_cursor: continues the listing; empty: there is no more.
-        index_lagging: messages were stored but not searchable yet.
-        cut: messages were left out to fit the host's budget.
-        dropped: arguments that named a user and were taken out.
-        observation: what a planner should know, in words.
-        arguments: what the tool was called with.
-        scope: where it looked; None for what is no search.
-        answered: false if the call was refused or failed.
-        word_hits: how many of the items hold words of the query; None where a call does not say.
-        coverage: how much of the query's words the best of the first items holds, 0 to 1.
-        semantic_unavailable: a search that should have looked for meaning, too, did not.
-        meaning_off: the call showed, or met, that meaning cannot be searched.
-        sufficiency: how likely it is that the log answers; None where a call does not say.
-        relations: which of the messages speak of the same thing.
+        items: best first, or in the order of the tool.
+        next_cursor: cursor of the next page; empty on the last page.
+        index_lagging: whether some stored messages were not searchable yet.
+        cut: whether messages were dropped to fit the budget.
+        dropped: removed arguments that named a user.
+        observation: information for the planner, as text.
+        arguments: arguments of the call.
+        scope: the searched scope; None for other calls.
+        answered: False if the call was rejected or failed.
+        word_hits: number of items that contain words of the query; None if unknown.
+        coverage: share of the query's words in the best of the first items, 0 to 1.
+        semantic_unavailable: whether the search ran without semantic search.
+        meaning_off: whether semantic search is disabled on the server.
+        sufficiency: likelihood that the message log contains the answer; None if unknown.
+        relations: pairs of related messages.
     """
 
     items: tuple[Hit, ...] = ()
@@ -73,8 +74,8 @@ class ToolResult:
 
 
 def retrieved(message: message_pb2.ChatMessage) -> Retrieved:
-    """Decode one message."""
-    ts = message.ts  # protobuf's own conversion takes three times as long
+    """Convert an API message."""
+    ts = message.ts  # The generic protobuf conversion takes three times as long.
     return Retrieved(
         message_id=message.message_id,
         ts=_EPOCH + timedelta(seconds=ts.seconds, microseconds=ts.nanos // 1000),
@@ -88,7 +89,7 @@ def retrieved(message: message_pb2.ChatMessage) -> Retrieved:
 
 
 def fitting(found: Sequence[Hit], budget: Budget) -> list[Hit]:
-    """Return what fits the budget of one call, at least one hit."""
+    """Return the hits that fit the budget of one call, at least one."""
     kept: list[Hit] = []
     room = budget.result_chars
     for hit in found:
@@ -100,10 +101,10 @@ def fitting(found: Sequence[Hit], budget: Budget) -> list[Hit]:
 
 
 def ranked_hit(item: pb.HybridItem) -> Hit:
-    """Return what a hybrid search has found, with its score and how far its meaning stands out."""
+    """Convert a hybrid search item to a hit."""
     return Hit(retrieved(item.message), item.score, item.explanation.semantic_z_score)
 
 
 def relation(found: pb.MessageRelation) -> Relation:
-    """Return how two messages of a reply stand to each other."""
+    """Convert a message relation of the API."""
     return Relation(found.earlier_message_id, found.later_message_id, found.semantic_z_score, found.shared_terms)

@@ -1,4 +1,4 @@
-"""Read an error of the QueryService: its code, its message, and its violations by field."""
+"""Decode QueryService errors: code, message and field violations."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _EndedCall = grpc.Call | grpc.aio.AioRpcError
 
 @dataclass(frozen=True, slots=True)
 class ServiceError:
-    """A call's error.
+    """The error of a call.
 
-    `violations` are what is wrong with the fields of the request, by their paths. `reason` is the contract's name for
-    what went wrong, such as `ERROR_REASON_INDEX_LAGGING`; empty: it says none.
+    `violations` describe invalid request fields by path. `reason` is the error reason of the API, such as
+    `ERROR_REASON_INDEX_LAGGING`, or empty.
     """
 
     code: grpc.StatusCode
@@ -32,7 +32,7 @@ class ServiceError:
 
 
 def service_error(error: grpc.RpcError) -> ServiceError:
-    """Read an error; one that says nothing of itself has the code UNKNOWN."""
+    """Decode an error. Errors without a status have the code UNKNOWN."""
     if not isinstance(error, _EndedCall):
         return ServiceError(grpc.StatusCode.UNKNOWN)
     status = _status(error)
@@ -42,7 +42,7 @@ def service_error(error: grpc.RpcError) -> ServiceError:
 
 
 def _detail(status: status_pb2.Status, found: _Detail) -> _Detail:
-    """Fill a detail from a status that has one of its kind; else it stays empty."""
+    """Fill a detail message from the first matching detail of a status; otherwise leave it empty."""
     for detail in status.details:
         if detail.Unpack(found):
             break
@@ -50,7 +50,7 @@ def _detail(status: status_pb2.Status, found: _Detail) -> _Detail:
 
 
 def _status(call: _EndedCall) -> status_pb2.Status:
-    """Return the google.rpc status that came with an error; an empty one where none did, or none that can be read."""
+    """Return the google.rpc status of an error; an empty status if absent or malformed."""
     try:
         return rpc_status.from_call(call) or status_pb2.Status()
     except (ValueError, DecodeError):
