@@ -11,6 +11,8 @@ import sys
 from itertools import groupby
 from pathlib import Path
 
+from usage import show_help
+
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "ARCHITECTURE.md"
 START, END = "<!-- module index: scripts/gen_module_index.py -->\n", "<!-- end of module index -->\n"
@@ -52,4 +54,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    show_help(__doc__)
     sys.exit(main())
