@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.temporary_server import temporary_server
+from nomemory.v1 import ingest_service_pb2
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "examples" / "plugin"
@@ -87,7 +88,7 @@ def test_a_server_runs_with_its_embedder_and_planner_and_imports_by_its_format(i
         found = installed.command_of_the_page("semantic", "--json", target=target)
         assert len(found.stdout.splitlines()) == 2, found.stderr
         status = installed.run(NOMEMORY, "status", "--json", NOMEMORY_TARGET=target)
-        assert json.loads(status.stdout)["embedder"]["kind"] == "trigrams"
+        assert json.loads(status.stdout)["embedder"]["kind"] == ingest_service_pb2.EMBEDDER_KIND_PLUGIN
 
         answer = json.loads(installed.command_of_the_page("recall", "--json", target=target).stdout)
         assert [one["message"]["content"] for one in answer["evidence"]].count("The invoice went out today.") == 1

@@ -99,7 +99,7 @@ def test_a_record_that_no_request_can_hold_is_a_reject_and_the_import_goes_on(
     assert stored(server, user) == ["m0", "m2"]
     (reject,) = rejects("chat.jsonl.rejects.jsonl")
     assert reject["line"] == 2
-    assert "maximum" in reject["reasons"][0]
+    assert "limit" in reject["reasons"][0]
 
 
 @pytest.mark.parametrize("form", ["lines", "array"])

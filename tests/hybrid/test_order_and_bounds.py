@@ -67,7 +67,7 @@ def test_twenty_by_default_and_two_hundred_at_most(vector_server: Server, user: 
 REFUSED = {
     "nothing": (q.HybridSearchRequest(), ["user_id", "query_text"]),
     "blank": (q.HybridSearchRequest(user_id="u", query_text=" \n\t"), ["query_text"]),
-    "too long": (q.HybridSearchRequest(user_id="u" * 129, query_text="x" * 2001), ["user_id", "query_text"]),
+    "too long": (q.HybridSearchRequest(user_id="u" * 129, query_text="x" * 32_001), ["user_id", "query_text"]),
     "NUL": (q.HybridSearchRequest(user_id="u\0", query_text="x\0"), ["user_id", "query_text"]),
     "too many": (q.HybridSearchRequest(user_id="u", query_text="x", top_k=201), ["top_k"]),
     "negative": (q.HybridSearchRequest(user_id="u", query_text="x", top_k=-1), ["top_k"]),

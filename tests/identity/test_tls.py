@@ -203,7 +203,7 @@ def test_client_and_cli_send_certificates_and_keys(settle: Settle, start: Start,
         connection = ["--target", server.target, "--tls-ca", str(ca), "--tls-client-cert", str(certificate)]
         command = ["import", str(tls.directory / "in.jsonl"), *connection, "--tls-client-key", str(key)]
         assert CliRunner().invoke(nomemory, command).exit_code == 0
-        assert "go together" in CliRunner().invoke(nomemory, command[:-2]).output
+        assert "must be used together" in CliRunner().invoke(nomemory, command[:-2]).output
         with Client(server.target, tls_ca=ca, tls_cert=certificate, tls_key=key) as client:
             client.delete(user, ["none"])
             with pytest.raises(NoMemoryError, match="scope `query`"):

@@ -147,7 +147,7 @@ def test_a_byte_order_mark_is_passed_over(path: Path, content: bytes) -> None:
 def test_an_archive_is_recognised(path: Path) -> None:
     (item,) = read(path, b"PK\x03\x04 and so on")
     assert isinstance(item, Rejected)
-    assert "unpack it" in item.reasons[0]
+    assert "extract it" in item.reasons[0]
 
 
 @SAME_DIRECTORY

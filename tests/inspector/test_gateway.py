@@ -57,7 +57,7 @@ def inspecting(target: str, key: str = "") -> Iterator[Opened]:
     running = subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert running.stdout
-        assert running.stdout.readline().startswith(f"The inspector of {target}.")
+        assert running.stdout.readline().startswith(f"Inspector of {target}.")
         url, token = re.fullmatch(r"(http://[\d.:]+)/inspect/#token=(\S+)\n", running.stdout.readline()).groups()  # type: ignore[union-attr]
         with httpx.Client(base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=30) as client:
             yield Opened(url, token, client)
@@ -68,7 +68,7 @@ def inspecting(target: str, key: str = "") -> Iterator[Opened]:
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
-    """The inspector of a server that is not served over HTTP, and asks for a key."""
+    """Inspector of a server that is not served over HTTP, and asks for a key."""
     directory = tmp_path_factory.mktemp("gateway")
     keyring = Keyring(directory / "keys.json")
     key = keyring.key("query", "recall", "act-as", "admin", "ingest")
@@ -148,7 +148,7 @@ def test_it_serves_this_machine_only(opened: Opened) -> None:
 def test_it_says_at_once_that_nobody_answers() -> None:
     done = CliRunner().invoke(nomemory, ["inspect", "--target", "127.0.0.1:1"])
     assert done.exit_code == 1
-    assert "No server answers at 127.0.0.1:1" in done.output
+    assert "No server is running at 127.0.0.1:1" in done.output
 
 
 def test_a_server_that_goes_away_is_told(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ NARROWING = {
     "role": Role.ASSISTANT,
     "conversation_id": "c",
     "metadata": (("app", "phone"),),
+    "exclude_conversation_ids": ("c",),
 }
 """For each filter field, a value that matches one of the two messages below."""
 

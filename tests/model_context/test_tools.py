@@ -166,7 +166,7 @@ async def test_a_token_is_bound_to_its_own_user(guarded: Guarded, connect: Conne
 
 async def test_a_service_has_to_say_for_whom(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.reader, None) as client:
-        with pytest.raises(MCPError, match="for which user"):
+        with pytest.raises(MCPError, match="no user id"):
             await client.list_tools()
 
 
@@ -176,7 +176,7 @@ async def test_bad_arguments_are_told_to_the_model(guarded: Guarded, connect: Co
         assert "query_text" in said(await client.call_tool("lexical_search", {}))
         assert "cursor" in said(await client.call_tool("messages_list", {"cursor": "made up"}))
         assert "FAILED_PRECONDITION" in said(await client.call_tool("semantic_search", {"query_text": "vegetables"}))
-        with pytest.raises(MCPError, match="no such tool"):
+        with pytest.raises(MCPError, match="unknown tool"):
             await client.call_tool("remember", {"content": "no"})
 
 
@@ -197,7 +197,7 @@ async def test_resources_are_the_users_conversations_and_messages(guarded: Guard
         conversation = (await client.read_resource(listed[0])).contents[0]
         message = (await client.read_resource("nomemory://messages/a9")).contents[0]
         for other in ("nomemory://messages/b0", "nomemory://conversations/none", "file:///etc/passwd"):
-            with pytest.raises(MCPError, match="no such resource"):
+            with pytest.raises(MCPError, match="resource not found"):
                 await client.read_resource(other)
     assert listed == ["nomemory://conversations/garden"]
     assert [one["message_id"] for one in json.loads(conversation.text)] == [f"a{n}" for n in range(9)]  # type: ignore[union-attr]  # as above

@@ -131,7 +131,7 @@ READS = {
         ),
         ["user_id", "query_text", *BACKWARDS_FIELDS, "page_size", "highlight.snippet_chars"],
     ),
-    "lexical, too long": (q.LexicalSearchRequest(user_id="u", query_text="词" * 2001), ["query_text"]),
+    "lexical, too long": (q.LexicalSearchRequest(user_id="u", query_text="词" * 32_001), ["query_text"]),
     "lexical, too deep": (q.LexicalSearchRequest(user_id="u", query_text="(a " * 17 + ")" * 17), ["query_text"]),
     "semantic without a query": (
         q.SemanticSearchRequest(top_k=-1, min_score=1.5, filter=BACKWARDS),

@@ -132,6 +132,7 @@ class Recalls(Queries):
         return {
             "Recall": ServedMethod(required, self.answer),
             "StreamRecall": ServedMethod(required, self.answer_twice),
+            "BuildContext": ServedMethod(required, self.answer),
         }
 
 

@@ -55,7 +55,7 @@ def test_a_server_whose_settings_ask_for_no_extra_needs_none(tmp_path: Path) -> 
     serve = ("serve", "--data", "data", "--listen", "127.0.0.1:0")
     with subprocess.Popen(command(packages, *serve), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        assert server.stdout.readline().startswith("NoMemory serves 127.0.0.1:")
+        assert server.stdout.readline().startswith("NoMemory is serving at 127.0.0.1:")
         server.terminate()
     assert server.returncode == 0
 
@@ -69,7 +69,7 @@ def test_a_server_that_lacks_an_extra_does_not_start_and_says_what_to_install(wa
     serve = ("serve", "--data", "data", "--listen", "127.0.0.1:0", "--log-level", "error")
     done = run(package, tmp_path, {"NOMEMORY_EMBEDDER": "none"} | without_embedder(settings), *serve)
     assert (done.returncode, done.stdout) == (1, "")
-    sentence = f"{wanted_by} needs a package that is not installed: pip install 'nomemory[{extra}]'"
+    sentence = f"{wanted_by} requires an optional package: pip install 'nomemory[{extra}]'"
     assert done.stderr == f"Error: {sentence}\n"
 
 
@@ -81,14 +81,14 @@ def test_migration_without_the_driver_names_the_missing_extra(tmp_path: Path) ->
     migration = ("migrate", "data", "postgresql://127.0.0.1:9/none")
     done = run("asyncpg", tmp_path, {}, *migration)
     assert done.returncode == 1
-    assert "nomemory migrate needs a package that is not installed: pip install 'nomemory[postgres]'" in done.stderr
+    assert "nomemory migrate requires an optional package: pip install 'nomemory[postgres]'" in done.stderr
 
 
 def test_a_skill_is_written_without_the_model_that_cannot_be_asked(tmp_path: Path) -> None:
     new = ("skill", "new", "--scenario", "What a traveller wants to know again", "--name", "travel")
     done = run("openai", tmp_path, {"NOMEMORY_RECALL_MODEL": "qwen3:8b"}, *new)
     assert done.returncode == 0
-    assert "Without the model: NOMEMORY_RECALL_MODEL needs a package that is not installed" in done.stderr
+    assert "Without the model: NOMEMORY_RECALL_MODEL requires an optional package" in done.stderr
     assert (tmp_path / "travel" / "SKILL.md").exists()
 
 

@@ -203,7 +203,7 @@ def test_where_the_former_model_is_gone_the_new_one_answers_with_what_it_has(dat
         assert "former is unavailable" in status(channel).vector.notice
         server.process.kill()
     with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
-        assert "replaced before everything was indexed" in status(channel).vector.notice
+        assert "replaced before indexing was complete" in status(channel).vector.notice
         endpoint.release()
         assert until(lambda: is_switched(channel))
         assert until(lambda: not status(channel).vector.notice)

@@ -37,4 +37,4 @@ def test_search_beyond_the_ranking_window_is_truncated(
     assert search(server, crowded, "ferry tickets").truncated
     assert not search(server, crowded, "harbour").truncated
     shown = CliRunner().invoke(nomemory, ["search", "ferry tickets", "--user", crowded, "--target", server.target])
-    assert "More messages match than are ranked" in shown.output
+    assert "Only part of the matching messages was ranked" in shown.output

@@ -1,6 +1,6 @@
-"""Answers questions about one user from what was said, with quotes that prove it.
+"""Answer questions about one user from stored messages, with quotes as evidence.
 
-A host calls `recall` with a stub of QueryService. What is exported here is public; everything else may move.
+Call `recall` with a QueryService stub. Only the names exported here are public.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The loop of a recall: plan and search within a budget, have the answer drafted, conclude."""
+"""Run a recall: plan and search within a budget, draft the answer, verify it."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from nomemory.recall.synthesis.extractive import ExtractiveSynthesiser
 from nomemory.recall.tools.bound_tools import BoundTools
 
 _KEPT_FOR_FALLBACK_S: Final = 2.0
-"""Seconds of the search time that are reserved for the rules, in case a planner hangs."""
+"""Search time reserved for the rules if a planner hangs, in seconds."""
 _UNANSWERED: Final = frozenset({Verdict.INSUFFICIENT, Verdict.PENDING})
 
 
 class RecallAgent:
     """Answers one question.
 
-    Rules make the ranking, with which every recall begins. Then a chat model reads it, if there is one; else the rules
-    quote it. A planner of another package begins with the ranking, too, and goes on from there.
+    Each recall begins with a rule-based ranking. A chat model then reads the ranking and composes the answer; without a
+    model, the rules quote the ranking. A custom planner continues after the ranking.
 
     Args:
-        tools: bound to the one user.
-        planner: decides on the calls after the ranking; None: the rules. If it fails, the rules go on.
-        model: reads what was found, and composes the view; None, or where it fails: the rules.
-        budget: the host's, as changed by the request.
-        rule: the host's thresholds for a verdict without a model.
+        tools: the tools, bound to one user.
+        planner: decides on calls after the ranking; None, or after a failure: the rules.
+        model: reads the messages and composes the view; None, or after a failure: the rules.
+        budget: the host's budget with the changes of the request.
+        rule: the host's verdict thresholds for answers without a model.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class RecallAgent:
         self._notes: list[Note] = []
 
     async def run(self, question: Question, skill: Skill, on_step: OnStep | None = None) -> RecallResult:
-        """Search, then conclude. Cancelling it stops all its work at once.
+        """Search, then build the verified answer. Cancellation stops all work immediately.
 
         Raises:
-            QueryServiceUnavailableError: there is nothing to read from.
-            EmbeddingRefusedError: the caller's own vector of the question does not fit what is read from.
-            WriteTokenRefusedError: the write token is none of the log that is read from.
-            IndexBehindError: what it covers does not become searchable in time.
+            QueryServiceUnavailableError: the QueryService cannot be read.
+            EmbeddingRefusedError: the service rejected the caller's vector of the question.
+            WriteTokenRefusedError: the write token belongs to another message log.
+            IndexBehindError: the indexes did not reach the write token in time.
         """
         search = SearchSession(self._tools, question, skill, self._budget, on_step)
         stop = await self._search(search)
@@ -107,7 +107,7 @@ class RecallAgent:
         return StopReason.ITERATIONS
 
     async def _plan(self, search: SearchSession, iteration: int) -> Plan | None:
-        """Ask the planner, then the fallback if it fails or is late; None if neither decides in time."""
+        """Return the plan of the planner, or of the rules if it fails or times out; None if both do."""
         situation = search.situation(iteration)
         spare_s = _KEPT_FOR_FALLBACK_S if self._fallback_planner else 0.0
         try:
@@ -122,7 +122,7 @@ class RecallAgent:
         return await self._plan(search, iteration)
 
     async def _read(self, model: ChatModel, search: SearchSession, question: Question, skill: Skill) -> Draft | None:
-        """Have the model read what was found; None if it fails, or proves nothing of what it states."""
+        """Return the model's draft; None if the model fails or none of its statements is supported."""
         reader = Reader(model, search, self._budget)
         self._answered_by = reader.name
         try:
@@ -142,14 +142,14 @@ class RecallAgent:
         return None
 
     async def _quoted(self, search: SearchSession, question: Question, skill: Skill) -> Draft:
-        """Have the rules quote the best of the evidence."""
+        """Return a draft in which the rules quote the best evidence."""
         findings = search.findings()
         best = replace(findings, evidence=findings.evidence[: self._budget.evidence_messages])
         return await ExtractiveSynthesiser(self._rule.quoted).draft(question, skill, best)
 
     def _result(self, search: SearchSession, stop: StopReason, synthesis: Synthesis, skill: Skill) -> RecallResult:
         if synthesis.verdict in _UNANSWERED and stop is StopReason.SUFFICIENT:
-            stop = StopReason.NO_GAIN  # what the planner took to suffice does not
+            stop = StopReason.NO_GAIN  # The planner's stop decision may not meet the rules' criteria.
         of_skill = (note(NoteKind.SKILL_IGNORED, said=said) for said in skill.notes)
         notes = (*self._notes, *of_skill, *synthesis.notes)
         evidence = _cited_first(search.findings(), synthesis, self._budget.evidence_messages)
@@ -172,9 +172,9 @@ def _calibrated(findings: Findings) -> float | None:
 
 
 def _cited_first(findings: Findings, synthesis: Synthesis, most: int) -> Sequence[Evidence]:
-    """Return every message that a statement cites, and the best of the others while there is room; the best first.
+    """Return all cited messages, and the best other messages up to the limit; best first.
 
-    What a statement cites and no ranking has, such as the neighbour of a message, stands last.
+    Cited messages without a rank, such as neighbours, come last.
     """
     cited = {one.message_id for statement in synthesis.view.statements() for one in statement.citations}
     ranked = [one for one in findings.evidence if one.message.message_id in cited]

@@ -1,4 +1,4 @@
-"""Recall in one call, for programs that embed the agent."""
+"""The recall function for programs that embed the agent."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
     """Answer a question about one user with evidence.
 
     Args:
-        stub: a grpc.aio stub of QueryService, or anything in its form.
-        user_id: the one user whose messages are read. The caller is responsible for it.
-        question: what is asked, and when.
-        skill: tunes planners that read skills.
-        planner: serves this recall only, and goes on from the ranking; None: rules. If it fails, rules go on.
-        model: reads what was found, looks up what is missing, and composes the view; None: rules. If it fails, rules
-            take over. `budget.read_messages` says how much it reads.
-        budget: what the recall may do.
-        rule: how likely it must be that the log answers.
-        on_step: awaited with each step as it happens.
+        stub: a grpc.aio stub of QueryService, or a compatible object.
+        user_id: the user whose messages are read. The caller must authorise access.
+        question: the question and its time.
+        skill: configures planners that support skills.
+        planner: continues after the ranking, for this recall only; None, or after a failure: the rules.
+        model: reads the messages, requests follow-up searches and composes the view; None, or after a failure: the
+            rules. `budget.read_messages` limits the messages it reads.
+        budget: resource limits of the recall.
+        rule: verdict thresholds for answers without a model.
+        on_step: awaited after each step.
         metadata: sent with every read.
-        at_least: a write token; the recall waits, within its budget, until words and meaning have what it covers.
+        at_least: a write token. The recall waits, within its budget, until both indexes have reached it.
 
     Raises:
-        QueryServiceUnavailableError: there is nothing to read from.
-        EmbeddingRefusedError: the question's own vector does not fit what is read from.
-        WriteTokenRefusedError: the write token is none of the log that is read from.
-        IndexBehindError: what it covers does not become searchable in time.
+        QueryServiceUnavailableError: the QueryService cannot be read.
+        EmbeddingRefusedError: the service rejected the vector of the question.
+        WriteTokenRefusedError: the write token belongs to another message log.
+        IndexBehindError: the indexes did not reach the write token in time.
     """
     binding = Binding(user_id, question.conversation_id, at_least, question.exclude_conversation_ids)
     embedded = (question.sought, question.embedding)

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class RecallError(Exception):
-    """A recall, or a part of one, cannot go on. The text is for people; decide on the class or its `code`."""
+    """A recall failed. Handle errors by class or `code`; the message is for people."""

@@ -1,4 +1,4 @@
-"""Trace a recall as a span, by OpenTelemetry's conventions for generative AI."""
+"""Trace a recall by the OpenTelemetry conventions for generative AI."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nomemory.spans.span import show, span
 
 
 async def recall_in_span(answered: Awaitable[RecallResult], question: Question, user_id: str) -> RecallResult:
-    """Recall, and note what it came to."""
+    """Run a recall in a span, and record its result as attributes."""
     with span("invoke_agent recall") as made:
         if made is None:
             return await answered

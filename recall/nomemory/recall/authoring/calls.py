@@ -1,4 +1,4 @@
-"""Checks the calls in a skill: those of its tools are as the tools take them, and none names a user."""
+"""Check the tool calls in a skill: valid arguments and no user ids."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Wrong = tuple[int, Rule, str]
 
 
 def call_findings(file: str, text: str) -> Iterator[Finding]:
-    """Check every call in a text: signatures between backticks, and JSON in fenced blocks."""
+    """Check all calls in a text: signatures in backticks, and JSON in fenced blocks."""
     line = 1
     for token in block_tokens(text):
         line = first_line(token) if token.map else line
@@ -46,7 +46,7 @@ def _in_signatures(token: Token, line: int) -> Iterator[_Wrong]:
 
 
 def _in_json(fence: Token) -> Iterator[_Wrong]:
-    """Check a block that is one JSON value, or has one on each line."""
+    """Check a block with one JSON value, or one value per line."""
     language, text = fence.info.strip().lower(), fence.content.strip()
     if language not in _JSON and (language or not text.startswith(("{", "["))):
         return
@@ -89,7 +89,7 @@ def _is_call(value: JsonValue) -> bool:
 
 
 def _in_arguments(tool: str, given: dict[str, JsonValue]) -> Iterator[str]:
-    """Check arguments as the runtime reads them."""
+    """Check arguments with the parser of the tools."""
     for name in unknown_arguments(TOOLS[tool].arguments, given):
         yield f"`{tool}` has no argument `{name}`"
     try:

@@ -1,4 +1,4 @@
-"""Checks recall skills: whether they load, and whether a planner can rely on them."""
+"""Validate recall skills: whether they load, and whether planners can use them."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _PLACES: Final = {rule: place for place, rule in enumerate(Rule)}
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found in one skill, by file and line. `path` is the folder as it was given."""
+    """Findings of one skill, by file and line. `path` is the folder as passed by the caller."""
 
     path: Path
     findings: tuple[Finding, ...]
 
     @property
     def name(self) -> str:
-        """Return the folder's name."""
+        """Return the name of the folder."""
         return _absolute(self.path).name
 
     @property
     def errors(self) -> int:
-        """Count the errors."""
+        """Return the number of errors."""
         return sum(finding.rule.severity is Severity.ERROR for finding in self.findings)
 
     @property
     def warnings(self) -> int:
-        """Count the warnings."""
+        """Return the number of warnings."""
         return len(self.findings) - self.errors
 
 
 def check(folder: Path) -> Report:
-    """Check the skill in a folder. A folder that is no skill has findings, too; nothing in it is run or changed."""
+    """Check the skill in a folder. Folders without a skill produce findings, too. No file is executed or changed."""
     absolute = _absolute(folder)
     texts = _texts(absolute)
     found = [*_loading(absolute, texts.get(SKILL_FILE, "")), *_form(texts)]
@@ -56,7 +56,7 @@ def check(folder: Path) -> Report:
 
 
 def skills_at(path: Path) -> list[Path]:
-    """Return the skills that a path means: a skill's folder, its SKILL.md, or a folder of skills."""
+    """Return the skill folders at a path, which may be a skill folder, a SKILL.md or a folder of skills."""
     if path.name == SKILL_FILE and path.is_file():
         return [path.parent]
     if (path / SKILL_FILE).exists() or not path.is_dir():
@@ -69,19 +69,19 @@ def _absolute(folder: Path) -> Path:
 
 
 def _texts(folder: Path) -> dict[str, str]:
-    """Read what can be read: the texts are checked even where the skill does not load."""
+    """Read all readable files. Texts are checked even if the skill does not load."""
     texts: dict[str, str] = {}
     try:
         files = SkillFolder(folder, folder.parent)
         texts[SKILL_FILE] = files.body()
         texts.update(files.references())
     except (SkillInvalidError, OSError):
-        pass  # the loader says so
+        pass  # The loader reports this error.
     return texts
 
 
 def _loading(folder: Path, text: str) -> Iterator[Finding]:
-    """Load the skill, and find what keeps it from loading, or what of it has no effect."""
+    """Load the skill; report load errors and entries without effect."""
     try:
         skill = SkillLibrary([folder.parent], folder.name).load(folder.name)
     except SkillNotFoundError as refused:
@@ -100,7 +100,7 @@ def _too_long(skill: Skill) -> Iterator[Finding]:
 
 
 def _form(texts: Mapping[str, str]) -> Iterator[Finding]:
-    """Check that the sections belong together, and that what steers can be read."""
+    """Check the structure of the sections, and the entries that configure the rules."""
     text = texts.get(SKILL_FILE, "")
     for key in _ignored_keys(text):
         yield Finding(SKILL_FILE, _line_of(key, text), Rule.FRONTMATTER_KEY, f"`{key}` is ignored")
@@ -124,7 +124,7 @@ def _ignored_keys(text: str) -> set[str]:
 
 
 def _line_of(key: str, text: str) -> int:
-    """Find the first line that sets a key; 0: there is none."""
+    """Return the first line that sets a key; 0 if there is none."""
     return next((number for number, line in enumerate(text.split("\n"), 1) if line.startswith(f"{key}:")), 0)
 
 

@@ -1,4 +1,4 @@
-"""Makes a recall skill of one sentence: a template is filled in, and a chat model may draft a lexicon beside it."""
+"""Create a recall skill from one sentence with a template, optionally with a lexicon from a chat model."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ TEMPLATE_FILES: Final = {
     Language.CHINESE: "references/skill-template.zh.md",
     Language.ENGLISH: "references/skill-template.en.md",
 }
-"""Within the skill `retrieval-skill-creator`, where other agents find them, too."""
+"""Template paths within the skill `retrieval-skill-creator`, which is also available to other agents."""
 
 SCENARIO_CHARS_MAX: Final = 600
 NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _HEADLINE_CHARS: Final = 60
 _SENTENCE_END: Final = re.compile(r"[。！？!?；;]|\.\s")
 _MARKUP: Final = str.maketrans('`_{}[]<>|#*=~\\"$^', "＇＿｛｝［］＜＞｜＃＊＝～＼＂＄＾")
-"""What Markdown, frontmatter or JSON could be made of, and forms of it that only people read."""
+"""Replaces Markdown, YAML and JSON syntax with full-width look-alikes."""
 _PLACE: Final = re.compile(r"\{\{(\w+)\}\}")
 _WORD: Final = re.compile(r"[a-z0-9]{2,20}")
 _WORDS_MAX: Final = 4
@@ -64,11 +64,11 @@ _SYSTEM: Final = (
 
 
 class NotCreatedError(RecallError):
-    """A skill cannot be put where it was wanted; the text says why."""
+    """The skill cannot be created at this path. The message has the reason."""
 
 
 def one_line(sentence: str) -> str:
-    """Return a sentence on one line, without what could be taken for markup, cut after `SCENARIO_CHARS_MAX`."""
+    """Return a sentence on one line without markup, truncated to `SCENARIO_CHARS_MAX`."""
     whole = sentence.encode("utf-8", "replace").decode("utf-8")
     seen = (" " if unicodedata.category(char) in {"Cc", "Zl", "Zp"} else char for char in whole)
     text = " ".join("".join(char for char in seen if unicodedata.category(char) not in {"Cf", "Cn", "Co"}).split())
@@ -76,14 +76,14 @@ def one_line(sentence: str) -> str:
 
 
 def name_for(scenario: str) -> str:
-    """Derive a skill's name: the sentence's English words, else a digest of it."""
+    """Return a skill name: the English words of the sentence, or else a digest."""
     words = [word for word in _WORD.findall(scenario.casefold()) if word not in _IDLE][:_WORDS_MAX]
     digest = hashlib.blake2b(scenario.encode(), digest_size=4).hexdigest()
     return "-".join(("recall", *(dict.fromkeys(words) or [digest])))[:_NAME_CHARS].rstrip("-")
 
 
 def rendered(template: str, name: str, scenario: str) -> str:
-    """Fill in a SKILL.md with places such as `{{name}}`; what is filled in is not looked at again."""
+    """Fill the placeholders of a SKILL.md, such as `{{name}}`. Inserted values are not expanded again."""
     title = _cut(_SENTENCE_END.split(scenario, maxsplit=1)[0].strip(), _HEADLINE_CHARS)
     values = {"name": name, "title": title, "scenario": scenario}
     return _PLACE.sub(lambda place: values.get(place[1], place[0]), template)
@@ -103,11 +103,11 @@ class _Lexicon(BaseModel):
 
 
 async def drafted_lexicon(scenario: str, model: ChatModel) -> str:
-    """Ask a model for a lexicon; returns the text of `references/lexicon.md`. What is no term is left out.
+    """Return the text of `references/lexicon.md` as drafted by a chat model, without invalid terms.
 
     Raises:
-        ChatFailedError: the model gives no answer.
-        BadAnswerError: the answer has nothing that can be used.
+        ChatFailedError: the model returned no answer.
+        BadAnswerError: the answer has no valid entries.
     """
     asked = f"====\n{scenario}\n====\n\nGive the JSON object."
     answer = await model.ask(Prompt(_SYSTEM, asked, "skill_draft", object_schema(_Lexicon)))
@@ -124,19 +124,19 @@ def _is_term(text: str) -> bool:
 
 
 def create(files: Mapping[str, str], name: str, library: Path) -> Report:
-    """Write a skill into a new folder of its name, all of it or nothing.
+    """Write a skill into a new folder atomically.
 
     Args:
-        files: texts by their relative paths.
+        files: texts by relative path.
         name: the skill's name.
-        library: the folder of skills; it is made if need be.
+        library: the folder of skills; created if missing.
 
     Returns:
-        What the check says of it: warnings at most.
+        The report of the check, with warnings at most.
 
     Raises:
-        NotCreatedError: the name is none, the folder exists, or what would stand in it does not pass the check.
-        OSError: it cannot be written.
+        NotCreatedError: the name is invalid, the folder exists, or the skill fails the check.
+        OSError: writing failed.
     """
     if not NAME.fullmatch(name):
         raise NotCreatedError("a skill's name has 1 to 64 characters of a-z, 0-9 and -, and no - at its ends")

@@ -1,4 +1,4 @@
-"""The rules of `nomemory skill check`, in one table, and what a finding is. docs/skills.md has the same table."""
+"""The rules of `nomemory skill check`, and their findings. docs/skills.md contains the same table."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from enum import Enum
 
 
 class Severity(Enum):
-    """How serious a finding is: an error must be corrected, a warning may stay."""
+    """Severity of a finding. Errors must be fixed, warnings are optional."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Rule(Enum):
-    """The rules that skills have to keep, in the order in which they are told. The first five decide what loads."""
+    """The rules for skills, in display order. The first five decide whether a skill loads."""
 
     FOLDER = "folder", "A skill is a folder with a `SKILL.md`, at most 16 texts beside it, and no link out."
     TEXT = "text", "Every text is a plain file in UTF-8 of at most 64 KB."
@@ -62,13 +62,13 @@ class Rule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A place where a skill does not keep a rule.
+    """A violation of a rule.
 
     Attributes:
-        file: the path within the skill's folder, such as `SKILL.md`.
-        line: counted from 1; 0 means the file, or the folder, as a whole.
-        rule: the rule.
-        sentence: what is wrong there.
+        file: path within the skill folder, such as `SKILL.md`.
+        line: line number, starting at 1; 0 for the whole file or folder.
+        rule: the violated rule.
+        sentence: description of the problem.
     """
 
     file: str
@@ -78,6 +78,6 @@ class Finding:
 
 
 def table() -> str:
-    """Write the rules as a table in Markdown."""
+    """Return the rules as a Markdown table."""
     rows = (f"| `{rule.id}` | {rule.severity.value} | {rule.says} |\n" for rule in Rule)
     return "| rule | severity | what it says |\n|---|---|---|\n" + "".join(rows)

@@ -1,6 +1,6 @@
-"""Build a context: read the running conversation, search all others, and choose what fits.
+"""Build a context from the current conversation and a search of all other conversations.
 
-Every read goes through tools that are bound to one user, as in a recall. No model is called.
+All reads use tools that are bound to one user, as in a recall. No model is called.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from nomemory.recall.tools.query_stub import Binding, QueryStub
 from nomemory.recall.tools.result import Hit, ToolResult
 
 _BUDGET: Final = Budget(result_items=200, result_chars=10_000_000, evidence_chars=10_000_000)
-"""Limits of one read. The tokens decide, not these."""
+"""Limits of one read, high enough for the token limit to decide."""
 _MESSAGE_TOKENS: Final = 25
-"""Tokens of a short message, from which the number of messages to read follows."""
+"""Tokens of a short message, for estimating the number of messages to read."""
 _FEWEST_READ: Final = 20
 _MOST_READ: Final = 200
 _MOST_RANKED: Final = 100
 _RECENT_PARTS: Final = 2
 _RELATED_PARTS: Final = 4
-"""Into how many parts the tokens of a section are divided: one message takes one part at most."""
+"""Maximum number of messages that share the tokens of a section equally."""
 _REPLIES: Final = 8
-"""Of the best short messages, how many are shown with the message before."""
+"""Number of top short messages that are shown with their preceding message."""
 _REPLY_WITHIN: Final = timedelta(hours=1)
 _SHORTEST_CALL_S: Final = 0.001
 
@@ -56,22 +56,22 @@ async def build_context(
     """Select the messages of one user for a prompt.
 
     Args:
-        stub: a grpc.aio stub of QueryService, or anything in its form.
-        user_id: the one user whose messages are read. The caller is responsible for it.
-        request: the turns, the running conversation and the limit of tokens.
-        timeout_s: limit of all reads together, in seconds.
+        stub: a grpc.aio stub of QueryService, or a compatible object.
+        user_id: the user whose messages are read. The caller must authorise access.
+        request: turns, current conversation and token limit.
+        timeout_s: time limit for all reads together, in seconds.
         metadata: sent with every read.
 
     Raises:
-        QueryServiceUnavailableError: a read was not answered.
-        WriteTokenRefusedError: the write token is not one of the log that is read.
-        IndexBehindError: the indexes do not reach the write token in time.
+        QueryServiceUnavailableError: a read failed.
+        WriteTokenRefusedError: the write token belongs to another message log.
+        IndexBehindError: the indexes did not reach the write token in time.
     """
     return await _Builder(stub, user_id, request, time.monotonic() + timeout_s, metadata).build()
 
 
 class _Builder:
-    """The reads and the choice of one context."""
+    """Reads and selects the messages of one context."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class _Builder:
         self._chosen = TokenBudget(request.max_tokens, request.now.tzinfo)
 
     async def build(self) -> BuiltContext:
-        """Read, search and choose."""
+        """Read, search and select."""
         latest = await self._latest()
         found = await self._search(latest)
         self._choose_recent(latest)
@@ -100,7 +100,7 @@ class _Builder:
         return self._built(found)
 
     async def _latest(self) -> ToolResult:
-        """Return the latest messages of the running conversation, newest first."""
+        """Return the latest messages of the current conversation, newest first."""
         if not self._request.conversation_id:
             return ToolResult()
         page = self._number(self._request.max_tokens // 2, _MOST_READ)
@@ -120,7 +120,7 @@ class _Builder:
         return result
 
     def _choose_recent(self, latest: ToolResult) -> None:
-        """Choose the newest messages without a gap, except for messages that are too long for their share."""
+        """Select the newest messages without gaps, except for messages that exceed their share."""
         room = self._request.max_tokens // 2
         share = share_of(room, _RECENT_PARTS)
         for hit in latest.items:
@@ -130,7 +130,7 @@ class _Builder:
         self._chosen.truncated |= bool(latest.next_cursor)
 
     def _choose_related(self, found: ToolResult, replied_to: Mapping[str, Retrieved]) -> None:
-        """Choose the best messages that fit; each short one with the message that it replies to."""
+        """Select the best messages that fit. Short messages are shown with the preceding message."""
         room = self._request.max_tokens - self._chosen.recent_tokens
         share = share_of(room, _RELATED_PARTS)
         marks = superseded(found.relations, {hit.message.message_id for hit in found.items})
@@ -155,7 +155,7 @@ class _Builder:
         return {reply.message_id: before for reply, before in zip(replies, around, strict=True) if before is not None}
 
     async def _around(self, reply: Retrieved) -> Retrieved | None:
-        """Return the message right before another, if somebody else sent it in the same conversation shortly before."""
+        """Return the preceding message, if another sender sent it in the same conversation shortly before."""
         arguments: dict[str, JsonValue] = {"message_id": reply.message_id, "before": 1, "after": 0}
         result = await self._others.call(NEIGHBORS, arguments, self._remaining_s())
         before = result.items[0].message if result.items else reply
@@ -177,7 +177,7 @@ class _Builder:
         )
 
     def _number(self, room: int, most: int) -> int:
-        """Return how many messages to read for so many tokens."""
+        """Return the number of messages to read for a token limit."""
         return min(most, max(_FEWEST_READ, room // _MESSAGE_TOKENS))
 
     def _remaining_s(self) -> float:
@@ -189,12 +189,12 @@ def _turns(latest: Sequence[Hit]) -> list[Turn]:
 
 
 def _without_tools(hits: Sequence[Hit]) -> Sequence[Hit]:
-    """Return the messages of people and assistants; where there are none, all."""
+    """Return the messages of people and assistants; all messages if there are none."""
     return [hit for hit in hits if hit.message.role is not Role.TOOL] or hits
 
 
 def _known_marks(items: Sequence[ContextMessage]) -> list[ContextMessage]:
-    """Drop the marks that name a message which is not shown."""
+    """Remove references to messages that are not shown."""
     shown = {item.message.message_id for item in items}
     return [item if item.superseded_by in shown else replace(item, superseded_by="") for item in items]
 

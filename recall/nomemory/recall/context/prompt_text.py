@@ -1,7 +1,7 @@
 """Render the messages of a context for a prompt.
 
-Each message is a line of JSON between two fences, as in the block that `as_prompt` writes: no content can end its line,
-its section or the block.
+Each message is a line of JSON between two fences, as in the block from `as_prompt`. Message content cannot end its
+line, section or block.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ def is_outdated(item: ContextMessage) -> bool:
 
 
 def frame(lines: str, zone: tzinfo | None, *, code: str = NO_CODE, explains_marks: bool) -> str:
-    """Return the block around the lines of its sections."""
+    """Return the complete block for the lines of its sections."""
     introduction = _INTRODUCTION.format(zone=zone)
     head = f"{introduction}\n{_OUTDATED}" if explains_marks else introduction
     return f"{head}\n<<<MEMORY {code}\n{lines}MEMORY {code}>>>"
 
 
 def headings(*, has_related: bool, has_recent: bool) -> str:
-    """Return the headings of the sections that are not empty, a line each."""
+    """Return the headings of the non-empty sections, one per line."""
     return "".join(f"{heading}\n" for heading, is_shown in ((_RELATED, has_related), (_RECENT, has_recent)) if is_shown)
 
 
 def block(related: Sequence[ContextMessage], recent: Sequence[ContextMessage], zone: tzinfo | None) -> str:
-    """Return the text of a context; empty: there is no message."""
+    """Return the text of a context; empty without messages."""
     if not (related or recent):
         return ""
     lines = _section(_RELATED, related, zone) + _section(_RECENT, recent, zone)

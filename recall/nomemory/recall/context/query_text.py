@@ -1,4 +1,4 @@
-"""Derive the search query from the latest turns of a conversation."""
+"""Build the search query from the latest turns of a conversation."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 from nomemory.recall.model.question import Role, Turn
 
 _SHORT_CHARS: Final = 40
-"""A turn with fewer characters is searched for together with the turns before it."""
+"""Minimum length of a turn that is searched without the preceding turns."""
 _PREVIOUS_TURNS: Final = 2
 _MAX_CHARS: Final = 32_000
 """Maximum length of a query."""
 
 
 def query_text(turns: Sequence[Turn]) -> str:
-    """Return the last turn of the user, with up to two turns before it if it is short; empty: there is no turn."""
+    """Return the user's last turn, preceded by up to two turns if it is short; empty without turns."""
     last = _last_user_turn(turns)
     if last is None:
         return ""
@@ -24,13 +24,13 @@ def query_text(turns: Sequence[Turn]) -> str:
 
 
 def _last_user_turn(turns: Sequence[Turn]) -> int | None:
-    """Return the position of the last turn of the user; where the user has none, that of the last turn."""
+    """Return the index of the user's last turn; without user turns, of the last turn."""
     positions = [position for position, turn in enumerate(turns) if turn.role is Role.USER]
     return positions[-1] if positions else len(turns) - 1 if turns else None
 
 
 def _shortened(texts: Sequence[str]) -> str:
-    """Join texts within the maximum length; of a long last text the beginning and the end are kept."""
+    """Join texts up to the maximum length. A long last text keeps its beginning and end."""
     last = texts[-1]
     if len(last) > _MAX_CHARS:
         half = _MAX_CHARS // 2

@@ -10,15 +10,15 @@ from nomemory.recall.model.question import Turn
 
 @dataclass(frozen=True, slots=True)
 class ContextRequest:
-    """The messages that an assistant wants for its prompt. The bound user is not part of it.
+    """The parameters of a context. The user id is passed separately.
 
     Attributes:
-        turns: the latest turns of the running conversation, oldest first.
-        conversation_id: the running conversation; empty: it is not stored.
-        max_tokens: limit of the text.
-        now: an aware time, in the zone of the dates in the text; messages at or after it are not read.
-        at_least: a write token that the indexes have to reach first.
-        exclude_conversation_ids: further conversations without related messages.
+        turns: the latest turns of the current conversation, oldest first.
+        conversation_id: the current conversation; empty if it is not stored.
+        max_tokens: token limit of the text.
+        now: timezone-aware time, in the zone for dates in the text; messages at or after it are ignored.
+        at_least: a write token that the indexes must reach first.
+        exclude_conversation_ids: more conversations to exclude from related messages.
     """
 
     turns: tuple[Turn, ...]
@@ -30,6 +30,6 @@ class ContextRequest:
 
     @property
     def excluded(self) -> tuple[str, ...]:
-        """Every conversation without related messages."""
+        """All conversations excluded from related messages."""
         running = (self.conversation_id,) if self.conversation_id else ()
         return tuple(dict.fromkeys((*running, *self.exclude_conversation_ids)))

@@ -12,10 +12,10 @@ class ContextMessage:
     """A message of a context.
 
     Attributes:
-        message: the message, with as much of its content as fits.
-        truncated: whether the content ends early.
-        score: that of the ranking; 0: the message was not ranked.
-        superseded_by: the id of a later message of the context that restates this one; empty: none is known.
+        message: the message, truncated if necessary.
+        truncated: whether the content is truncated.
+        score: score of the ranking; 0 for unranked messages.
+        superseded_by: id of a later message of the context that supersedes this one; empty if none is known.
     """
 
     message: Retrieved
@@ -26,16 +26,16 @@ class ContextMessage:
 
 @dataclass(frozen=True, slots=True)
 class BuiltContext:
-    """The selected messages, oldest first, and the text that shows them.
+    """The selected messages, oldest first, and the text for the prompt.
 
     Attributes:
-        recent: messages of the running conversation.
+        recent: messages of the current conversation.
         related: messages of other conversations.
-        text: the block for a prompt; empty: there is no message.
-        token_count: the estimated size of the text.
-        truncated: whether messages were cut or left out.
-        semantic_unavailable: whether the ranking did without semantic search.
-        index_lagging: whether stored messages of the user were not searchable yet.
+        text: the prompt block; empty without messages.
+        token_count: estimated tokens of the text.
+        truncated: whether messages were truncated or dropped.
+        semantic_unavailable: whether the ranking ran without semantic search.
+        index_lagging: whether some of the user's stored messages were not searchable yet.
     """
 
     recent: tuple[ContextMessage, ...] = ()

@@ -1,4 +1,4 @@
-"""Choose the messages that fit a limit of tokens, and cut long ones after a sentence."""
+"""Select messages within a token limit, and truncate long messages at sentence ends."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from nomemory.recall.context.result import ContextMessage
 from nomemory.text.sentences import SENTENCE_END, masked
 
 _LEAST_SHARE_TOKENS: Final = 60
-"""A message may take as many tokens, whatever its share of a small limit is."""
+"""Minimum share of a message in tokens, also for small limits."""
 
 
 class TokenBudget:
-    """The messages that were added so far, and the tokens that their text takes at most.
+    """The selected messages with an upper bound of their tokens.
 
     Args:
-        max_tokens: limit of the text.
-        zone: of the dates in the text.
+        max_tokens: token limit of the text.
+        zone: time zone of dates in the text.
     """
 
     def __init__(self, max_tokens: int, zone: tzinfo | None) -> None:
@@ -32,23 +32,23 @@ class TokenBudget:
         self.related: list[ContextMessage] = []
         self.recent: list[ContextMessage] = []
         self.truncated = False
-        """Whether a message was cut, or did not fit."""
+        """Whether a message was truncated or dropped."""
 
     def add_related(self, item: ContextMessage, share: int) -> bool:
-        """Add a message of another conversation, of which at most a share of the tokens is shown, if it fits."""
+        """Add a message of another conversation if it fits, truncated to its share."""
         return self._add(self.related, item, share)
 
     def add_recent(self, item: ContextMessage, share: int, room: int) -> bool:
-        """Add a message of the running conversation if it fits, and fits the room of these messages."""
+        """Add a message of the current conversation if it fits into the total limit and the section limit."""
         return self._add(self.recent, item, min(share, room - self.recent_tokens))
 
     @property
     def recent_tokens(self) -> int:
-        """Tokens of the lines of the running conversation."""
+        """The tokens of the current conversation's lines."""
         return sum(map(self._cost, self.recent))
 
     def remaining(self, item: ContextMessage, section: list[ContextMessage]) -> int:
-        """Return the tokens that the line of a further message of a section may take."""
+        """Return the tokens available for another message line in a section."""
         around = headings(
             has_related=bool(self.related) or section is self.related,
             has_recent=bool(self.recent) or section is self.recent,
@@ -68,7 +68,7 @@ class TokenBudget:
         return True
 
     def _fitted(self, item: ContextMessage, limit: int) -> ContextMessage | None:
-        """Return a message, cut after a sentence if need be; None if not even its first sentence fits."""
+        """Return a message, truncated at a sentence end if necessary; None if its first sentence does not fit."""
         if self._cost(item) <= limit:
             return item
         content = item.message.content
@@ -82,7 +82,7 @@ class TokenBudget:
 
 
 def share_of(room: int, parts: int) -> int:
-    """Return the tokens that one message may take of a room for several; a small room is not divided."""
+    """Return the token share of one message. Small limits are not divided."""
     return max(room // parts, min(room, _LEAST_SHARE_TOKENS))
 
 

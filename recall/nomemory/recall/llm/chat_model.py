@@ -1,4 +1,4 @@
-"""What answers prompts. The client of an endpoint is beside it: importing that takes half a second."""
+"""The chat model protocol. The endpoint client is a separate module because its import takes half a second."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from nomemory.recall.llm.prompt import Prompt
 
 
 class ChatFailedError(RecallError):
-    """There is no answer. The text holds no content."""
+    """The model returned no answer. The message contains no content."""
 
 
 class ChatModel(Protocol):
-    """Answers a prompt with a text. It may serve any number of recalls at a time."""
+    """Answers prompts with text. Instances may serve concurrent recalls."""
 
     async def ask(self, prompt: Prompt, within_s: float | None = None) -> str:
-        """Return the text of the model's answer, within its own timeout or fewer seconds.
+        """Return the model's answer, within the model's timeout or `within_s` seconds, whichever is shorter.
 
         Raises:
-            ChatFailedError: there is none.
+            ChatFailedError: the model returned no answer.
         """

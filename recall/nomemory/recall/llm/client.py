@@ -1,4 +1,4 @@
-"""A client of one OpenAI-compatible chat endpoint: OpenAI, vLLM, Ollama, llama.cpp and others."""
+"""A client for OpenAI-compatible chat endpoints: OpenAI, vLLM, Ollama, llama.cpp and others."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from nomemory.recall.llm.prompt import Prompt
 _NO_KEY = "none"
 _RETRIES = 1
 _MISUNDERSTOOD = frozenset({400, 404, 415, 422})
-"""With these an endpoint may answer a simpler request."""
+"""Status codes after which a simpler request may succeed."""
 
 
 def connect(base_url: str | None, api_key: str | None, timeout_s: float) -> AsyncOpenAI:
-    """Make a client; nothing is sent yet. What may pass is asked once more, after as long as the endpoint wants."""
+    """Create a client without sending a request. Transient errors are retried once, after the endpoint's delay."""
     return AsyncOpenAI(base_url=base_url, api_key=api_key or _NO_KEY, timeout=timeout_s, max_retries=_RETRIES)
 
 
 class ChatEndpoint:
-    """Implements `ChatModel`: asks a model for one JSON object. It may serve any number of recalls at a time.
+    """Implements `ChatModel` with JSON output. Instances may serve concurrent recalls.
 
-    It begins with the strictest way to ask (`json_schema`), asks in simpler ways where the endpoint refuses, and
-    remembers the first that was understood.
+    The client starts with the strictest answer format (`json_schema`), falls back to simpler formats if the endpoint
+    rejects a request, and remembers the first accepted format.
 
     Args:
         client: the connection.
-        model: the endpoint's name of the model.
-        timeout_s: seconds that one question may take, retries included.
-        max_tokens: most tokens of an answer.
+        model: the model name at the endpoint.
+        timeout_s: time limit per prompt in seconds, including retries.
+        max_tokens: maximum tokens of an answer.
     """
 
     def __init__(self, client: AsyncOpenAI, model: str, *, timeout_s: float = 20.0, max_tokens: int = 2_000) -> None:
@@ -43,13 +43,13 @@ class ChatEndpoint:
         self._timeout_s = timeout_s
         self._max_tokens = max_tokens
         self.dialect = Dialect()
-        """How the endpoint is asked: the strictest way until it has refused one."""
+        """The request format, the strictest until the endpoint rejects it."""
 
     async def ask(self, prompt: Prompt, within_s: float | None = None) -> str:
-        """Return the text of the model's answer, within the endpoint's timeout or fewer seconds.
+        """Return the model's answer, within the endpoint's timeout or `within_s` seconds, whichever is shorter.
 
         Raises:
-            ChatFailedError: there is none; its text holds no content.
+            ChatFailedError: the endpoint returned no answer. The message contains no content.
         """
         patience_s = self._timeout_s if within_s is None else min(within_s, self._timeout_s)
         if patience_s <= 0:
@@ -57,11 +57,12 @@ class ChatEndpoint:
         try:
             async with asyncio.timeout(patience_s):
                 return _text_of(await self._understood(prompt))
-        except (TimeoutError, openai.OpenAIError, ValueError) as error:  # what is not JSON passes through the package
+        except (TimeoutError, openai.OpenAIError, ValueError) as error:
+            # The package does not convert JSON decoding errors.
             raise ChatFailedError(_reason(error)) from None
 
     async def _understood(self, prompt: Prompt) -> object:
-        """Ask in simpler and simpler ways until the endpoint understands."""
+        """Send simpler requests until the endpoint accepts one."""
         dialect = self.dialect
         while True:
             try:
@@ -93,7 +94,7 @@ def _message(role: str, text: str) -> ChatCompletionMessageParam:
 
 
 def _text_of(reply: object) -> str:
-    """Take the answer out of a reply, which the package has not checked. A refusal to speak is an empty answer."""
+    """Return the answer of an unvalidated response. A refusal is an empty answer."""
     choices = getattr(reply, "choices", None)
     if not isinstance(choices, list) or not choices:
         raise ValueError("no choices")
@@ -102,7 +103,7 @@ def _text_of(reply: object) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Say what went wrong in our own words: an endpoint's may quote the prompt."""
+    """Return a reason in fixed words because the endpoint's message may quote the prompt."""
     if isinstance(error, TimeoutError | openai.APITimeoutError):
         return "the chat endpoint does not answer in time"
     if isinstance(error, openai.APIConnectionError):

@@ -1,4 +1,4 @@
-"""How much of the chat completions API an endpoint supports."""
+"""The subset of the chat completions API that an endpoint supports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from openai.types.shared_params import ResponseFormatJSONObject, ResponseFormatJ
 
 
 class AnswerFormat(Enum):
-    """The ways to ask an endpoint for JSON, the strictest first."""
+    """The JSON output formats, strictest first."""
 
     SCHEMA = "json_schema"
     OBJECT = "json_object"
@@ -23,12 +23,12 @@ _LOOSER = {AnswerFormat.SCHEMA: AnswerFormat.OBJECT, AnswerFormat.OBJECT: Answer
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What is sent besides the messages.
+    """Request parameters besides the messages.
 
     Attributes:
-        answer_format: how JSON is asked for.
-        temperature: whether a temperature of 0 may be asked for; some reasoning models refuse any.
-        completion_tokens: whether the bound on the answer is called `max_completion_tokens`, not `max_tokens`.
+        answer_format: the JSON output format.
+        temperature: whether to set the temperature to 0; some reasoning models reject this parameter.
+        completion_tokens: whether to use `max_completion_tokens` instead of `max_tokens`.
     """
 
     answer_format: AnswerFormat = AnswerFormat.SCHEMA
@@ -36,7 +36,7 @@ class Dialect:
     completion_tokens: bool = False
 
     def simpler(self, refused: str | None) -> Dialect | None:
-        """Return the dialect to try after a refusal, which may name a parameter; None if there is none left."""
+        """Return the next simpler dialect after a rejected parameter or format; None if there is none."""
         if refused == "temperature" and self.temperature:
             return replace(self, temperature=False)
         if refused == "max_tokens" and not self.completion_tokens:
@@ -47,7 +47,7 @@ class Dialect:
     def response_format(
         self, name: str, schema: Mapping[str, object]
     ) -> ResponseFormatJSONSchema | ResponseFormatJSONObject | Omit:
-        """Ask for an object of a schema in this dialect."""
+        """Return the `response_format` parameter for an object with a schema."""
         if self.answer_format is AnswerFormat.SCHEMA:
             return {"type": "json_schema", "json_schema": {"name": name, "schema": dict(schema)}}
         if self.answer_format is AnswerFormat.OBJECT:

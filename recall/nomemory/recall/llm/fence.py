@@ -1,4 +1,4 @@
-"""Show messages to a model as data, between lines that no message can forge."""
+"""Fence messages as data in a prompt, with delimiters that no message can forge."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FENCE_RULE: Final = (
 
 
 def fence(items: Iterable[Mapping[str, JsonValue]]) -> str:
-    """Put items between lines with a code that they determine and do not contain: the same items, the same text."""
+    """Put items between lines with a code that is derived from the items and does not occur in them."""
     lines = "\n".join(json.dumps(item, ensure_ascii=False, separators=_COMPACT).translate(_LINE_ENDS) for item in items)
     code = _digest(lines)
     while code in lines:

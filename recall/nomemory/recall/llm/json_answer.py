@@ -1,4 +1,4 @@
-"""Finds the JSON object in what a model says."""
+"""Extract the JSON object from a model's answer."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
 class BadAnswerError(RecallError):
-    """A model's answer cannot be used. The text tells the model why; it quotes neither the answer nor a message."""
+    """The model's answer is invalid. The message tells the model why, and quotes neither the answer nor a message."""
 
 
 def object_in(text: str, keys: AbstractSet[str]) -> JsonObject:
-    """Return the first JSON object that has one of the keys; fences, prose and thinking around it do not matter.
+    """Return the first JSON object with one of the keys, ignoring code fences, prose and reasoning around it.
 
     Raises:
-        BadAnswerError: there is none among the first 64 candidates, or the text is longer than 64,000 characters.
+        BadAnswerError: no object among the first 64 candidates, or the text is longer than 64,000 characters.
     """
     if len(text) > _CHARS_MAX:
         raise BadAnswerError("The answer is too long. Give one JSON object and nothing else.")
@@ -52,7 +52,7 @@ def _objects(text: str) -> Iterator[JsonObject]:
 
 
 def _decoded(text: str, at: int) -> tuple[JsonObject, int]:
-    """Read the object that begins here. What no other JSON reader or UTF-8 would take is refused, too."""
+    """Parse the object at an offset. Values outside standard JSON or UTF-8 are rejected."""
     found: JsonObject
     found, end = _DECODER.raw_decode(text, at)
     json.dumps(found, ensure_ascii=False).encode()

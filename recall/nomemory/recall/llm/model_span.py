@@ -1,4 +1,4 @@
-"""Trace a request to a chat model as a span, by OpenTelemetry's conventions for generative AI."""
+"""Trace chat model requests by the OpenTelemetry conventions for generative AI."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COUNTED: Final = {
 
 
 async def ask_in_span(asked: Awaitable[object], model: str, max_tokens: int, prompt: Prompt) -> object:
-    """Ask, and note what the reply says of itself. It has not been checked."""
+    """Send a request in a span, and record attributes of the unvalidated response."""
     with span(f"chat {model}", SpanKind.CLIENT) as made:
         if made is None:
             return await asked

@@ -1,4 +1,4 @@
-"""Prompts, and the parts that all of them share. None names a user."""
+"""Prompts and their common parts. Prompts never contain a user id."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from nomemory.recall.model.step import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked, and the JSON Schema of the object that it is to answer with.
+    """A prompt with the JSON schema of the expected answer.
 
     Attributes:
-        system: what is the same for all questions, so that an endpoint can keep what it has made of it.
+        system: the constant part, which endpoints can cache.
         user: the question.
-        answer_name: the schema's name.
+        answer_name: name of the schema.
         answer_schema: the schema.
-        exchange: what was said since, in turn: the model's answers, and what came of them.
+        exchange: later turns, alternating between the model's answers and the responses to them.
     """
 
     system: str
@@ -31,7 +31,7 @@ class Prompt:
     exchange: tuple[tuple[str, str], ...] = ()
 
     def turns(self) -> Iterator[tuple[str, str]]:
-        """Return who says what, in order: `system`, `user`, `assistant`, `user`, …."""
+        """Return pairs of role and text, in order: `system`, `user`, `assistant`, `user`, …."""
         yield "system", self.system
         yield "user", self.user
         for answer, outcome in self.exchange:
@@ -40,7 +40,7 @@ class Prompt:
 
 
 _TURNS_CHARS: Final = 4_000
-"""Characters of all turns of the conversation in progress together; the last ones are shown."""
+"""Maximum characters of all turns of the current conversation. The last turns are kept."""
 
 
 _NO_QUESTION = (
@@ -50,7 +50,7 @@ _NO_QUESTION = (
 
 
 def question_text(question: Question) -> str:
-    """Write a question and the conversation in progress, and where the caller wants to begin."""
+    """Return the question, the current conversation and the initial search scope as text."""
     asked = f"Question: {json.dumps(question.text, ensure_ascii=False)}" if question.text.strip() else _NO_QUESTION
     lines = [asked]
     if question.role:
@@ -69,7 +69,7 @@ def question_text(question: Question) -> str:
 
 
 def _turns(question: Question, chars: int) -> Iterator[dict[str, JsonValue]]:
-    """Return the last turns, as many as may be shown; of the first of them, its end."""
+    """Return the last turns within the limit. The first of them may be shortened to its end."""
     shown: list[dict[str, JsonValue]] = []
     for turn in reversed(question.turns):
         if chars > 0:

@@ -1,4 +1,4 @@
-"""Reads the text files of one skill's folder, and nothing outside it. Nothing in it is ever run."""
+"""Read the text files of a skill folder, and no files outside it. Files are never executed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Fingerprint = tuple[tuple[str, int, int, int], ...]
 
 
 class SkillFault(Enum):
-    """The part of a skill that keeps it from loading."""
+    """The part of a skill that is invalid."""
 
     FOLDER = "folder"
     TEXT = "text"
@@ -27,16 +27,16 @@ class SkillFault(Enum):
 
 
 class SkillNotFoundError(RecallError):
-    """There is no skill of that name. The text is for callers."""
+    """The skill does not exist. The message is meant for callers."""
 
 
 class SkillInvalidError(RecallError):
-    """A skill that does not load. The text says why, for callers.
+    """The skill cannot be loaded. The message has the reason, for callers.
 
     Attributes:
-        code: what part of it is wrong.
-        why: the reason alone, without the skill's name.
-        file: the file that is wrong, by its path within the skill.
+        code: the invalid part.
+        why: the reason without the skill's name.
+        file: path of the invalid file within the skill.
     """
 
     def __init__(self, why: str, code: SkillFault, file: str = SKILL_FILE, skill: str = "") -> None:
@@ -46,19 +46,19 @@ class SkillInvalidError(RecallError):
         self.file = file
 
     def of(self, skill: str) -> SkillInvalidError:
-        """Return this error with the name of the skill in its text."""
+        """Return this error with the skill's name in the message."""
         return SkillInvalidError(self.why, self.code, self.file, skill)
 
 
 class SkillFolder:
-    """The files of one skill.
+    """The files of a skill.
 
     Args:
-        path: the folder.
-        library: the folder that it has to lie in, symbolic links followed.
+        path: the skill folder.
+        library: the folder that must contain the skill after symbolic links are resolved.
 
     Raises:
-        SkillInvalidError: by every method: a file is not there, is no text, is too large, or leads out of the folder.
+        SkillInvalidError: raised by all methods if a file is missing, not text, too large, or outside the folder.
     """
 
     def __init__(self, path: Path, library: Path) -> None:
@@ -68,7 +68,7 @@ class SkillFolder:
             raise SkillInvalidError("its folder is a link that leads out of the skills folder", SkillFault.FOLDER)
 
     def fingerprint(self) -> Fingerprint:
-        """Return a value that changes when the files do, without reading them."""
+        """Return a value that changes with the files, without reading them."""
         marks = []
         for name in (SKILL_FILE, *self._names()):
             status = self._file(name).stat()
@@ -80,7 +80,7 @@ class SkillFolder:
         return self._text(SKILL_FILE)
 
     def references(self) -> dict[str, str]:
-        """Return the texts in `references/`, and those of `scripts/` that are prose, by their relative paths."""
+        """Return the texts in `references/` and the prose files in `scripts/`, by relative path."""
         return {name: self._text(name) for name in self._names()}
 
     def _names(self) -> list[str]:
@@ -126,5 +126,5 @@ class SkillFolder:
 def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
-    except RuntimeError:  # what Python up to 3.12 says of a link that leads to itself
+    except RuntimeError:  # Python up to 3.12 raises this error for a circular link.
         raise SkillInvalidError("it has a link that leads to itself", SkillFault.FOLDER) from None

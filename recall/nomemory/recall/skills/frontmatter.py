@@ -1,6 +1,6 @@
-"""The head of a SKILL.md: YAML of which only top-level keys and plain strings are used.
+"""Parse the YAML frontmatter of SKILL.md. Only top-level keys with plain strings are supported.
 
-It is read as a stream of events and nothing is built from it: an alias is never expanded, a tag never makes an object.
+The parser reads an event stream without constructing objects. Aliases are not expanded and tags are ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nomemory.recall.errors import RecallError
 
 _FENCE: Final = "---"
 _DEPTH_MAX: Final = 16
-"""Levels that are looked through. The parser's time grows with their square."""
+"""Maximum nesting depth. The YAML parser's time is quadratic in the depth."""
 _KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _ENTRY: Final = re.compile(r"^([A-Za-z][A-Za-z0-9_-]*[ \t]*:)(?=[ \t\n])(.*(?:\n(?:[ \t]+.*)?)*)$", re.MULTILINE)
 _COMMENT: Final = re.compile(r"(?:\A|[ \t]+)#.*\Z")
@@ -26,25 +26,25 @@ _NOT_PLAIN: Final = tuple("&*!{[%@`>|\"'")
 
 
 class FrontmatterError(RecallError):
-    """It is not frontmatter; the text says why."""
+    """The frontmatter is invalid. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frontmatter:
-    """The frontmatter of a text, and the text after it.
+    """The frontmatter of a text, and the remaining text.
 
-    `values` are the strings of the top-level keys. None is in place of a list, a mapping, an alias, and a string with
-    an anchor or a tag.
+    `values` are the strings of the top-level keys, or None for lists, mappings, aliases, and strings with an anchor or
+    tag.
     """
 
     values: Mapping[str, str | None]
     body: str
 
     def string(self, key: str) -> str:
-        """Return the string of a key; empty where there is no such key.
+        """Return the string of a key; empty if the key is missing.
 
         Raises:
-            FrontmatterError: it is no string.
+            FrontmatterError: the value is not a string.
         """
         value = self.values.get(key, "")
         if value is None:
@@ -53,11 +53,11 @@ class Frontmatter:
 
 
 def read_frontmatter(text: str) -> Frontmatter:
-    """Read the head of a text.
+    """Parse the frontmatter of a text.
 
     Raises:
-        FrontmatterError: it does not begin with `---`, is not closed, is not YAML of `key: value`,
-            has a key twice, or is nested too deep.
+        FrontmatterError: the text does not begin with `---`, or the frontmatter is not closed, is not YAML of
+            `key: value`, has a duplicate key, or is nested too deeply.
     """
     lines = text.replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != _FENCE:
@@ -69,7 +69,7 @@ def read_frontmatter(text: str) -> Frontmatter:
 
 
 def frontmatter_lines(text: str) -> int:
-    """Count the lines of a text's frontmatter, both of its `---` included; 0: it has none."""
+    """Return the number of frontmatter lines, including both `---` lines; 0 without frontmatter."""
     lines = text.split("\n")
     if lines[0].rstrip() != _FENCE:
         return 0
@@ -93,7 +93,7 @@ def _values(head: str) -> dict[str, str | None]:
 
 
 def _quoted(entry: re.Match[str]) -> str:
-    """Quote a plain value that has a colon: YAML refuses it, and people write descriptions like that."""
+    """Quote a plain value with a colon. YAML rejects such values, but they are common in descriptions."""
     value = " ".join(filter(None, (_COMMENT.sub("", line).strip() for line in entry[2].split("\n"))))
     if not _COLON.search(value) or value.startswith((*_NOT_PLAIN, "- ")):
         return entry[0]
@@ -101,7 +101,7 @@ def _quoted(entry: re.Match[str]) -> str:
 
 
 def _top_level(events: Iterable[yaml.Event]) -> Iterator[yaml.NodeEvent]:
-    """Return the nodes that stand directly in the outermost mapping: its keys and values in turn."""
+    """Return the nodes of the top-level mapping, alternating between keys and values."""
     depth = 0
     for event in events:
         if isinstance(event, yaml.CollectionEndEvent):

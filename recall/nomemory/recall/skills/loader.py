@@ -1,4 +1,4 @@
-"""Finds recall skills by name and loads them."""
+"""Find recall skills by name and load them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,20 @@ from nomemory.recall.skills.frontmatter import FrontmatterError, read_frontmatte
 from nomemory.recall.skills.steering.steering import Steering, read_steering
 
 CREATOR = "retrieval-skill-creator"
-"""The shipped skill that writes others: it is for assistants."""
+"""The bundled skill for writing skills, meant for assistants."""
 
 KEYS = ("name", "description")
-"""What the frontmatter may hold."""
+"""The supported frontmatter keys."""
 _NAME = re.compile(r"[a-z0-9-]{1,64}")
 _DESCRIPTION_CHARS = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A loaded, valid skill.
+    """A valid skill.
 
-    `body` is SKILL.md after its frontmatter. `references` maps relative paths (`references/lexicon.md`) to their text.
-    `notes` say what the loader ignored and could not read. `steering` is what the rules follow; that of a skill made in
-    code steers nothing.
+    `body` is SKILL.md without frontmatter. `references` maps relative paths (`references/lexicon.md`) to texts. `notes`
+    list ignored and unreadable entries. `steering` configures the rules; skills created in code have an empty one.
     """
 
     name: str
@@ -45,11 +44,11 @@ class Skill:
 
 
 class SkillLibrary:
-    """The skills in some folders, each a folder named like its skill. A skill that was edited is read again.
+    """A set of skill folders, each named like its skill. Edited skills are reloaded.
 
     Args:
-        folders: where to look; the first that has a skill of a name gives it.
-        default: the skill to use where none is named.
+        folders: search path; the first folder with the skill wins.
+        default: name of the default skill.
     """
 
     def __init__(self, folders: Sequence[Path], default: str) -> None:
@@ -58,11 +57,11 @@ class SkillLibrary:
         self._loaded: dict[str, tuple[Fingerprint, Skill]] = {}
 
     def load(self, name: str = "") -> Skill:
-        """Return a skill; the default one if no name is given.
+        """Return a skill, or the default skill without a name.
 
         Raises:
-            SkillNotFoundError: no folder has it.
-            SkillInvalidError: it is there, but it does not load; the text says why.
+            SkillNotFoundError: no folder contains the skill.
+            SkillInvalidError: the skill cannot be loaded. The message has the reason.
         """
         name = name or self._default
         try:
@@ -73,7 +72,7 @@ class SkillLibrary:
             raise SkillInvalidError("a file cannot be read", SkillFault.TEXT, skill=name) from None
 
     def names(self) -> list[str]:
-        """Return the names of the skills for recalls, the default first. Whether they load is not looked at."""
+        """Return the names of the recall skills, default first. Skills are not validated."""
         found = {file.parent.name for folder in self._folders for file in folder.glob(f"*/{SKILL_FILE}")}
         return sorted(filter(_NAME.fullmatch, found - {CREATOR}), key=lambda name: (name != self._default, name))
 

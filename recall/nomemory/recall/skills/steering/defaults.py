@@ -1,4 +1,4 @@
-"""A skill's defaults: where a search starts, and how much it asks for, unless the caller or the question says."""
+"""Default search parameters of a skill: initial scope and page size. Callers and questions override them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from nomemory.recall.model.question import Role
 from nomemory.recall.skills.steering.outline import Entry, Unreadable, named, word
 
 ANY_LENGTH: Final = timedelta.max
-"""The window that is explicitly without bounds."""
+"""The explicitly unlimited time window."""
 TOP_K_MAX: Final = 200
-"""What the contract lets a search bring; the host's own limit may be lower."""
+"""The API's maximum page size. The host's limit may be lower."""
 _FORM: Final = re.compile(
     r"P(?=[0-9T])(?:[0-9]{1,6}Y)?(?:[0-9]{1,6}M)?(?:[0-9]{1,6}W)?(?:[0-9]{1,6}D)?"
     r"(?:T(?=[0-9])(?:[0-9]{1,6}H)?(?:[0-9]{1,6}M)?(?:[0-9]{1,6}S)?)?"
@@ -45,9 +45,9 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """A skill's defaults; None: it has none.
+    """A skill's default search parameters. None means unset.
 
-    `window` reaches back from the time of the question. `top_k` is how many messages a search asks for.
+    `window` is the time range before the question. `top_k` is the number of messages per search.
     """
 
     window: timedelta | None = None
@@ -56,7 +56,7 @@ class Defaults:
 
 
 def read_defaults(entries: Iterable[Entry]) -> tuple[Defaults, list[Unreadable]]:
-    """Read the entries of the sections of defaults. The first of two equal keys counts."""
+    """Parse the entries of the defaults sections. The first of two duplicate keys wins."""
     given: dict[str, Entry] = {}
     unreadable = []
     for entry in entries:
@@ -84,9 +84,9 @@ def read_defaults(entries: Iterable[Entry]) -> tuple[Defaults, list[Unreadable]]
 
 
 def duration(text: str) -> timedelta | None:
-    """Read a duration such as `P30D`, `P6M` or `PT12H`; None if it is none, or is no time at all.
+    """Parse a duration such as `P30D`, `P6M` or `PT12H`; None if invalid or zero.
 
-    A month is 30 days and a year 365, as nobody remembers to the day. Fractions are not read.
+    A month is 30 days, a year 365. Fractions are not supported.
     """
     form = text.upper() if text.isascii() else ""
     return (_LENGTH.validate_python(form) or None) if _FORM.fullmatch(form) else None

@@ -1,4 +1,4 @@
-"""A skill's lexicon: terms that mean the same. Those of a question are also searched for."""
+"""A skill's lexicon of synonyms, for expanding the terms of a question."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from nomemory.text.stems import stem
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
 
 EXPANSIONS_MAX: Final = 16
-"""Terms that one sentence may bring."""
+"""Maximum number of synonyms per sentence."""
 ENTRIES_MAX: Final = 1_000
 ALIASES_MAX: Final = 32
 TERM_CHARS_MAX: Final = 40
 _TEXT_CHARS_MAX: Final = 4_000
-"""Of a sentence, what is looked through."""
+"""Maximum characters of a sentence to scan."""
 _GRAMMAR: Final = re.compile(r"[\"“”„‟「」『』()\x00-\x1f\x7f]")
 _NEGATION: Final = re.compile(r"(?:(?<=\s)|^)-+")
 _WORD: Final = regex.compile(r"([\p{Latin}\p{Greek}\p{Cyrillic}\p{M}\p{N}]+)(?:'s(?![\p{L}\p{N}]))?")
@@ -30,30 +30,30 @@ _IN_WORD: Final = regex.compile(r"[\p{Latin}\p{Greek}\p{Cyrillic}\p{M}\p{N}]")
 
 
 def search_text(text: str) -> str:
-    """Turn what the query grammar reads as quotes, parentheses or a negation into spaces, full-width forms included."""
+    """Replace query operators (quotes, parentheses, negation, also full-width) with spaces."""
     folded = unicodedata.normalize("NFKC", text.encode("utf-8", "replace").decode("utf-8"))
     return " ".join(_NEGATION.sub(" ", _GRAMMAR.sub(" ", folded)).split())
 
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """Terms that mean the same as others: the aliases of each canonical term, as they are searched for."""
+    """Synonyms: the aliases of each canonical term, in their query form."""
 
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     _entries: dict[str, list[str]] = field(init=False, repr=False, compare=False, default_factory=dict)
-    """The canonical terms of the entries that a term stands in, by its compared form."""
+    """The canonical terms of each term, by its normalised form."""
 
     def __post_init__(self) -> None:
         for canonical, others in self.aliases.items():
             for form in dict.fromkeys(map(_compared, (canonical, *others))):
-                if form and form not in CONVERSATIONAL_STOP_WORDS:  # “it” and “can” stand in nearly every question
+                if form and form not in CONVERSATIONAL_STOP_WORDS:  # "It" and "can" occur in almost every question.
                     self._entries.setdefault(form, []).append(canonical)
 
     def expand(self, text: str) -> tuple[str, ...]:
-        """Return the synonyms of the terms in a text, to search for as well.
+        """Return the synonyms of the terms in a text.
 
-        A Chinese term is found wherever it stands, a word of an alphabet as a whole word in any case and number. A
-        longer term hides those within it. Canonical terms come first; there are at most `EXPANSIONS_MAX`.
+        Chinese terms match anywhere; other terms match whole words in any case and number. Longer terms take precedence
+        over terms inside them. Canonical terms come first, and the result is limited to `EXPANSIONS_MAX`.
         """
         found = list(self._found(_compared(text[:_TEXT_CHARS_MAX]))) if self._entries else []
         canonical = dict.fromkeys(chain.from_iterable(self._entries[form] for form in found))
@@ -62,7 +62,7 @@ class Lexicon:
         return tuple(islice((term for term in terms if _compared(term) not in found), EXPANSIONS_MAX))
 
     def _found(self, text: str) -> Iterator[str]:
-        """Return the terms in a compared text, the longest at each place."""
+        """Return the terms in a normalised text, the longest at each position."""
         lengths = sorted({len(form) for form in self._entries}, reverse=True)
         start = 0
         while start < len(text):
@@ -74,12 +74,12 @@ class Lexicon:
 
 
 def _compared(text: str) -> str:
-    """Return a text in the form in which terms are found: plain, stemmed, single spaces."""
+    """Return the normalised form of a text: plain, stemmed, single spaces."""
     return " ".join(_WORD.sub(lambda match: stem(match[1]), plain(text)).split())
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
-    """Return whether no word goes on across either end."""
+    """Return whether both ends of a match are word boundaries."""
     return not (_joins(text, start) or _joins(text, end))
 
 
@@ -88,7 +88,7 @@ def _joins(text: str, place: int) -> bool:
 
 
 def read_lexicon(entries: Iterable[Entry]) -> tuple[Lexicon, list[Unreadable]]:
-    """Read the entries of a lexicon. One canonical term may stand in several: their aliases add up."""
+    """Parse the entries of a lexicon. Repeated canonical terms merge their aliases."""
     aliases: dict[str, tuple[str, ...]] = {}
     unreadable: list[Unreadable] = []
     for entry in entries:

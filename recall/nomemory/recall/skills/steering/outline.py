@@ -1,4 +1,4 @@
-"""Reads Markdown into sections, and the entries in them: items of lists and rows of tables."""
+"""Parse Markdown into sections with entries: list items and table rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from markdown_it.token import Token
 from nomemory.recall.skills.frontmatter import frontmatter_lines
 
 _PARSER: Final = MarkdownIt("commonmark").enable("table").disable(["code", "hr", "lheading", "reference"])
-"""A deep indent makes no code, a line of dashes no rule and no heading, a bracket at its start no definition."""
+"""Parser without indented code, rules, underlined headings and link definitions."""
 _PARSER.core.ruler.enableOnly(["block"])
 _COLON: Final = re.compile(r"[:：]")
 _SEPARATORS: Final = re.compile(r"[,，、;；/|]")
@@ -29,23 +29,23 @@ _SECTION_LEVEL: Final = 2
 
 
 def block_tokens(text: str) -> list[Token]:
-    """Return the tokens of a text's blocks. The lines of their maps are counted from 0; frontmatter is left out."""
+    """Return the block tokens of a text without frontmatter. Line numbers in `map` start at 0."""
     lines = text.replace("\r\n", "\n").split("\n")
     head = frontmatter_lines(text)
     return _PARSER.parse("\n".join([*[""] * head, *lines[head:]]))
 
 
 def first_line(token: Token) -> int:
-    """Return the number of the first line of a token's block, counted from 1."""
+    """Return the first line of a token's block, starting at 1."""
     return token.map[0] + 1 if token.map else 1
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An entry that has no effect, or not the one that is written.
+    """An entry that is invalid or only partly effective.
 
-    `file` is the path within the skill, `line` is counted from 1, and `why` is a sentence without its full stop. It
-    quotes nothing but the names that the form itself knows.
+    `file` is the path within the skill, `line` starts at 1, and `why` is a sentence without a full stop. The sentence
+    quotes only names from the skill format.
     """
 
     file: str
@@ -58,7 +58,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An item, parted at its first colon, or the first two cells of a row, without marks around them."""
+    """A list item split at its first colon, or the first two cells of a row, without formatting."""
 
     file: str
     line: int
@@ -67,36 +67,36 @@ class Entry:
 
     @property
     def sets_something(self) -> bool:
-        """Whether it looks like a setting, not like prose."""
+        """Whether the entry looks like a setting rather than prose."""
         return bool(self.value and _KEY.fullmatch(self.key))
 
     def unreadable(self, why: str) -> Unreadable:
-        """Say why it cannot be read."""
+        """Return a report that this entry is unreadable."""
         return Unreadable(self.file, self.line, why)
 
 
 def bare(text: str) -> str:
-    """Strip spaces, backticks and the marks of bold from around a text."""
+    """Strip spaces, backticks and bold markers from both ends of a text."""
     return text.strip(_MARKS)
 
 
 def listed(value: str) -> list[str]:
-    """Return the items of a list that is written as one value, without the empty ones."""
+    """Return the non-empty items of a comma-separated value."""
     return [item for item in map(bare, _SEPARATORS.split(value)) if item]
 
 
 def word(value: str) -> str:
-    """Return a value's first word as it is compared: what follows in brackets or after a space is an aside."""
+    """Return the first word of a value, normalised. The rest is treated as a comment."""
     return bare(_ASIDE.split(bare(unicodedata.normalize("NFKC", value)), maxsplit=1)[0]).casefold()
 
 
 def named(text: str) -> str:
-    """Return a key as it is compared: `First tool` and `first_tool` are one."""
+    """Return a normalised key: `First tool` and `first_tool` are equal."""
     return "_".join(unicodedata.normalize("NFKC", text).casefold().replace("-", " ").replace("_", " ").split())
 
 
 class SectionKind(Enum):
-    """The sections that a skill's form knows."""
+    """The sections of the skill format."""
 
     DEFAULTS = "Defaults"
     LEXICON = "Lexicon"
@@ -120,7 +120,7 @@ _KINDS: Final = {kind.value.casefold(): kind for kind in SectionKind} | {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The text under one heading; `prose` is that of its paragraphs, items and cells. Level 0: there is no heading."""
+    """The text under a heading. `prose` includes paragraphs, items and cells. Level 0 means no heading."""
 
     level: int
     title: str
@@ -131,10 +131,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading of the first or second level and all that stands under it; `kind` is None where the form has no name.
+    """A first- or second-level heading with its text. `kind` is None for headings outside the skill format.
 
-    What stands before a file's first heading is a section without a title. Code blocks, HTML, quotations and the
-    frontmatter are left out. `lines` are counted from 1. The first part has the section's own heading.
+    Text before the first heading is a section without a title. Code blocks, HTML, block quotes and frontmatter are
+    omitted. `lines` start at 1. The first part has the section's own heading.
     """
 
     kind: SectionKind | None
@@ -143,7 +143,7 @@ class Section:
 
     @property
     def line(self) -> int:
-        """Return the line at which it begins."""
+        """Return the first line of the section."""
         return self.lines.start
 
     @property
@@ -158,7 +158,7 @@ class Section:
 
 
 def sections(text: str, file: str = "") -> list[Section]:
-    """Part a text into its sections. Any text has an outline."""
+    """Split a text into sections. All texts are valid."""
     parts = list(_parts(block_tokens(text), file))
     starts = [place for place, part in enumerate(parts) if part.level <= _SECTION_LEVEL]
     found = []
@@ -170,7 +170,7 @@ def sections(text: str, file: str = "") -> list[Section]:
 
 
 def _kind(title: str) -> SectionKind | None:
-    """Return the kind that a heading names: `默认值 · Defaults` has two names."""
+    """Return the section kind of a heading. A heading such as `默认值 · Defaults` has two names."""
     names = (_NUMBER.sub("", name.strip(" \t*`#_"), count=1) for name in _BETWEEN_NAMES.split(title))
     return next((kind for name in names if (kind := _KINDS.get(" ".join(name.casefold().split())))), None)
 
@@ -190,7 +190,7 @@ def _prose(tokens: Sequence[Token]) -> str:
 
 
 def _entries(tokens: Sequence[Token], file: str) -> Iterator[Entry]:
-    """Read the items and rows among blocks of Markdown. Everything else, quotes and heads of tables too, is prose."""
+    """Return the list items and table rows of Markdown blocks. Other content, such as table headers, is prose."""
     quoted = 0
     for place, token in enumerate(tokens):
         if token.type in {"blockquote_open", "blockquote_close"}:

@@ -1,4 +1,4 @@
-"""How a skill steers the rules."""
+"""Apply a skill to the rule-based planner."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _UNREADABLE_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Steering:
-    """A skill's Defaults, Lexicon and Query Templates. The default one changes nothing.
+    """A skill's defaults, lexicon and query templates. An empty instance has no effect.
 
-    `unreadable` is what could not be read, by file and line, the first of it; `unreadable_count` counts all of it.
+    `unreadable` lists the first invalid entries by file and line; `unreadable_count` counts all of them.
     """
 
     defaults: Defaults = field(default_factory=Defaults)
@@ -40,24 +40,24 @@ class Steering:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return notes on what could not be read, as many as fit in a reply."""
+        """Return notes about invalid entries, up to the limit of a response."""
         shown = tuple(map(str, self.unreadable[:_NOTES_MAX]))
         more = self.unreadable_count - len(shown)
         return (*shown, f"{more} more entries of the skill cannot be read") if more else shown
 
     def expansions(self, sentence: str) -> tuple[str, ...]:
-        """Return the terms to search for beside a sentence's own, as text without operators."""
+        """Return the synonyms for a sentence, without query operators."""
         return self.lexicon.expand(sentence)
 
     def template(self, reading: QuestionReading) -> Template | None:
-        """Return the template with most words of the question, or of the lexicon for it; None if none has any."""
+        """Return the template with most words of the question or their synonyms; None without a match."""
         words = (without_asking_words(reading.asked), *self.expansions(reading.asked))
         asked = frozenset(streams(" ".join(words)).terms)
         best = max(self.templates, key=lambda one: len(one.terms & asked), default=None)
         return best if best and best.terms & asked else None
 
     def first_scope(self, question: Question) -> SearchScope:
-        """Return where to start: where the caller wants to, else where the question says, else the defaults."""
+        """Return the initial scope from the caller, else the question, else the defaults."""
         window = question.time_range
         signal = question.reading.time_signal
         if window is None:
@@ -65,7 +65,7 @@ class Steering:
         return SearchScope(window or ANY_TIME, self.role(question))
 
     def window(self, now: datetime) -> TimeRange | None:
-        """Return the default window before a time, or None."""
+        """Return the default time range before `now`, or None."""
         length = self.defaults.window
         if length is None or length == ANY_LENGTH:
             return ANY_TIME if length else None
@@ -74,27 +74,26 @@ class Steering:
         return TimeRange(since, now)
 
     def role(self, question: Question) -> Role:
-        """Return whose words are looked at: whose the caller wants, else the skill.
+        """Return the role from the caller, else the skill.
 
-        Where the question asks what the assistant has said, the skill's default does not hold.
+        Questions about the assistant's messages ignore the skill's default.
         """
         default = None if question.reading.asks_of_assistant else self.defaults.role
         return question.role or default or Role.ANY
 
     def page(self, usual: int) -> int:
-        """Return how many messages to ask for; `usual` if the skill does not say. The host's budget bounds it."""
+        """Return the page size of the skill, or `usual`. The host's budget limits it."""
         return self.defaults.top_k or usual
 
 
 def read_steering(texts: Mapping[str, str]) -> Steering:
-    """Read a skill leniently: other text is prose, and entries that cannot be read are reported. Never raises.
+    """Parse a skill leniently. Unknown text is prose, and invalid entries are reported. The function never raises.
 
-    Takes time linear in the length of the texts.
+    The time is linear in the length of the texts.
 
     Args:
-        texts: whole files by their paths within the skill, frontmatter included. `SKILL.md` has all sections;
-            `references/lexicon.md` is a lexicon from its first line on, whatever its headings say. No other file
-            steers.
+        texts: complete files by path within the skill, including frontmatter. `SKILL.md` may have all sections;
+            `references/lexicon.md` is a lexicon regardless of its headings. Other files are ignored.
     """
     form = sections(texts.get(SKILL_FILE, ""), SKILL_FILE)
 

@@ -1,4 +1,4 @@
-"""A skill's query template: where to begin, what to ask as well, whether to look around."""
+"""Query templates of a skill: the first tool, additional queries, and neighbour reads."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _YES_OR_NO: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """How to search for one kind of question.
+    """Search parameters for one kind of question.
 
-    `first` is the tool to begin with, None: as without a template. `rewrites` are queries to ask as well; `{question}`
-    in them is the sentence that asks, `{words}` its content words. `neighbors` asks for what stands around the best
-    hits; without it that is left to the host.
+    `first` is the first tool, None for the default. `rewrites` are additional queries with the placeholders
+    `{question}` (the sentence that asks) and `{words}` (its content words). `neighbors` enables reading the neighbours
+    of the best hits during the search.
     """
 
     title: str
@@ -46,18 +46,18 @@ class Template:
 
     @property
     def terms(self) -> frozenset[str]:
-        """Return the words by which it is chosen: those of its heading and of its rewrites."""
+        """The words that select the template, from its heading and its rewrites."""
         return frozenset(streams(_PLACEHOLDER.sub(" ", " ".join((self.title, *self.rewrites)))).terms)
 
     def queries(self, question: str, words: str) -> list[str]:
-        """Return its rewrites with the placeholders filled in."""
+        """Return the rewrites with filled placeholders."""
         given = {"question": question, "words": words}
         filled = (_PLACEHOLDER.sub(lambda match: given[match[1]], rewrite) for rewrite in self.rewrites)
         return [" ".join(query.split())[:_QUERY_CHARS_MAX] for query in filled]
 
 
 def read_templates(parts: Iterable[Part]) -> tuple[list[Template], list[Unreadable]]:
-    """Read the headings of the sections of query templates, each a template if it has an entry of one."""
+    """Parse the query template sections. Each heading with at least one valid key is a template."""
     templates: list[Template] = []
     unreadable: list[Unreadable] = []
     for part in parts:
@@ -76,7 +76,7 @@ def read_templates(parts: Iterable[Part]) -> tuple[list[Template], list[Unreadab
 
 
 def _with(template: Template, key: str, entry: Entry) -> tuple[Template, str]:
-    """Take an entry in; returns also what is wrong with it."""
+    """Return the template with an entry applied, and an error message."""
     if key == _FIRST:
         return _with_first(template, named(word(entry.value)))
     if key == _REWRITE:
