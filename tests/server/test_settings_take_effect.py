@@ -144,7 +144,7 @@ def test_connections_to_postgresql_have_the_limits_of_the_settings(
 ) -> None:
     limits: dict[str, object] = {}
     monkeypatch.setattr(postgres_store, "Database", lambda _url, **given: limits.update(given))
-    changed = {"pool_max": 3, "connect_timeout_s": 1.5, "statement_timeout_s": 9.0}
+    changed = {"pool_size": 3, "connect_timeout_s": 1.5, "statement_timeout_s": 9.0}
     settings = own_settings.with_changes(
         postgres_pool_size=3, postgres_connect_timeout_s=1.5, postgres_statement_timeout_s=9.0
     )

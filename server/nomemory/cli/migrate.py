@@ -55,7 +55,7 @@ async def _migrate(settings: Settings, data_dir: Path, url: str) -> MigrationOut
     from nomemory.server.store.postgres.connections import LONG_TIMEOUT_S, Database  # noqa: PLC0415 - its driver is an extra
 
     database = Database(
-        url, connect_timeout_s=settings.postgres.connect_timeout_s, statement_timeout_s=LONG_TIMEOUT_S, pool_max=1
+        url, connect_timeout_s=settings.postgres.connect_timeout_s, statement_timeout_s=LONG_TIMEOUT_S, pool_size=1
     )
     with progress(stderr_console(), "Copying", "messages") as update:
         return await migrate_log(DataDirectory(data_dir), database, lambda copied, total: update(copied, copied, total))

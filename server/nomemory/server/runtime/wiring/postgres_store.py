@@ -48,7 +48,7 @@ class PostgresStore:
         self._retention = RetentionPolicy.of_days(settings.retention.days)
         self._database = Database(
             url,
-            pool_max=settings.postgres.pool_size,
+            pool_size=settings.postgres.pool_size,
             connect_timeout_s=settings.postgres.connect_timeout_s,
             statement_timeout_s=settings.postgres.statement_timeout_s,
         )

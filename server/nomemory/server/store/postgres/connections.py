@@ -54,13 +54,13 @@ class Database:
 
     Attributes:
         url: the connection URL. It may contain a password, so `repr` omits it.
-        pool_max: maximum number of connections of a pool.
+        pool_size: maximum number of connections of a pool.
         connect_timeout_s: timeout of opening or acquiring a connection.
         statement_timeout_s: timeout of a statement.
     """
 
     url: str = field(repr=False)
-    pool_max: int = 10
+    pool_size: int = 10
     connect_timeout_s: float = 5.0
     statement_timeout_s: float = 30.0
 
@@ -128,7 +128,7 @@ class Pool:
             if self._pool is None:
                 self._pool = await asyncpg.create_pool(
                     min_size=0,
-                    max_size=self._database.pool_max,
+                    max_size=self._database.pool_size,
                     connect=lambda *_args, **_options: self._database.connect(),
                     reset=_skip_reset,
                 )
