@@ -149,7 +149,7 @@ class RecallAgent:
 
     def _result(self, search: SearchSession, stop: StopReason, synthesis: Synthesis, skill: Skill) -> RecallResult:
         if synthesis.verdict in _UNANSWERED and stop is StopReason.SUFFICIENT:
-            stop = StopReason.NO_GAIN  # The planner's stop decision may not meet the rules' criteria.
+            stop = StopReason.NO_GAIN  # The verdict overrides the planner's estimate.
         of_skill = (note(NoteKind.SKILL_IGNORED, said=said) for said in skill.notes)
         notes = (*self._notes, *of_skill, *synthesis.notes)
         evidence = _cited_first(search.findings(), synthesis, self._budget.evidence_messages)

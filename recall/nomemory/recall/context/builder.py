@@ -39,7 +39,7 @@ _MOST_READ: Final = 200
 _MOST_RANKED: Final = 100
 _RECENT_PARTS: Final = 2
 _RELATED_PARTS: Final = 4
-"""Maximum number of messages that share the tokens of a section equally."""
+"""Number of equal shares of a section's tokens. A message gets at most one share."""
 _REPLIES: Final = 8
 """Number of top short messages that are shown with their preceding message."""
 _REPLY_WITHIN: Final = timedelta(hours=1)
