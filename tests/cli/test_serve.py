@@ -49,7 +49,7 @@ def said_on_a_terminal(tmp_path: Path, *options: str) -> list[str]:
     with subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment) as process:
         os.close(theirs)
         said = b""
-        while b"Its data" not in said:
+        while b"Data directory" not in said:
             said += os.read(ours, 1 << 16)
         with Client(address_in(said.decode().partition("NoMemory is serving at ")[2])) as client:
             client.add("ann", "I moved to Basel.")
@@ -68,8 +68,8 @@ def test_on_a_terminal_it_speaks_to_people(tmp_path: Path) -> None:
     assert serves.startswith("NoMemory is serving at 127.0.0.1:")
     assert serves.endswith("Stop it with Ctrl-C.")
     assert http.startswith("HTTP at http://127.0.0.1:")
-    assert inspector.startswith("The inspector at http://127.0.0.1:")
-    assert data == f"Its data is in {tmp_path / 'data'}"
+    assert inspector.startswith("Inspector at http://127.0.0.1:")
+    assert data == f"Data directory: {tmp_path / 'data'}"
 
 
 def test_who_asks_for_the_log_on_a_terminal_gets_lines_for_people(tmp_path: Path) -> None:
