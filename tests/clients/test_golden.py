@@ -27,7 +27,7 @@ CONTRACT = (ingest_service_pb2, query_service_pb2, recall_service_pb2, server_se
 
 
 TESTED_ELSEWHERE = frozenset({"BuildContext"})
-"""tests/server/test_build_context.py calls it over gRPC and HTTP; tests/model_context and tests/cli as a tool and a command."""
+"""tests/server/test_build_context.py calls it; tests/model_context and tests/cli use it as a tool and a command."""
 
 
 def test_every_rpc_of_the_contract_is_called() -> None:
