@@ -41,7 +41,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with the examples' skills and log, imported by the page's own line."""
     folder = tmp_path_factory.mktemp("examples")
     settings = Settings.from_environment(
-        data=folder, listen="127.0.0.1:0", drain_timeout_s=0.0, recall_skill_dirs=str(EXAMPLES)
+        data=folder,
+        listen="127.0.0.1:0",
+        drain_timeout_s=0.0,
+        recall_skill_dirs=str(EXAMPLES),
+        recall_sufficiency_possible=0.2,
     )
     with started(settings) as server:
         (line,) = example_lines("import")

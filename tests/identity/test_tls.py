@@ -208,7 +208,7 @@ def test_client_and_cli_send_certificates_and_keys(settle: Settle, start: Start,
             client.delete(user, ["none"])
             with pytest.raises(NoMemoryError, match="scope `query`"):
                 client.list_messages(user)
-    with pytest.raises(ValueError, match="go together"):
+    with pytest.raises(ValueError, match="must be used together"):
         Client(server.target, tls_cert=certificate)
 
 

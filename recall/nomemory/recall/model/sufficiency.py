@@ -32,7 +32,7 @@ class EnoughRule:
     """
 
     supported: float = 0.5
-    possible: float = 0.2
+    possible: float = 0.3
     quoted: float = 0.11
 
 
