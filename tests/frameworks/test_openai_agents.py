@@ -49,7 +49,7 @@ def user_says(text: str) -> dict[str, Any]:
 
 def test_it_is_a_session(client: Client, user: str) -> None:
     assert isinstance(MemorySession(client, user, "monday"), Session)
-    with pytest.raises(ValueError, match="everything"):
+    with pytest.raises(ValueError, match="must not be empty"):
         MemorySession(client, user, "")
 
 
