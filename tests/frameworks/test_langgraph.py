@@ -102,7 +102,7 @@ def test_what_is_not_a_message_is_refused(client: Client, ann: str) -> None:
         store.put(ROOT, "m1", {"content": "x"}, ttl=5)
     with pytest.raises(NotAMessageError, match="another namespace"):
         store.put(ROOT, "c1", {"content": "x"})
-    with pytest.raises(NotAMessageError, match="no filter"):
+    with pytest.raises(NotAMessageError, match="unsupported filter"):
         store.search(ROOT, filter={"food": "pizza"})
     with pytest.raises(NoMemoryError, match="INVALID_ARGUMENT"):
         store.search(ROOT, query="x", limit=201)
