@@ -94,13 +94,13 @@ COMMITTED: Final = (
 def each(stubs: Sequence[Stubs], *, check: bool) -> int:
     """Write or check the stubs of each language that this machine has the programs for; return the exit code."""
     drifted = []
-    for one in stubs:
-        if missing := absent(one.needs):
-            print(f"stubs of {one.language}: skipped, {missing}")
+    for stub in stubs:
+        if missing := absent(stub.needs):
+            print(f"stubs of {stub.language}: skipped, {missing}")
         elif not check:
-            one.write()
-        elif not one.are_up_to_date():
-            drifted.append(one.language)
+            stub.write()
+        elif not stub.are_up_to_date():
+            drifted.append(stub.language)
     if drifted:
         print(f"generated code of {', '.join(drifted)} has drifted: run scripts/gen_proto", file=sys.stderr)
     return 1 if drifted else 0

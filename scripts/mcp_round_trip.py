@@ -36,7 +36,7 @@ async def main(command: str, arguments: list[str]) -> None:
         first = stored.structured_content["message_id"]
         await client.call_tool("remember", {"content": CORRECTED, "retracts": [first]})
         listed = (await client.call_tool("messages_list", {})).structured_content["messages"]
-        if {one["message_id"] for one in listed if one["retracted_by"]} != {first}:
+        if {item["message_id"] for item in listed if item["retracted_by"]} != {first}:
             raise SystemExit(f"what was taken back is not marked: {listed}")
     print(f"an agent stored a message, recalled it and corrected it: {' '.join([Path(command).name, *arguments])}")
 

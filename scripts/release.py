@@ -43,7 +43,7 @@ def versions(root: Path = ROOT) -> Iterator[tuple[str, str]]:
     for path in ("clients/typescript/package.json", "clients/typescript/package-lock.json"):
         yield path, json.loads(_text(root, path))["version"]
     server = described(root)
-    yield from (("server.json", one["version"]) for one in (server, *server["packages"]))
+    yield from (("server.json", item["version"]) for item in (server, *server["packages"]))
 
 
 def described(root: Path = ROOT) -> dict[str, Any]:

@@ -50,8 +50,8 @@ def document() -> str:
         metadata=BomMetaData(component=product), components=[components[name] for name in needs if name != PRODUCT]
     )
     for name, needed in needs.items():
-        bom.register_dependency(components[name], [components[one] for one in sorted(needed)])
-    bom.serial_number = uuid.uuid5(NAMESPACE, " ".join(sorted(str(one.purl) for one in components.values())))
+        bom.register_dependency(components[name], [components[item] for item in sorted(needed)])
+    bom.serial_number = uuid.uuid5(NAMESPACE, " ".join(sorted(str(item.purl) for item in components.values())))
     bom.metadata.timestamp = None  # type: ignore[assignment]  # the schema does not ask for it, and it would differ each time
     return JsonV1Dot6(bom).output_as_string(indent=1) + "\n"
 
@@ -100,7 +100,7 @@ def licence_of(of: Distribution) -> LicenseExpression | DisjunctiveLicense | Non
     told = of.metadata
     if "License-Expression" in told:
         return LicenseExpression(told["License-Expression"])
-    named = [one.split(" :: ")[-1] for one in told.get_all("Classifier") or [] if one.startswith("License :: OSI")]
+    named = [item.split(" :: ")[-1] for item in told.get_all("Classifier") or [] if item.startswith("License :: OSI")]
     text = " or ".join(named) or str(told.json.get("license", "")).strip()
     return DisjunctiveLicense(name=text.splitlines()[0]) if text else None
 

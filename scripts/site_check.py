@@ -70,7 +70,7 @@ def faults(site: Path) -> list[str]:
     found = []
     for file, page in pages.items():
         name = file.relative_to(site)
-        found += [f"{name}: loads {one}" for one in page.loaded if one.startswith(ELSEWHERE)]
+        found += [f"{name}: loads {item}" for item in page.loaded if item.startswith(ELSEWHERE)]
         inner = [link for link in page.links if ":" not in link]
         found += [f"{name}: {link} leads nowhere" for link in inner if dead(file, link, pages)]
     listed = pages[site / "index.html"].navigation

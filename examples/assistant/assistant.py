@@ -20,7 +20,7 @@ NOTHING = {pb.VERDICT_INSUFFICIENT, pb.VERDICT_PENDING}
 def answer(question: str, found: pb.RecallResponse) -> str:
     """Let a chat model answer; without a key, quote the likeliest thing that you said."""
     if "OPENAI_API_KEY" not in os.environ:
-        said = [one.message.content for one in found.evidence if one.message.role == ROLE_USER]
+        said = [item.message.content for item in found.evidence if item.message.role == ROLE_USER]
         return f"You said: {said[0]}" if said and found.verdict not in NOTHING else UNKNOWN
     instructions = INSTRUCTIONS + as_prompt(found, question=question)
     reply = openai.OpenAI().chat.completions.create(

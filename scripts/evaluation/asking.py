@@ -93,21 +93,21 @@ def lexical(client: Client, question: Question) -> Found:
                 raise
             text = text[: len(text) * 9 // 10]
         else:
-            return Found(tuple(one.message_id for one in reply.items), is_cut=len(text) < len(question.text))
+            return Found(tuple(item.message_id for item in reply.items), is_cut=len(text) < len(question.text))
 
 
 def semantic(client: Client, question: Question) -> Found:
     """Search for what means the same as the question."""
     text = question.text[:TEXT_MAX]
     reply = client.semantic_search(question.user_id, text, until=question.now, top_k=DEPTH, return_fields=_IDS_ONLY)
-    return Found(tuple(one.message.message_id for one in reply.items), is_cut=text != question.text)
+    return Found(tuple(item.message.message_id for item in reply.items), is_cut=text != question.text)
 
 
 def hybrid(client: Client, question: Question) -> Found:
     """Search for what answers the question, by words, meaning and all."""
     text = question.text[:TEXT_MAX]
     reply = client.hybrid_search(question.user_id, text, until=question.now, top_k=DEPTH, return_fields=_IDS_ONLY)
-    found = tuple(one.message.message_id for one in reply.items)
+    found = tuple(item.message.message_id for item in reply.items)
     return Found(found, sufficiency=reply.sufficiency, is_cut=text != question.text)
 
 
@@ -127,7 +127,7 @@ class Recall:
         reply = client.recall(text, user_id=question.user_id, now=question.now, skill=self.skill)
         limits = reply.limits
         return Found(
-            tuple(one.message.message_id for one in reply.evidence),
+            tuple(item.message.message_id for item in reply.evidence),
             sufficiency=limits.sufficiency if limits.HasField("sufficiency") else None,
             verdict=pb.Verdict.Name(reply.verdict).removeprefix("VERDICT_"),
             is_cut=text != question.text,

@@ -120,8 +120,8 @@ def _with_recorded_answers(
     sets: Sequence[LabelledSet], data: str, folder: Path
 ) -> tuple[dict[str, dict[str, Any]], Collection[str]]:
     """Recall with recorded answers; returns the figures, and the prompts that wait for an answer."""
-    if timeless := [asked.question_id for one in sets for asked in one.questions if asked.now is None]:
-        raise LabelledDataError([f"{one}: has no `now`, so its prompts would never be the same" for one in timeless])
+    if timeless := [asked.question_id for item in sets for asked in item.questions if asked.now is None]:
+        raise LabelledDataError([f"{item}: has no `now`, so its prompts would never be the same" for item in timeless])
     folder.mkdir(parents=True, exist_ok=True)
     recorded = RecordedEndpoint(folder)
     with serving(recorded) as url:
@@ -143,18 +143,18 @@ def _measured(
         server = stack.enter_context(temporary_server({**_settings(data), **further}))
         client = stack.enter_context(Client(server.target, timeout=_CALL_MAX_S))
         _load(client, sets)
-        return {one.name: dict(_asked(server, client, one, chosen)) for one in sets}
+        return {item.name: dict(_asked(server, client, item, chosen)) for item in sets}
 
 
 def _recalled(sets: Sequence[LabelledSet], data: str, further: Mapping[str, str]) -> Asked:
     """Let a server with further settings recall the labelled questions."""
-    labelled = [replace(one, questions=tuple(asked for asked in one.questions if asked.verdict)) for one in sets]
-    labelled = [one for one in labelled if one.questions]
+    labelled = [replace(item, questions=tuple(asked for asked in item.questions if asked.verdict)) for item in sets]
+    labelled = [item for item in labelled if item.questions]
     with ExitStack() as stack:
         server = stack.enter_context(temporary_server({**_settings(data), **further}))
         client = stack.enter_context(Client(server.target))
         _load(client, labelled)
-        questions = [question for one in labelled for question in one.questions]
+        questions = [question for item in labelled for question in item.questions]
         recall = Recall()
         answers = list(ask_all(client, recall, questions, server.cpu_ms))
         return Asked(answers, list(ask_all(client, recall, off_topic(questions), server.cpu_ms)))
@@ -169,8 +169,8 @@ def _settings(data: str) -> dict[str, str]:
 
 
 def _load(client: Client, sets: Sequence[LabelledSet]) -> None:
-    for one in sets:
-        load(client, one.path, one.messages)
+    for item in sets:
+        load(client, item.path, item.messages)
     with indexing_progress(stderr_console()) as tell:
         wait_for_indexes(client, tell)
 

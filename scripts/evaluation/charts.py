@@ -136,7 +136,7 @@ def draw(sets: Sets, folder: Path) -> None:
 
 def shown(sets: Sets) -> dict[str, Any]:
     """Return those of the benchmark's figures that stand on the page, in the benchmark's form."""
-    return {"sets": {name: {method: _of_all(one) for method, one in found.items()} for name, found in sets.items()}}
+    return {"sets": {name: {method: _of_all(item) for method, item in found.items()} for name, found in sets.items()}}
 
 
 def picture(figures: Mapping[str, Any]) -> str:

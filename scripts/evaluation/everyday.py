@@ -43,8 +43,8 @@ class Everyday:
 def summary(asked: Iterable[Everyday]) -> str:
     """Say how many of the answerable and of the unanswerable questions are right."""
     judged = list(asked)
-    answerable = [one.is_right for one in judged if one.question.evidence]
-    others = [one.is_right for one in judged if not one.question.evidence]
+    answerable = [item.is_right for item in judged if item.question.evidence]
+    others = [item.is_right for item in judged if not item.question.evidence]
     return (
         f"{sum(answerable)} of {len(answerable)} answered in the first two lines; "
         f"{len(others) - sum(others)} of {len(others)} unanswerable ones asserted"
@@ -65,10 +65,10 @@ def bench_everyday() -> None:
     except NoMemoryError as error:
         raise click.ClickException(f"the server refused a call: {error}") from None
     table = Table("question", "", "verdict", "sufficiency", "quoted", box=None)
-    for one in asked:
-        quoted = " ".join(",".join(sorted(cited)) for cited in _statements(one.found))
-        mark, estimate = "+" if one.is_right else "-", f"{one.found.sufficiency or 0:.2f}"
-        table.add_row(one.question.text, mark, one.found.verdict, estimate, quoted)
+    for item in asked:
+        quoted = " ".join(",".join(sorted(cited)) for cited in _statements(item.found))
+        mark, estimate = "+" if item.is_right else "-", f"{item.found.sufficiency or 0:.2f}"
+        table.add_row(item.question.text, mark, item.found.verdict, estimate, quoted)
     console = stdout_console()
     console.print(table)
     console.print(summary(asked))

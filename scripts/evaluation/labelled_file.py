@@ -154,7 +154,7 @@ def _question(record: Record | Rejected) -> Question | Rejected:
 def _ids(name: str, value: object, reasons: list[str]) -> frozenset[str]:
     if value is None:
         return frozenset()
-    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
         reasons.append(f"{name}: must be a list of message ids")
         return frozenset()
     return frozenset(value)
@@ -166,7 +166,7 @@ def _needed(value: object, reasons: list[str]) -> tuple[frozenset[str], ...]:
     if not isinstance(value, list):
         reasons.append("evidence_any: must be a list of lists of message ids")
         return ()
-    return tuple(_ids(f"evidence_any[{place}]", one, reasons) for place, one in enumerate(value))
+    return tuple(_ids(f"evidence_any[{place}]", item, reasons) for place, item in enumerate(value))
 
 
 def _checked(
@@ -179,7 +179,7 @@ def _checked(
     if question.question_id in taken:
         reasons.append("question_id: stands twice in the file")
     named = question.evidence.union(question.old, *question.needed)
-    missing = [] if known is None else [one for one in named if (question.user_id, one) not in known]
+    missing = [] if known is None else [item for item in named if (question.user_id, item) not in known]
     if missing:
         reasons.append(f"evidence: this user has no message {', '.join(sorted(missing))}")
     return Rejected(record.location, record.original, tuple(reasons)) if reasons else question

@@ -43,11 +43,13 @@ class LabelledSet:
     @property
     def users(self) -> frozenset[str]:
         """Whose messages these are."""
-        return frozenset(one.message.user_id for one in self.messages)
+        return frozenset(message.message.user_id for message in self.messages)
 
     def of(self, users: Collection[str]) -> LabelledSet:
         """Keep the questions of these users; none: of all. The messages stay, of whomever they are."""
-        return replace(self, questions=tuple(one for one in self.questions if not users or one.user_id in users))
+        return replace(
+            self, questions=tuple(question for question in self.questions if not users or question.user_id in users)
+        )
 
     def thinned(self, most: int) -> LabelledSet:
         """Keep at most so many questions, evenly spread over the set; 0 keeps all."""
@@ -84,7 +86,7 @@ def read_set(name: str, messages: Path, questions: Path) -> LabelledSet:
         as `read_sets`.
     """
     said = read_messages(messages)
-    known = frozenset((one.message.user_id, one.message.message_id) for one in said)
+    known = frozenset((item.message.user_id, item.message.message_id) for item in said)
     return LabelledSet(name, messages, tuple(said), tuple(_in_conversations(read_questions(questions, known), said)))
 
 
@@ -102,10 +104,10 @@ def pair(messages: Path) -> Path:
 
 def _in_conversations(questions: Iterable[Question], said: Iterable[Accepted]) -> Iterator[Question]:
     conversations: dict[str, dict[str, str]] = defaultdict(dict)
-    for message in (one.message for one in said if one.message.conversation_id):
+    for message in (item.message for item in said if item.message.conversation_id):
         conversations[message.user_id][message.message_id] = message.conversation_id
-    for one in questions:
-        yield replace(one, conversations=conversations.get(one.user_id, {}))
+    for question in questions:
+        yield replace(question, conversations=conversations.get(question.user_id, {}))
 
 
 def _name(path: Path) -> str:
@@ -113,9 +115,9 @@ def _name(path: Path) -> str:
 
 
 def _apart(sets: Sequence[LabelledSet]) -> list[LabelledSet]:
-    owners = Counter(user for one in sets for user in one.users)
+    owners = Counter(user for item in sets for user in item.users)
     shared = {user for user, count in owners.items() if count > 1}
-    return [_renamed(one, {user: f"{one.name}:{user}" for user in one.users & shared}) for one in sets]
+    return [_renamed(item, {user: f"{item.name}:{user}" for user in item.users & shared}) for item in sets]
 
 
 def _renamed(one: LabelledSet, names: dict[str, str]) -> LabelledSet:
@@ -174,18 +176,18 @@ def off_topic(questions: Sequence[Question]) -> list[Question]:
     Questions without a verdict, and those of a language with one user only, are left out. Time stands where it stood
     for the user who is asked: at the latest of their own questions.
     """
-    labelled = [one for one in questions if one.verdict]
-    latest = {one.user_id: one.now for one in labelled}
-    asked = [(one, _next(one, labelled)) for one in labelled]
+    labelled = [question for question in questions if question.verdict]
+    latest = {item.user_id: item.now for item in labelled}
+    asked = [(item, _next(item, labelled)) for item in labelled]
     return [
-        replace(one, user_id=other, now=latest[other], evidence=frozenset(), needed=(), old=frozenset())
-        for one, other in asked
+        replace(item, user_id=other, now=latest[other], evidence=frozenset(), needed=(), old=frozenset())
+        for item, other in asked
         if other is not None
     ]
 
 
 def _next(question: Question, questions: Sequence[Question]) -> str | None:
-    users = sorted({one.user_id for one in questions if one.language == question.language})
+    users = sorted({item.user_id for item in questions if item.language == question.language})
     if len(users) == 1:
         return None
     return users[(users.index(question.user_id) + 1) % len(users)]

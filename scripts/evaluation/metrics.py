@@ -51,8 +51,8 @@ def session_metrics(
     `session_recall@k` is the share of the evidence's conversations that are among the first k different ones of the
     ranking. A message without a conversation counts for none.
     """
-    found = list(dict.fromkeys(conversations[one] for one in ranked if one in conversations))
-    wanted = {conversations[one] for one in evidence if one in conversations}
+    found = list(dict.fromkeys(conversations[message] for message in ranked if message in conversations))
+    wanted = {conversations[item] for item in evidence if item in conversations}
     return {f"session_recall@{k}": len(wanted.intersection(found[:k])) / len(wanted) for k in SESSIONS_AT if wanted}
 
 

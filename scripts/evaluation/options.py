@@ -40,10 +40,10 @@ class Selection:
         Raises:
             LabelledDataError: a set is wrong, or there is no such question.
         """
-        chosen = [one.of(self.users).thinned(self.limit) for one in read_sets(self.data, self.sets)]
-        if self.users and not any(one.questions for one in chosen):
+        chosen = [item.of(self.users).thinned(self.limit) for item in read_sets(self.data, self.sets)]
+        if self.users and not any(message.questions for message in chosen):
             raise LabelledDataError([f"{self.data} has no question about {', '.join(self.users)}"])
-        return [one for one in chosen if one.questions]
+        return [message for message in chosen if message.questions]
 
 
 def listed(_: click.Context, __: click.Parameter, text: str) -> list[str]:

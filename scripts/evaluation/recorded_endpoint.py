@@ -59,7 +59,7 @@ class RecordedEndpoint:
         """Write a prompt down; returns its answer, None if there is none."""
         prompt = prompt_text(body)
         name = prompt_hash(prompt)
-        self.prompts.append("\n\n".join(one["content"] for one in body["messages"]))
+        self.prompts.append("\n\n".join(item["content"] for item in body["messages"]))
         (self._folder / f"{name}{PROMPT}").write_text(prompt, encoding="utf-8")
         answer = self._folder / f"{name}{ANSWER}"
         if answer.is_file():
@@ -70,7 +70,7 @@ class RecordedEndpoint:
 
 def prompt_text(body: Body) -> str:
     """Write a request of a chat for people: what the system says, what the user says, the schema of the answer."""
-    parts = [f"# {one['role'].capitalize()}\n\n{one['content']}" for one in body["messages"]]
+    parts = [f"# {item['role'].capitalize()}\n\n{item['content']}" for item in body["messages"]]
     schema = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
     return "\n\n".join([*parts, f"# Schema\n\n{json.dumps(schema, ensure_ascii=False)}\n"])
 

@@ -198,7 +198,7 @@ def as_json(answers: Answers) -> dict[str, Any]:
     """
     return {
         "skills": {skill: summarise(found) for skill, found in answers.items()},
-        "changes": {skill: [_record(one) for one in found] for skill, found in changed(answers).items()},
+        "changes": {skill: [_record(item) for item in found] for skill, found in changed(answers).items()},
     }
 
 
@@ -220,11 +220,11 @@ def shown(answers: Answers) -> Iterator[Table | Text]:
 def _lines(first: str, skill: str, found: Sequence[Change], asked: int) -> Iterator[Text]:
     """Say which questions a skill answers from other evidence than the first."""
     yield Text(f"{skill} against {first}: {len(found):,} of {pluralize(asked, 'question')} changed", style="bold")
-    for one in found:
-        asks = Text(one_line(one.question.text))
+    for item in found:
+        asks = Text(one_line(item.question.text))
         asks.truncate(_TEXT_MAX, overflow="ellipsis")
-        yield Text(f"  {one_line(one.question.question_id)}  {one_line(one.question.category)}  ").append_text(asks)
-        for sign, ids, style in (("+", one.gained, "green"), ("−", one.lost, "red")):
+        yield Text(f"  {one_line(item.question.question_id)}  {one_line(item.question.category)}  ").append_text(asks)
+        for sign, ids, style in (("+", item.gained, "green"), ("−", item.lost, "red")):
             if ids:
                 yield Text(f"    {sign} {one_line(' '.join(ids))}", style=style)
 

@@ -42,40 +42,40 @@ def summarise(answers: Sequence[Answer], off_topic: Sequence[Answer] = ()) -> di
         answers: what the method said.
         off_topic: what it said to questions about somebody else.
     """
-    recorded = any(one.found.prompts for one in answers)
-    asked, answers = answers, [one for one in answers if not one.found.is_waiting]
+    recorded = any(answer.found.prompts for answer in answers)
+    asked, answers = answers, [answer for answer in answers if not answer.found.is_waiting]
     waiting = {"waiting": len(asked) - len(answers)} if recorded else {}
     everything = waiting | _figures(answers, answers)
     curve = _curve(answers)
-    languages = _groups(answers, lambda one: one.question.language)
+    languages = _groups(answers, lambda item: item.question.language)
     return {
         "all": everything | _off_topic(off_topic) | ({"refusal_curve": curve} if curve else {}),
-        "categories": _groups(answers, lambda one: one.question.category),
+        "categories": _groups(answers, lambda item: item.question.category),
         **({"languages": languages} if languages else {}),
     }
 
 
 def _groups(answers: Sequence[Answer], name: Callable[[Answer], str]) -> dict[str, Figures]:
-    names = sorted({name(one) for one in answers} - {""})
-    return {group: _figures([one for one in answers if name(one) == group], answers) for group in names}
+    names = sorted({name(answer) for answer in answers} - {""})
+    return {group: _figures([answer for answer in answers if name(answer) == group], answers) for group in names}
 
 
 def _off_topic(answers: Sequence[Answer]) -> Figures:
-    refused = [not one.found.is_supported for one in answers if one.found.is_supported is not None]
+    refused = [not answer.found.is_supported for answer in answers if answer.found.is_supported is not None]
     return {"off_topic_refused": round(fmean(refused), _DIGITS)} if refused else {}
 
 
 def _curve(answers: Sequence[Answer]) -> list[tuple[float, float]]:
-    answerable, unanswerable = _parted(answers, lambda one: one.found.sufficiency)
+    answerable, unanswerable = _parted(answers, lambda item: item.found.sufficiency)
     return refusal_curve(answerable, unanswerable) if answerable and unanswerable else []
 
 
 def _figures(answers: Sequence[Answer], everything: Sequence[Answer]) -> Figures:
-    answerable = [one for one in answers if one.question.is_answerable]
+    answerable = [answer for answer in answers if answer.question.is_answerable]
     figures: Figures = {
         "questions": len(answers),
         "answerable": len(answerable),
-        "cut_questions": sum(one.found.is_cut for one in answers),
+        "cut_questions": sum(answer.found.is_cut for answer in answers),
     }
     intervals: dict[str, Interval] = {}
     _add(figures, intervals, _evidence(answerable))
@@ -95,9 +95,9 @@ def _add(figures: Figures, intervals: dict[str, Interval], found: Found) -> None
 
 
 def _evidence(answers: Sequence[Answer]) -> Found:
-    judged = [_judged(one) for one in answers]
-    names = dict.fromkeys(name for one in judged for name in one)
-    return {name: _mean([one[name] for one in judged if name in one]) for name in names}
+    judged = [_judged(answer) for answer in answers]
+    names = dict.fromkeys(name for item in judged for name in item)
+    return {name: _mean([item[name] for item in judged if name in item]) for name in names}
 
 
 def _judged(answer: Answer) -> dict[str, float]:
@@ -112,7 +112,7 @@ def _judged(answer: Answer) -> dict[str, float]:
 
 def _verdicts(answers: Sequence[Answer], everything: Sequence[Answer]) -> Found:
     found: Found = {}
-    scores = _sides(answers, everything, lambda one: one.found.sufficiency)
+    scores = _sides(answers, everything, lambda item: item.found.sufficiency)
     if all(scores):
         found["sufficiency_auc"] = auc(*scores)
     right = _sides(answers, everything, _verdict_is_right)
@@ -125,36 +125,36 @@ def _verdicts(answers: Sequence[Answer], everything: Sequence[Answer]) -> Found:
 
 
 def _views(answers: Sequence[Answer]) -> Found:
-    labelled = [(one, one.found.view) for one in answers if one.question.verdict]
-    verdicts = [(Judged(one.question, view), one.found.verdict) for one, view in labelled if view]
+    labelled = [(answer, answer.found.view) for answer in answers if answer.question.verdict]
+    verdicts = [(Judged(item.question, view), item.found.verdict) for item, view in labelled if view]
     if not verdicts:
         return {}
-    judged = [one for one, _ in verdicts]
-    answerable = [one for one in verdicts if one[0].question.is_answerable]
+    judged = [item for item, _ in verdicts]
+    answerable = [verdict for verdict in verdicts if verdict[0].question.is_answerable]
     right = {
-        name: _mean([float(is_right(*one)) for one in of])
+        name: _mean([float(is_right(*item)) for item in of])
         for name, of in (("right", verdicts), ("right_answerable", answerable))
         if of
     }
-    metrics = view_metrics([one for one in judged if one.question.is_answerable and one.question.needed])
+    metrics = view_metrics([item for item in judged if item.question.is_answerable and item.question.needed])
     return right | {name: (value, None) for name, value in (metrics | conflict_metrics(judged)).items()}
 
 
 def _costs(answers: Sequence[Answer]) -> Found:
     if not answers:
         return {}
-    costs = [one.cpu_ms for one in answers if one.cpu_ms is not None]
+    costs = [answer.cpu_ms for answer in answers if answer.cpu_ms is not None]
     cpu: Found = {"cpu_p50_ms": (median(costs), None)} if costs else {}
-    return {"latency_p50_ms": (median(one.latency_ms for one in answers), None)} | cpu
+    return {"latency_p50_ms": (median(answer.latency_ms for answer in answers), None)} | cpu
 
 
 def _asked_of_model(answers: Sequence[Answer]) -> Found:
     """Sum up the prompts of which a record was kept: how many a question took, and how long one is."""
-    prompts = [prompt for one in answers for prompt in one.found.prompts]
+    prompts = [prompt for answer in answers for prompt in answer.found.prompts]
     if not prompts:
         return {}
-    lengths = {"prompt_tokens": [tokens(one) for one in prompts], "prompt_chars": [len(one) for one in prompts]}
-    by_rules = sum(one.found.is_by_rules for one in answers)
+    lengths = {"prompt_tokens": [tokens(item) for item in prompts], "prompt_chars": [len(item) for item in prompts]}
+    by_rules = sum(answer.found.is_by_rules for answer in answers)
     found: Found = {"calls": (len(prompts) / len(answers), None), "by_rules": (by_rules, None)}
     for name, values in lengths.items():
         found |= {f"{name}_p{rank}": (float(np.percentile(values, rank)), None) for rank in (50, 95)}
@@ -179,7 +179,7 @@ def _sides(answers: Sequence[Answer], everything: Sequence[Answer], value: Value
 def _parted(answers: Sequence[Answer], value: Value) -> tuple[list[float], list[float]]:
     """Return the values of answerable and of unanswerable questions, so far as they have one."""
     sides: tuple[list[float], list[float]] = ([], [])
-    for one in answers:
-        if (known := value(one)) is not None:
-            sides[not one.question.is_answerable].append(known)
+    for answer in answers:
+        if (known := value(answer)) is not None:
+            sides[not answer.question.is_answerable].append(known)
     return sides

@@ -53,9 +53,9 @@ def leave_one_out(recalled: Recalled) -> dict[str, Any]:
     greatest that leaves 92 % of their answerable questions answered.
     """
     by_cut = {cut: recalled({QUOTED: str(cut)}) for cut in QUOTED_AT}
-    people = sorted({one.question.user_id for one in by_cut[QUOTED_AT[0]].answers if one.question.verdict})
+    people = sorted({answer.question.user_id for answer in by_cut[QUOTED_AT[0]].answers if answer.question.verdict})
     cuts = {person: _best_cut(by_cut, person) for person in people}
-    judged = [one for person in people for one in _judged(by_cut[cuts[person]].answers, person.__eq__)]
+    judged = [item for person in people for item in _judged(by_cut[cuts[person]].answers, person.__eq__)]
     figures = {name: round(value, _DIGITS) for name, value in view_metrics(judged).items()}
     return {"people": len(people), "cuts": cuts, **figures, **_verdicts(by_cut[QUOTED_AT[0]], people)}
 
@@ -71,16 +71,19 @@ def _best_cut(by_cut: Mapping[float, Asked], person: str) -> float:
 
 def _judged(answers: Sequence[Answer], belongs: Callable[[str], bool]) -> list[Judged]:
     return [
-        Judged(one.question, one.found.view)
-        for one in answers
-        if one.found.view and one.question.is_answerable and one.question.needed and belongs(one.question.user_id)
+        Judged(answer.question, answer.found.view)
+        for answer in answers
+        if answer.found.view
+        and answer.question.is_answerable
+        and answer.question.needed
+        and belongs(answer.question.user_id)
     ]
 
 
 def _verdicts(asked: Asked, people: Sequence[str]) -> dict[str, float]:
-    answered = [one for person in people for one in _passed(asked.answers, asked.answers, person, answerable=True)]
+    answered = [item for person in people for item in _passed(asked.answers, asked.answers, person, answerable=True)]
     refused = [
-        not one for person in people for one in _passed(asked.off_topic, asked.answers, person, answerable=False)
+        not item for person in people for item in _passed(asked.off_topic, asked.answers, person, answerable=False)
     ]
     shares = {"answered": answered, "off_topic_refused": refused}
     return {name: round(sum(values) / len(values), _DIGITS) for name, values in shares.items() if values}
@@ -95,11 +98,11 @@ def _passed(answers: Sequence[Answer], known: Sequence[Answer], person: str, *, 
 
 def _scores(answers: Sequence[Answer], belongs: Callable[[str], bool], *, answerable: bool) -> list[float]:
     return [
-        one.found.sufficiency
-        for one in answers
-        if one.found.sufficiency is not None
-        and one.question.is_answerable is answerable
-        and belongs(one.question.user_id)
+        answer.found.sufficiency
+        for answer in answers
+        if answer.found.sufficiency is not None
+        and answer.question.is_answerable is answerable
+        and belongs(answer.question.user_id)
     ]
 
 

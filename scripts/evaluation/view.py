@@ -54,14 +54,14 @@ def view_metrics(judged: Sequence[Judged]) -> dict[str, float]:
     states an old value. `current_first` looks at questions for the current value that have an old one: it is the share
     whose new value is cited ahead of every statement of the old one. Figures that cannot be known are left out.
     """
-    found = [[_is_cited(needed, one.view) for needed in one.question.needed] for one in judged]
-    relevant = [_is_relevant(cited, one.question) for one in judged for cited in one.view.statements]
-    changed = [one for one in judged if _has_changed(one.question)]
+    found = [[_is_cited(needed, item.view) for needed in item.question.needed] for item in judged]
+    relevant = [_is_relevant(cited, item.question) for item in judged for cited in item.view.statements]
+    changed = [item for item in judged if _has_changed(item.question)]
     shares: dict[str, Sequence[bool]] = {
         "view_recall": [cited for of_question in found for cited in of_question],
         "view_full": [all(of_question) for of_question in found],
         "view_precision": relevant,
-        "current_first": [_new_first(one) for one in changed],
+        "current_first": [_new_first(item) for item in changed],
     }
     return {name: sum(values) / len(values) for name, values in shares.items() if values}
 
@@ -72,8 +72,8 @@ def conflict_metrics(judged: Sequence[Judged]) -> dict[str, float]:
     `contradictions` counts the questions whose evidence contradicts itself. `contradictions_found` counts those of them
     where a reported pair cites both sides. `contradictions_false` is the share of all other questions with a pair.
     """
-    contradicting = [one for one in judged if one.question.is_contradictory]
-    others = [bool(one.view.conflicts) for one in judged if not one.question.is_contradictory]
+    contradicting = [item for item in judged if item.question.is_contradictory]
+    others = [bool(item.view.conflicts) for item in judged if not item.question.is_contradictory]
     found = {"contradictions": float(len(contradicting))}
     if contradicting:
         found["contradictions_found"] = float(sum(map(_names_both_sides, contradicting)))
@@ -129,5 +129,6 @@ def _first(statements: Iterable[Cited], ids: frozenset[str]) -> int | None:
 def _names_both_sides(judged: Judged) -> bool:
     needed = judged.question.needed
     return any(
-        all(one & (earlier | later) for one in needed) and earlier != later for earlier, later in judged.view.conflicts
+        all(item & (earlier | later) for item in needed) and earlier != later
+        for earlier, later in judged.view.conflicts
     )

@@ -127,7 +127,7 @@ class Bench:
 
     def _probed(self, notes: Notes) -> Figures:
         found = self._beside.submit(probe, self._server.target, notes, _FLOOD_S).result()
-        return {name: wait_figures(one) for name, one in found.items()}
+        return {name: wait_figures(item) for name, item in found.items()}
 
     def _load(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return self._loader.submit(job, *args, **kwargs).result()
@@ -283,7 +283,7 @@ def _joined(first: Notes, rest: Notes) -> Notes:
 
 def _data_mb(data: Path) -> dict[str, float]:
     def size(path: Path) -> int:
-        return sum(one.stat().st_blocks * 512 for one in path.rglob("*")) if path.is_dir() else path.stat().st_size
+        return sum(item.stat().st_blocks * 512 for item in path.rglob("*")) if path.is_dir() else path.stat().st_size
 
     return {path.name: round(size(path) / 1e6, 1) for path in sorted(data.iterdir())}
 

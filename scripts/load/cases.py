@@ -64,8 +64,10 @@ def heavy_cases(user_id: str, said: Sequence[Said]) -> Iterator[Case]:
 
 def _cases(kind: str, occasions: Sequence[Occasion]) -> Iterator[Case]:
     for read, (method, build) in _READS.items():
-        metadata: list[Metadata] = [(("x-user-id", one.user_id),) if method == _RECALL else () for one in occasions]
-        yield Case(f"{read}_{kind}", method, [build(one) for one in occasions], metadata)
+        metadata: list[Metadata] = [
+            (("x-user-id", occasion.user_id),) if method == _RECALL else () for occasion in occasions
+        ]
+        yield Case(f"{read}_{kind}", method, [build(occasion) for occasion in occasions], metadata)
 
 
 def _of_typical(notes: Notes) -> list[Occasion]:
@@ -75,7 +77,7 @@ def _of_typical(notes: Notes) -> list[Occasion]:
 
 
 def _of_user(user_id: str, said: Sequence[Said], random: np.random.Generator) -> Occasion:
-    ordered = [word for word, _ in Counter(word for one in said for word in one.words).most_common()]
+    ordered = [word for word, _ in Counter(word for item in said for word in item.words).most_common()]
     middle = ordered[math.isqrt(len(ordered))]
     words = {"common": ordered[0], "middle": middle, "rare": ordered[-1 - int(random.integers(len(ordered) // 2))]}
     return _occasion(user_id, said, words, ordered[1], random)
@@ -90,7 +92,7 @@ def _of_heavy_turn(user_id: str, said: Sequence[Said], turn: int, random: np.ran
 def _occasion(
     user_id: str, said: Sequence[Said], words: dict[str, str], second: str, random: np.random.Generator
 ) -> Occasion:
-    chinese = [one for one in said if one.is_chinese] or list(said)
+    chinese = [item for item in said if item.is_chinese] or list(said)
     phrase_said = chinese[int(random.integers(len(chinese)))]
     at = int(random.integers(len(phrase_said.words) - 1))
     phrase = ("" if phrase_said.is_chinese else " ").join(phrase_said.words[at : at + 2])
@@ -167,19 +169,19 @@ _READS: dict[str, tuple[str, Build]] = {
     "list": (f"{_QUERY}/ListMessages", _list),
     "list_window": (f"{_QUERY}/ListMessages", _list_window),
     "neighbors": (f"{_QUERY}/GetNeighbors", _neighbors),
-    "lexical_common": (f"{_QUERY}/LexicalSearch", _lexical(lambda one: one.words["common"])),
+    "lexical_common": (f"{_QUERY}/LexicalSearch", _lexical(lambda item: item.words["common"])),
     "lexical_common_highlights": (
         f"{_QUERY}/LexicalSearch",
-        _lexical(lambda one: one.words["common"], snippet_chars=120),
+        _lexical(lambda item: item.words["common"], snippet_chars=120),
     ),
-    "lexical_middle": (f"{_QUERY}/LexicalSearch", _lexical(lambda one: one.words["middle"])),
-    "lexical_rare": (f"{_QUERY}/LexicalSearch", _lexical(lambda one: one.words["rare"])),
+    "lexical_middle": (f"{_QUERY}/LexicalSearch", _lexical(lambda item: item.words["middle"])),
+    "lexical_rare": (f"{_QUERY}/LexicalSearch", _lexical(lambda item: item.words["rare"])),
     "lexical_two_words": (
         f"{_QUERY}/LexicalSearch",
-        _lexical(lambda one: f"{one.words['common']} {one.words['middle']}"),
+        _lexical(lambda item: f"{item.words['common']} {item.words['middle']}"),
     ),
-    "lexical_two_common": (f"{_QUERY}/LexicalSearch", _lexical(lambda one: f"{one.words['common']} {one.second}")),
-    "lexical_phrase": (f"{_QUERY}/LexicalSearch", _lexical(lambda one: f'"{one.phrase}"')),
+    "lexical_two_common": (f"{_QUERY}/LexicalSearch", _lexical(lambda item: f"{item.words['common']} {item.second}")),
+    "lexical_phrase": (f"{_QUERY}/LexicalSearch", _lexical(lambda item: f'"{item.phrase}"')),
     "lexical_filtered": (f"{_QUERY}/LexicalSearch", _filtered),
     "semantic": (f"{_QUERY}/SemanticSearch", _semantic),
     "hybrid": (f"{_QUERY}/HybridSearch", _hybrid),

@@ -86,7 +86,7 @@ async def methods(stack: AsyncExitStack, target: str, method: str, connections: 
     """Open connections, each of its own, to the targets by turns; give the method on each, bytes in, bytes out."""
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", _RECEIVE_MAX)]
     to = islice(cycle(target.split()), connections)
-    channels = [await stack.enter_async_context(grpc.aio.insecure_channel(one, options)) for one in to]
+    channels = [await stack.enter_async_context(grpc.aio.insecure_channel(item, options)) for item in to]
     return [channel.unary_unary(method) for channel in channels]
 
 

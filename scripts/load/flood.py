@@ -130,7 +130,7 @@ def _says_when(error: grpc.aio.AioRpcError) -> bool:
         status = rpc_status.from_call(error)
     except (ValueError, DecodeError):
         return False
-    return status is not None and any(one.Is(error_details_pb2.RetryInfo.DESCRIPTOR) for one in status.details)
+    return status is not None and any(detail.Is(error_details_pb2.RetryInfo.DESCRIPTOR) for detail in status.details)
 
 
 async def _probe(target: str, notes: Notes, seconds: float) -> dict[str, list[float]]:

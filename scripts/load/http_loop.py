@@ -61,14 +61,14 @@ async def _http_loop(load: Load) -> Outcome:
     await _all_call(opened, load, load.seconds, outcome)
     outcome.seconds = time.perf_counter() - began
     outcome.server_cpu_s, outcome.client_cpu_s = cpu_s(load.pids) - server, time.process_time() - client
-    for one in opened:
-        one.writer.close()
+    for item in opened:
+        item.writer.close()
     return outcome
 
 
 async def _all_call(opened: Sequence[_Connection], load: Load, seconds: float, outcome: Outcome) -> None:
     end = time.perf_counter() + seconds
-    await asyncio.gather(*(_call_until(end, one, load, first, outcome) for first, one in enumerate(opened)))
+    await asyncio.gather(*(_call_until(end, item, load, first, outcome) for first, item in enumerate(opened)))
 
 
 async def _call_until(end: float, on: _Connection, load: Load, turn: int, outcome: Outcome) -> None:

@@ -78,8 +78,10 @@ async def _import_phase(target: str, size: Size, phase: int, part: int, parts: i
     batches = list(corpus.batches())[part::parts]
     targets = target.split()
     async with AsyncExitStack() as stack:
-        channels = [await stack.enter_async_context(grpc.aio.insecure_channel(one)) for one in targets]
-        on: list[grpc.aio.StreamUnaryMultiCallable[bytes, bytes]] = [one.stream_unary(IMPORT) for one in channels]
+        channels = [await stack.enter_async_context(grpc.aio.insecure_channel(item)) for item in targets]
+        on: list[grpc.aio.StreamUnaryMultiCallable[bytes, bytes]] = [
+            channel.stream_unary(IMPORT) for channel in channels
+        ]
         began, began_at = time.perf_counter(), time.time()
         await asyncio.gather(*(on[n % len(on)](_stream(batches[n::_STREAMS])) for n in range(_STREAMS)))
         messages = size.of_phase(phase)[0] // parts
@@ -109,7 +111,7 @@ async def _single_writes(target: str, count: int) -> Singles:
             singles.acknowledged_ms.append(1000 * (time.perf_counter() - began))
             query = LexicalSearchRequest(user_id=f"single{n % 10}", query_text=word, at_least=token)
             found = LexicalSearchResponse.FromString(await search(query.SerializeToString()))
-            if [one.message_id for one in found.items] != [word]:
+            if [item.message_id for item in found.items] != [word]:
                 raise AssertionError(f"a write that was waited for was not found: {word}")
             singles.visible_ms.append(1000 * (time.perf_counter() - began))
     return singles
@@ -176,10 +178,19 @@ def plain_sqlite(path: Path, size: Size, phase: int, tuning: Sequence[str] = ())
 
 def _rows(batch: bytes) -> tuple[list[tuple[str, int, str, int, str, bytes]], list[tuple[str, str, bytes]]]:
     rows, vectors = [], []
-    for one in WriteMessagesRequest.FromString(batch).messages:
-        if one.embedding:
-            vectors.append((one.user_id, one.message_id, bytes(4 * len(one.embedding))))
-            one.ClearField("embedding")
-        ts_us = one.ts.ToMicroseconds()
-        rows.append((one.user_id, ts_us, one.message_id, int(one.role), one.conversation_id, one.SerializeToString()))
+    for message in WriteMessagesRequest.FromString(batch).messages:
+        if message.embedding:
+            vectors.append((message.user_id, message.message_id, bytes(4 * len(message.embedding))))
+            message.ClearField("embedding")
+        ts_us = message.ts.ToMicroseconds()
+        rows.append(
+            (
+                message.user_id,
+                ts_us,
+                message.message_id,
+                int(message.role),
+                message.conversation_id,
+                message.SerializeToString(),
+            )
+        )
     return rows, vectors

@@ -47,7 +47,7 @@ class NullService:
     def methods(self) -> Mapping[str, ServedMethod]:
         """Return all methods, of which each needs what one of QueryService needs."""
         need = RequiredScopes(frozenset({Scope.QUERY}))
-        return {one.name: ServedMethod(need, _answers if one.server_streaming else _answer) for one in _METHODS}
+        return {item.name: ServedMethod(need, _answers if item.server_streaming else _answer) for item in _METHODS}
 
 
 @cache

@@ -47,7 +47,7 @@ def draw(result: Figures, folder: Path) -> None:
 def shown(result: Figures) -> dict[str, Any]:
     """Return those of the benchmark's figures that stand on the page, in the benchmark's form."""
     known = {f"{read}_{user}" for read in READS for user in _USERS}
-    cases = {name: {callers: _of_case(one) for callers, one in by.items()} for name, by in result["cases"].items()}
+    cases = {name: {callers: _of_case(item) for callers, item in by.items()} for name, by in result["cases"].items()}
     return {"cases": {name: by for name, by in cases.items() if name in known}}
 
 

@@ -64,11 +64,11 @@ class Place:
     @property
     def target(self) -> str:
         """The addresses, as `Load` takes them."""
-        return " ".join(one.target for one in self.servers)
+        return " ".join(server.target for server in self.servers)
 
     def pids(self) -> list[int]:
         """Return the processes of the servers."""
-        return [pid for one in self.servers for pid in one.pids()]
+        return [pid for server in self.servers for pid in server.pids()]
 
     def load(self, case: Case, callers: int, seconds: float) -> Load:
         """Make a case a load of this place."""
@@ -78,12 +78,12 @@ class Place:
 
     def settle(self) -> None:
         """Wait until the indexes of all servers have everything."""
-        for one in self.servers:
-            one.wait_until_nothing_pends()
+        for server in self.servers:
+            server.wait_until_nothing_pends()
 
     def used(self) -> tuple[float, float]:
         """Return the CPU time that the servers and the database have used."""
-        return sum(map(family_cpu_s, (one.pids()[0] for one in self.servers))), family_cpu_s(self.database)
+        return sum(map(family_cpu_s, (server.pids()[0] for server in self.servers))), family_cpu_s(self.database)
 
 
 class PostgresProfile:
@@ -198,7 +198,7 @@ def common_words() -> Iterator[Case]:
         ("lexical_question_heavy", [" ".join(english()[:_IN_A_QUESTION]), "".join(chinese()[:_IN_A_QUESTION])]),
     ):
         requests = [pb.LexicalSearchRequest(user_id=HEAVY, query_text=text, page_size=50) for text in query]
-        yield Case(name, _SEARCH, [one.SerializeToString() for one in requests], [()])
+        yield Case(name, _SEARCH, [request.SerializeToString() for request in requests], [()])
 
 
 def _servers(database: PrivatePostgres, stack: ExitStack) -> Sequence[ServerProcess]:

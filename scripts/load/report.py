@@ -29,12 +29,12 @@ def print_flood(result: Figures) -> None:
     print(f"\n{result['size']}, {result['machine']}\n")
     print("| flooding callers | list p50 ms | list p99 ms | health p50 ms | health p99 ms | answered | shed, failed |")
     print("|---|---|---|---|---|---|---|")
-    for callers, one in {0: idle, **floods}.items():
-        figures = [one[name][figure] for name in ("list", "health") for figure in ("p50_ms", "p99_ms")]
-        errors = ", ".join(f"{count:,} {name}" for name, count in one.get("errors", {}).items())
-        told = f"; {one['with_retry_info']:,} with RetryInfo" if errors else ""
+    for callers, item in {0: idle, **floods}.items():
+        figures = [item[name][figure] for name in ("list", "health") for figure in ("p50_ms", "p99_ms")]
+        errors = ", ".join(f"{count:,} {name}" for name, count in item.get("errors", {}).items())
+        told = f"; {item['with_retry_info']:,} with RetryInfo" if errors else ""
         waits = " | ".join(f"{figure:.2f}" for figure in figures)
-        print(f"| {callers} | {waits} | {sum(one.get('answered', {}).values()):,} | {errors}{told} |")
+        print(f"| {callers} | {waits} | {sum(item.get('answered', {}).values()):,} | {errors}{told} |")
 
 
 def print_vector_index(figures: Figures) -> None:
@@ -50,11 +50,11 @@ def _print_cases(result: Figures) -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|")
     for name, by_callers in result["cases"].items():
-        for callers, one in by_callers.items():
+        for callers, item in by_callers.items():
             alone = engine.get(name, {}).get("cpu_ms", "")
             print(
-                f"| {name} | {callers} | {one['rps']:,.0f} | {one['p50_ms']:.2f} | {one['p99_ms']:.2f} "
-                f"| {one['cpu_ms']:.3f} | {one['client_cpu_ms']:.3f} | {alone} | {one['reply_bytes']:,} |"
+                f"| {name} | {callers} | {item['rps']:,.0f} | {item['p50_ms']:.2f} | {item['p99_ms']:.2f} "
+                f"| {item['cpu_ms']:.3f} | {item['client_cpu_ms']:.3f} | {alone} | {item['reply_bytes']:,} |"
             )
 
 
@@ -67,7 +67,7 @@ def _print_pairs(title: str, pairs: Figures) -> None:
 def print_targets(found: Iterable[Target]) -> None:
     """Print what is aimed at, and what was measured."""
     print("\n| target | limit | measured | |\n|---|---|---|---|")
-    for one in found:
-        sign = "≥" if one.at_least else "≤"
-        mark = "✓" if one.is_met else "✗"
-        print(f"| {one.name} | {sign} {one.limit:,g} {one.unit} | {one.figure:,.2f} {one.unit} | {mark} |")
+    for item in found:
+        sign = "≥" if item.at_least else "≤"
+        mark = "✓" if item.is_met else "✗"
+        print(f"| {item.name} | {sign} {item.limit:,g} {item.unit} | {item.figure:,.2f} {item.unit} | {mark} |")

@@ -56,8 +56,8 @@ def _cpu(result: Figures) -> Iterator[Target]:
 
 def _http(result: Figures) -> Iterator[Target]:
     for name in ("list_typical", "list_heavy"):
-        for callers, one in result["cases"].get(f"http_{name}", {}).items():
-            ratio = one["cpu_ms"] / result["cases"][name][callers]["cpu_ms"]
+        for callers, item in result["cases"].get(f"http_{name}", {}).items():
+            ratio = item["cpu_ms"] / result["cases"][name][callers]["cpu_ms"]
             yield Target(f"CPU of {name} over HTTP against gRPC, {callers} caller(s)", ratio, 2, "×")
 
 

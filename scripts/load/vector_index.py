@@ -243,4 +243,4 @@ def _memory(index: EdgeIndex) -> Figures:
 
 
 def _disk_mb(root: Path) -> float:
-    return round(sum(one.stat().st_blocks * 512 for one in root.rglob("*") if one.is_file()) / 1e6, 1)
+    return round(sum(item.stat().st_blocks * 512 for item in root.rglob("*") if item.is_file()) / 1e6, 1)

@@ -37,7 +37,7 @@ def chinese() -> Vocabulary:
     random = np.random.default_rng(_SEED)
     words: dict[str, None] = {}
     while len(words) < _SIZE:
-        words["".join(chr(_FIRST_CHARACTER + one) for one in random.integers(0, _CHARACTERS, 2))] = None
+        words["".join(chr(_FIRST_CHARACTER + integer) for integer in random.integers(0, _CHARACTERS, 2))] = None
     return list(words)
 
 

@@ -25,5 +25,5 @@ def print_findings(findings: Sequence[Finding]) -> None:
     kinds = Counter(finding.kind for finding in findings)
     print("\nFINDINGS: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
     for kind in kinds:
-        for finding in [one for one in findings if one.kind == kind][:_SHOWN]:
+        for finding in [item for item in findings if item.kind == kind][:_SHOWN]:
             print(f"  {finding.kind}: {finding.what}")

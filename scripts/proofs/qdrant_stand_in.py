@@ -108,7 +108,7 @@ class StandIn:
             known = points - self.unindexed
             indexed = qdrant.PayloadSchemaInfo(data_type=qdrant.PayloadSchemaType.Keyword, points=known)
             return described(dict.fromkeys(_INDEXED, indexed))
-        ids = [GrpcToRest.convert_point_id(one) for one in request.ids]
+        ids = [GrpcToRest.convert_point_id(item) for item in request.ids]
         found = self.points.retrieve(request.collection_name, ids, with_payload=True, with_vectors=True)
         return qdrant.GetResponse(result=list(map(_retrieved, found)))
 

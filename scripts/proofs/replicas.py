@@ -31,21 +31,21 @@ class Replicas:
         """
         first = self.servers[0]
         seconds = 0.0
-        for one in self.servers:
-            if not one.is_running:
-                _share_key(first, one)
-                seconds += one.start()
+        for server in self.servers:
+            if not server.is_running:
+                _share_key(first, server)
+                seconds += server.start()
         return seconds
 
     @property
     def is_running(self) -> bool:
         """Whether all of them run."""
-        return all(one.is_running for one in self.servers)
+        return all(server.is_running for server in self.servers)
 
     @property
     def target(self) -> str:
         """Where they serve gRPC: another text whenever one of them has moved."""
-        return " ".join(one.target for one in self.servers)
+        return " ".join(server.target for server in self.servers)
 
     @property
     def log(self) -> Path:
@@ -55,24 +55,24 @@ class Replicas:
     def processes(self) -> dict[str, list[int]]:
         """Return the processes of those that run, by role."""
         found: dict[str, list[int]] = {}
-        for one in self.servers:
-            for role, pids in (one.processes() if one.is_running else {}).items():
+        for server in self.servers:
+            for role, pids in (server.processes() if server.is_running else {}).items():
                 found.setdefault(role, []).extend(pids)
         return found
 
     def channel(self) -> grpc.Channel:
         """Open a connection to each as one channel."""
-        return RoundRobinChannel([one.channel() for one in self.servers])
+        return RoundRobinChannel([server.channel() for server in self.servers])
 
     def kill(self) -> None:
         """Kill all processes of those that run."""
-        for one in self.servers:
-            if one.is_running:
-                one.kill()
+        for server in self.servers:
+            if server.is_running:
+                server.kill()
 
     def stop(self) -> float:
         """Ask those that run to end; return the seconds that it takes."""
-        return sum(one.stop() for one in self.servers if one.is_running)
+        return sum(server.stop() for server in self.servers if server.is_running)
 
 
 def _share_key(first: ServerUnderTest, one: ServerUnderTest) -> None:

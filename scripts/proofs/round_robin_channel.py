@@ -24,34 +24,34 @@ class RoundRobinChannel(grpc.Channel):
 
     def unary_unary(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as gRPC's generated stubs call it
         """Give the method on all channels in turn."""
-        return self._method([one.unary_unary(*args, **kwargs) for one in self._channels])
+        return self._method([channel.unary_unary(*args, **kwargs) for channel in self._channels])
 
     def unary_stream(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
         """Give the method on all channels in turn."""
-        return self._method([one.unary_stream(*args, **kwargs) for one in self._channels])
+        return self._method([channel.unary_stream(*args, **kwargs) for channel in self._channels])
 
     def stream_unary(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
         """Give the method on all channels in turn."""
-        return self._method([one.stream_unary(*args, **kwargs) for one in self._channels])
+        return self._method([channel.stream_unary(*args, **kwargs) for channel in self._channels])
 
     def stream_stream(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
         """Give the method on all channels in turn."""
-        return self._method([one.stream_stream(*args, **kwargs) for one in self._channels])
+        return self._method([channel.stream_stream(*args, **kwargs) for channel in self._channels])
 
     def subscribe(self, callback: Callable[[grpc.ChannelConnectivity], None], try_to_connect: bool = False) -> None:  # noqa: FBT001, FBT002 - gRPC's signature
         """Watch all channels."""
-        for one in self._channels:
-            one.subscribe(callback, try_to_connect)
+        for channel in self._channels:
+            channel.subscribe(callback, try_to_connect)
 
     def unsubscribe(self, callback: Callable[[grpc.ChannelConnectivity], None]) -> None:
         """Watch them no longer."""
-        for one in self._channels:
-            one.unsubscribe(callback)
+        for channel in self._channels:
+            channel.unsubscribe(callback)
 
     def close(self) -> None:
         """Close all channels."""
-        for one in self._channels:
-            one.close()
+        for channel in self._channels:
+            channel.close()
 
     def __enter__(self) -> Self:
         return self

@@ -176,10 +176,10 @@ def _cited_first(findings: Findings, synthesis: Synthesis, most: int) -> Sequenc
 
     Cited messages without a rank, such as neighbours, come last.
     """
-    cited = {one.message_id for statement in synthesis.view.statements() for one in statement.citations}
-    ranked = [one for one in findings.evidence if one.message.message_id in cited]
-    others = [one for one in findings.evidence if one.message.message_id not in cited]
-    known = {one.message.message_id for one in ranked}
+    cited = {citation.message_id for statement in synthesis.view.statements() for citation in statement.citations}
+    ranked = [item for item in findings.evidence if item.message.message_id in cited]
+    others = [item for item in findings.evidence if item.message.message_id not in cited]
+    known = {item.message.message_id for item in ranked}
     beside = [Evidence(message, 0.0) for message in findings.retrieval if message.message_id in cited - known]
-    kept = {one.message.message_id for one in others[: max(0, most - len(ranked) - len(beside))]} | known
-    return [*(one for one in findings.evidence if one.message.message_id in kept), *beside]
+    kept = {other.message.message_id for other in others[: max(0, most - len(ranked) - len(beside))]} | known
+    return [*(item for item in findings.evidence if item.message.message_id in kept), *beside]

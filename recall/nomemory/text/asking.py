@@ -77,10 +77,10 @@ def asking_sentences(text: str) -> list[str]:
 
     If the text announces its question explicitly, sentences before the announcement are ignored.
     """
-    told = [(one, _after_point(one)) for one in sentence_texts(text)]
-    asking = [(one, rest) for one, rest in told if rest or asks(one)]
+    told = [(item, _after_point(item)) for item in sentence_texts(text)]
+    asking = [(item, rest) for item, rest in told if rest or asks(item)]
     last = max((place for place, (_, rest) in enumerate(asking) if rest), default=-1)
-    counting = [rest or one for place, (one, rest) in enumerate(asking) if rest or place > last]
+    counting = [rest or item for place, (item, rest) in enumerate(asking) if rest or place > last]
     return counting[-_MAX_SENTENCES:] or [text.strip()]
 
 

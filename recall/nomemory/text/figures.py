@@ -204,7 +204,7 @@ def _decimal(match: re.Match[str]) -> Figure | None:
     value = Decimal(digits)
     scales = _SCALED.get((match["scale"] or "").lower(), (1,))
     values = {value * scale for scale in scales}
-    values |= {one + Decimal("0.5") for one in values} if match["half"] else set()
+    values |= {item + Decimal("0.5") for item in values} if match["half"] else set()
     return Figure(match[0].strip(), numbers=frozenset(values))
 
 

@@ -52,7 +52,7 @@ def passed_on(content: str) -> list[PassedOn]:
     """
     found: list[PassedOn] = []
     for span in sorted(
-        (*_marked(content), *_introduced(content), *_mails(content)), key=lambda one: (one.start, -one.end)
+        (*_marked(content), *_introduced(content), *_mails(content)), key=lambda item: (item.start, -item.end)
     ):
         if span.end - span.start >= _LEAST_CHARS and (not found or span.start >= found[-1].end):
             found.append(span)

@@ -45,17 +45,17 @@ class Dataset:
 
     def forget(self, is_gone: Admits) -> list[Message]:
         """Take messages out; return them."""
-        gone = [one for one in self.messages if is_gone(one)]
-        self.messages = [one for one in self.messages if not is_gone(one)]
+        gone = [message for message in self.messages if is_gone(message)]
+        self.messages = [message for message in self.messages if not is_gone(message)]
         return gone
 
     def newest_first(self, admits: Admits = lambda _: True) -> list[Message]:
         """Return what is admitted, the newest first."""
-        return [one for one in reversed(self.messages) if admits(one)]
+        return [message for message in reversed(self.messages) if admits(message)]
 
     def oldest_first(self, admits: Admits = lambda _: True) -> list[Message]:
         """Return what is admitted, the oldest first."""
-        return [one for one in self.messages if admits(one)]
+        return [message for message in self.messages if admits(message)]
 
     def _message(self, number: int) -> Message:
         draw = self.random
@@ -77,7 +77,7 @@ def vector(draw: random.Random, dimension: int) -> list[float]:
     """Draw a vector of length 1."""
     drawn = [draw.gauss(0, 1) for _ in range(dimension)]
     length = math.hypot(*drawn)
-    return [one / length for one in drawn]
+    return [item / length for item in drawn]
 
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:
@@ -88,24 +88,24 @@ def cosine(one: Sequence[float], other: Sequence[float]) -> float:
 
 def has(*words: str) -> Admits:
     """Admit what has all these words."""
-    return lambda one: set(words) <= set(one.content.split())
+    return lambda item: set(words) <= set(item.content.split())
 
 
 def has_phrase(first: str, then: str) -> Admits:
     """Admit what has two words, one right after the other."""
-    return lambda one: (first, then) in pairwise(one.content.split())
+    return lambda item: (first, then) in pairwise(item.content.split())
 
 
 def ids(messages: Iterable[Message]) -> list[str]:
     """Return the ids of messages."""
-    return [one.message_id for one in messages]
+    return [message.message_id for message in messages]
 
 
 def differing(what: str, got: Sequence[object], wanted: Sequence[object]) -> Iterator[str]:
     """Say how two lists differ, in a line; nothing: they do not."""
     if list(got) == list(wanted):
         return
-    missing, surplus = [one for one in wanted if one not in got], [one for one in got if one not in wanted]
+    missing, surplus = [item for item in wanted if item not in got], [item for item in got if item not in wanted]
     if missing or surplus:
         yield f"{what}: {len(missing)} missing {missing[:3]}, {len(surplus)} too many {surplus[:3]}"
     elif len(got) != len(wanted):

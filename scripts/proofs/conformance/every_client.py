@@ -71,7 +71,9 @@ def _against_another(
 ) -> Iterator[str]:
     if not reference or not len(reference) == len(got) == len(steps):
         return
-    taken = [(step, one, other) for step, one, other in zip(steps, got, reference, strict=True) if NO_TOOL not in one]
+    taken = [
+        (step, item, other) for step, item, other in zip(steps, got, reference, strict=True) if NO_TOOL not in item
+    ]
     seen = [runner.seen(step, other) for step, _, other in taken]
-    for name, one, other in disagreements([step for step, _, _ in taken], [one for _, one, _ in taken], seen):
-        yield f"{name}: got {json.dumps(one)}, another client {json.dumps(other)}"
+    for name, item, other in disagreements([step for step, _, _ in taken], [item for _, item, _ in taken], seen):
+        yield f"{name}: got {json.dumps(item)}, another client {json.dumps(other)}"

@@ -91,10 +91,10 @@ def disagreements(
     steps: Sequence[Step], ours: Sequence[Outcome], theirs: Sequence[Outcome]
 ) -> Iterator[tuple[str, Outcome, Outcome]]:
     """Yield the steps at which two clients got something else, with what each got."""
-    for step, one, other in zip(steps, ours, theirs, strict=True):
+    for step, item, other in zip(steps, ours, theirs, strict=True):
         ignored = _OF_THE_RUN if _says_when(step) else _OF_THE_RUN | _OF_THE_CLOCK
-        if _comparable(one, ignored) != _comparable(other, ignored):
-            yield step["name"], one, other
+        if _comparable(item, ignored) != _comparable(other, ignored):
+            yield step["name"], item, other
 
 
 def _says_when(step: Step) -> bool:

@@ -73,7 +73,7 @@ def _checked(answer: httpx.Response) -> httpx.Response:
 
 def _refusal(error: Json) -> Json:
     details = {detail["@type"].rpartition(".")[2]: detail for detail in error["details"]}
-    violations = [one["field"] for one in details.get("BadRequest", {}).get("fieldViolations", ())]
+    violations = [item["field"] for item in details.get("BadRequest", {}).get("fieldViolations", ())]
     reason = details.get("ErrorInfo", {}).get("reason", "")
     return {"code": error["code"], "reason": reason, "message": error["message"], "violations": violations}
 

@@ -78,7 +78,7 @@ def _numbers(world: World) -> Iterator[tuple[str, int]]:
     cursor = ""
     while True:
         page = world.query.ListUsers(q.ListUsersRequest(page_size=world.info.limits.max_page_size, cursor=cursor))
-        yield from ((one.user_id, one.message_count) for one in page.users)
+        yield from ((user.user_id, user.message_count) for user in page.users)
         if not (cursor := page.next_cursor):
             return
 

@@ -56,10 +56,10 @@ def _shape(step: Step) -> Any:  # noqa: ANN401 - nested
 
 def _shown(shape: Any, value: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, list):
-        return [_shown(shape, one) for one in value]
+        return [_shown(shape, item) for item in value]
     if shape is _SHOWN or not isinstance(value, dict):
         return value
-    return {name: _shown(shape[name], one) for name, one in value.items() if name in shape}
+    return {name: _shown(shape[name], item) for name, item in value.items() if name in shape}
 
 
 def reply(call: str, answered: Json) -> Json:
@@ -70,23 +70,33 @@ def reply(call: str, answered: Json) -> Json:
         outcome = f"WRITE_OUTCOME_{answered['outcome'].upper()}"
         return {"results": [{"messageId": answered["message_id"], "outcome": outcome}]}
     messages = answered["messages"]
-    items = [_scored(one) for one in messages] if _SHAPES[call] is _SCORED else [_message(one) for one in messages]
-    scores = [{"messageId": one["message_id"], "score": one["score"]} for one in messages if call == "LexicalSearch"]
+    items = (
+        [_scored(message) for message in messages]
+        if _SHAPES[call] is _SCORED
+        else [_message(message) for message in messages]
+    )
+    scores = [
+        {"messageId": message["message_id"], "score": message["score"]}
+        for message in messages
+        if call == "LexicalSearch"
+    ]
     return _some(
         items=items, scores=scores, nextCursor=answered["next_cursor"], indexLagging=answered["index_lagging"] or None
     )
 
 
 def _recalled(answered: Json) -> Json:
-    view = {part: [_statement(one) for one in answered[part]] for part in ("preferences", "profile", "constraints")}
+    view = {part: [_statement(item) for item in answered[part]] for part in ("preferences", "profile", "constraints")}
     return _some(
         verdict=f"VERDICT_{answered['verdict'].upper()}",
         memoryView=_some(**view),
         conflicts=[
-            _some(earlier=_statement(one["earlier"]), later=_statement(one["later"]), possible=one["possible"] or None)
-            for one in answered["conflicts"]
+            _some(
+                earlier=_statement(item["earlier"]), later=_statement(item["later"]), possible=item["possible"] or None
+            )
+            for item in answered["conflicts"]
         ],
-        evidence=[_scored(one) for one in answered["evidence"]],
+        evidence=[_scored(item) for item in answered["evidence"]],
     )
 
 
@@ -109,7 +119,8 @@ def _message(message: Json) -> Json:
 
 def _statement(statement: Json) -> Json:
     citations = [
-        {"messageId": one["message_id"], "quote": one["quote"], "ts": one["said_at"]} for one in statement["citations"]
+        {"messageId": item["message_id"], "quote": item["quote"], "ts": item["said_at"]}
+        for item in statement["citations"]
     ]
     return _some(
         text=statement["text"],

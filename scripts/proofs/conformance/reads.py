@@ -57,15 +57,15 @@ def narrowings(dataset: Dataset) -> Iterator[tuple[str, message_pb2.Filter, Admi
     earlier.time_range.until.FromMicroseconds(middle)
     both.time_range.CopyFrom(later.time_range)
     both.metadata["app"] = "a"
-    yield "role", message_pb2.Filter(role=_ROLE), lambda one: one.role == _ROLE
-    yield "conversation", message_pb2.Filter(conversation_id="c"), lambda one: one.conversation_id == "c"
-    yield "metadata", message_pb2.Filter(metadata={"kind": "é"}), lambda one: one.metadata.get("kind") == "é"
-    yield "since", later, lambda one: one.ts.ToMicroseconds() >= middle
-    yield "until", earlier, lambda one: one.ts.ToMicroseconds() < middle
+    yield "role", message_pb2.Filter(role=_ROLE), lambda item: item.role == _ROLE
+    yield "conversation", message_pb2.Filter(conversation_id="c"), lambda item: item.conversation_id == "c"
+    yield "metadata", message_pb2.Filter(metadata={"kind": "é"}), lambda item: item.metadata.get("kind") == "é"
+    yield "since", later, lambda item: item.ts.ToMicroseconds() >= middle
+    yield "until", earlier, lambda item: item.ts.ToMicroseconds() < middle
     yield (
         "all of them",
         both,
-        lambda one: one.role == _ROLE and one.ts.ToMicroseconds() >= middle and one.metadata.get("app") == "a",
+        lambda item: item.role == _ROLE and item.ts.ToMicroseconds() >= middle and item.metadata.get("app") == "a",
     )
 
 
@@ -87,8 +87,8 @@ def _counts(world: World) -> Iterator[str]:
         yield f"counted {count}, listed {len(listed)}"
     yield from differing("export", ids(world.exported(dataset.user_id)), ids(reversed(listed)))
     page = world.query.ListConversations(q.ListConversationsRequest(user_id=dataset.user_id))
-    got = {one.conversation_id: one.message_count for one in page.conversations}
-    wanted = Counter(one.conversation_id for one in dataset.messages if one.conversation_id)
+    got = {conversation.conversation_id: conversation.message_count for conversation in page.conversations}
+    wanted = Counter(message.conversation_id for message in dataset.messages if message.conversation_id)
     if got != dict(wanted):
         yield f"conversations {got} in place of {dict(wanted)}"
 
@@ -121,11 +121,11 @@ _NEARLY = 0.02
 def _queries() -> Iterator[tuple[str, Admits]]:
     """Yield queries, with what each of them finds."""
     yield from ((f'"{word}"', has(word)) for word in WORDS)
-    for one, other in pairwise(WORDS):
-        yield f'"{one}" AND "{other}"', has(one, other)
-        yield f'"{one}" OR "{other}"', lambda said, a=one, b=other: has(a)(said) or has(b)(said)  # type: ignore[misc]
-        yield f'"{one}" NOT "{other}"', lambda said, a=one, b=other: has(a)(said) and not has(b)(said)  # type: ignore[misc]
-        yield f'"{one} {other}"', has_phrase(one, other)
+    for item, other in pairwise(WORDS):
+        yield f'"{item}" AND "{other}"', has(item, other)
+        yield f'"{item}" OR "{other}"', lambda said, a=item, b=other: has(a)(said) or has(b)(said)  # type: ignore[misc]
+        yield f'"{item}" NOT "{other}"', lambda said, a=item, b=other: has(a)(said) and not has(b)(said)  # type: ignore[misc]
+        yield f'"{item} {other}"', has_phrase(item, other)
     yield "no17", has("no17")
     yield "zeppelin", has("zeppelin")
 
@@ -135,8 +135,8 @@ def _words(world: World) -> Iterator[str]:
     for size, (query, admits) in zip((1, 7, 50) * len(WORDS) * 2, _queries(), strict=False):
         hits = list(world.found(dataset.user_id, query, max(size, 5), at_least=token))
         wanted = sorted(ids(dataset.newest_first(admits)))
-        yield from differing(query, sorted(one.message_id for one, _ in hits), wanted)
-        if any(one < other for (_, one), (_, other) in pairwise(hits)):
+        yield from differing(query, sorted(item.message_id for item, _ in hits), wanted)
+        if any(item < other for (_, item), (_, other) in pairwise(hits)):
             yield f"{query}: the scores go up"
 
 
@@ -144,8 +144,8 @@ def _words_filtered(world: World) -> Iterator[str]:
     dataset, token = world.dataset("wordsfiltered", _SAID)
     for name, narrowed, admits in narrowings(dataset):
         for word in (WORDS[0], WORDS[-1]):
-            got = [one.message_id for one, _ in world.found(dataset.user_id, word, filter=narrowed, at_least=token)]
-            wanted = ids(dataset.newest_first(lambda one: admits(one) and has(word)(one)))  # noqa: B023 - called at once
+            got = [item.message_id for item, _ in world.found(dataset.user_id, word, filter=narrowed, at_least=token)]
+            wanted = ids(dataset.newest_first(lambda item: admits(item) and has(word)(item)))  # noqa: B023 - called at once
             yield from differing(f"{word} by {name}", sorted(got), sorted(wanted))
 
 
@@ -154,12 +154,12 @@ def _meaning(world: World) -> Iterator[str]:
     for _ in range(4):
         asked = vector(world.random, dataset.dimension)
         hits = world.near(dataset.user_id, asked, at_least=token)
-        nearness = {one.message_id: cosine(one.embedding, asked) for one in dataset.messages}
-        yield from differing("everything, by nearness", sorted(ids(one for one, _ in hits)), sorted(nearness))
+        nearness = {item.message_id: cosine(item.embedding, asked) for item in dataset.messages}
+        yield from differing("everything, by nearness", sorted(ids(item for item, _ in hits)), sorted(nearness))
         for message, score in hits:
             if abs(score - nearness.get(message.message_id, score)) > _NEARLY:
                 yield f"{message.message_id}: score {score:.3f}, cosine {nearness[message.message_id]:.3f}"
-        if any(one < other for (_, one), (_, other) in pairwise(hits)):
+        if any(item < other for (_, item), (_, other) in pairwise(hits)):
             yield "the scores go up"
 
 
@@ -167,7 +167,7 @@ def _meaning_filtered(world: World) -> Iterator[str]:
     dataset, token = world.dataset("meaningfiltered", _SAID)
     for name, narrowed, admits in narrowings(dataset):
         asked = vector(world.random, dataset.dimension)
-        got = ids(one for one, _ in world.near(dataset.user_id, asked, filter=narrowed, at_least=token))
+        got = ids(item for item, _ in world.near(dataset.user_id, asked, filter=narrowed, at_least=token))
         yield from differing(f"by {name}", sorted(got), sorted(ids(dataset.newest_first(admits))))
 
 
@@ -188,7 +188,7 @@ def _together(world: World) -> Iterator[str]:
             yield f"{word}: {len(lacking)} messages that have it are not found"
         if strangers := set(got) - set(ids(dataset.messages)):
             yield f"{word}: {len(strangers)} messages that the user does not have"
-        if any(one.score < other.score for one, other in pairwise(hits)):
+        if any(item.score < other.score for item, other in pairwise(hits)):
             yield f"{word}: the scores go up"
 
 

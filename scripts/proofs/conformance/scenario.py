@@ -83,14 +83,14 @@ class Scenario:
 
     def _renamed(self, world: World, value: Any) -> Any:  # noqa: ANN401 - JSON
         if isinstance(value, list):
-            is_vector = len(value) == _DIMENSION and all(isinstance(one, int | float) for one in value)
+            is_vector = len(value) == _DIMENSION and all(isinstance(item, int | float) for item in value)
             padding = [0] * (world.info.embedding_dimension - _DIMENSION) if is_vector else []
-            return [*(self._renamed(world, one) for one in value), *padding]
+            return [*(self._renamed(world, item) for item in value), *padding]
         if not isinstance(value, dict):
             return value
         return {
-            key: self._name(world, one) if key == "userId" and one else self._renamed(world, one)
-            for key, one in value.items()
+            key: self._name(world, item) if key == "userId" and item else self._renamed(world, item)
+            for key, item in value.items()
         }
 
     def _name(self, world: World, name: str) -> str:

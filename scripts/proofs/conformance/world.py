@@ -85,8 +85,8 @@ class World:
                 **how,  # type: ignore[arg-type]
             )
             page = self.query.LexicalSearch(request)
-            scores = {one.message_id: one.score for one in page.scores}
-            yield from ((one, scores.get(one.message_id, 0.0)) for one in page.items)
+            scores = {score.message_id: score.score for score in page.scores}
+            yield from ((item, scores.get(item.message_id, 0.0)) for item in page.items)
             if not (cursor := page.next_cursor):
                 return
 
@@ -103,7 +103,7 @@ class World:
     def exported(self, user_id: str, **how: object) -> list[Message]:
         """Export."""
         stream = self.query.ExportMessages(q.ExportMessagesRequest(user_id=user_id, **how))  # type: ignore[arg-type]
-        return [one for batch in stream for one in batch.messages]
+        return [message for batch in stream for message in batch.messages]
 
     def counted(self, user_id: str, **how: object) -> int:
         """Count."""

@@ -29,8 +29,8 @@ def _seen(world: World, dataset: Dataset, word: str, token: str) -> Iterator[tup
     """Yield what each read finds that waits for a write."""
     user_id, asked = dataset.user_id, vector(world.random, dataset.dimension)
     yield "list", ids(world.listed(user_id, at_least=token))
-    yield "words", ids(one for one, _ in world.found(user_id, word, at_least=token))
-    yield "meaning", ids(one for one, _ in world.near(user_id, asked, at_least=token))
+    yield "words", ids(entry for entry, _ in world.found(user_id, word, at_least=token))
+    yield "meaning", ids(entry for entry, _ in world.near(user_id, asked, at_least=token))
     request = q.HybridSearchRequest(user_id=user_id, query_text=word, at_least=token)
     request.query_embedding.values.extend(asked)
     yield "both", ids(item.message for item in world.query.HybridSearch(request).items)
@@ -43,12 +43,12 @@ def _once(world: World) -> Iterator[str]:
         message.message_id = ""
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         replies = list(threads.map(lambda _: world.write(batch, request_id="the request"), range(_AT_ONCE)))
-    if len({tuple(one.message_id for one in reply.results) for reply in replies}) != 1:
+    if len({tuple(result.message_id for result in reply.results) for reply in replies}) != 1:
         yield "one request, sent several times at once, got several sets of ids"
     yield from differing(
         "what is stored of it",
-        sorted(one.content for one in world.listed(dataset.user_id)),
-        sorted(one.content for one in batch),
+        sorted(item.content for item in world.listed(dataset.user_id)),
+        sorted(item.content for item in batch),
     )
 
 
@@ -68,12 +68,12 @@ def _deleted(world: World) -> Iterator[str]:
     dataset, _ = world.dataset("deleted", 40)
     gone = ids(dataset.messages[5:15])
     reply = world.delete(dataset.user_id, message_ids=[*gone, "nobody"])
-    dataset.forget(lambda one: one.message_id in gone)
+    dataset.forget(lambda item: item.message_id in gone)
     if reply.deleted != len(gone) or list(reply.missing_message_ids) != ["nobody"]:
         yield f"{reply.deleted} deleted, {list(reply.missing_message_ids)} missing"
     yield from _holds(world, dataset, reply.write_token, "after a deletion by ids")
     narrowed = message_pb2.Filter(conversation_id="c")
-    removed = dataset.forget(lambda one: one.conversation_id == "c")
+    removed = dataset.forget(lambda item: item.conversation_id == "c")
     reply = world.delete(dataset.user_id, filter=narrowed)
     if reply.deleted != len(removed):
         yield f"{reply.deleted} deleted by a filter that admits {len(removed)}"
@@ -87,9 +87,9 @@ def _holds(world: World, dataset: Dataset, token: str, when: str) -> Iterator[st
     asked = vector(world.random, dataset.dimension)
     yield from differing(f"list {when}", ids(world.listed(user_id)), wanted)
     yield from differing(f"export {when}", ids(reversed(world.exported(user_id))), wanted)
-    words = ids(one for one, _ in world.found(user_id, everything, at_least=token))
+    words = ids(item for item, _ in world.found(user_id, everything, at_least=token))
     yield from differing(f"words {when}", sorted(words), sorted(wanted))
-    meaning = ids(one for one, _ in world.near(user_id, asked, at_least=token))
+    meaning = ids(item for item, _ in world.near(user_id, asked, at_least=token))
     yield from differing(f"meaning {when}", sorted(meaning), sorted(wanted))
     if (count := world.counted(user_id)) != len(wanted):
         yield f"count {when}: {count} in place of {len(wanted)}"

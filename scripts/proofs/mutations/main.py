@@ -66,7 +66,7 @@ class Mutation:
     def is_noticed(self, copy: Path) -> bool:
         """Run the proof in a copy with the mistake; return whether it finds a problem."""
         proof, *arguments = self.noticed_by
-        paths = os.pathsep.join(str(copy / one) for one in ("server", "recall", "clients/python", "scripts", "tests"))
+        paths = os.pathsep.join(str(copy / item) for item in ("server", "recall", "clients/python", "scripts", "tests"))
         ran = subprocess.run(  # noqa: S603 - our own proofs
             [sys.executable, *_PROOFS[proof], *arguments],
             cwd=copy,
@@ -93,7 +93,7 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
 def mutations(only: Sequence[str], by: Sequence[str]) -> list[Mutation]:
     """Return the mistakes that are asked for, by name."""
     every = [Mutation.read(patch) for patch in sorted(Path(__file__).parent.glob("*.patch"))]
-    return [one for one in every if one.noticed_by[0] in by and any(part in one.name for part in only)]
+    return [item for item in every if item.noticed_by[0] in by and any(part in item.name for part in only)]
 
 
 def copy_to(root: Path) -> Path:

@@ -110,9 +110,9 @@ def print_report(soaked: Soaked) -> None:
     print(f"\ncapacity {soaked.capacity:.0f} calls/s, load {soaked.rate:.0f} calls/s, {len(soaked.samples)} samples\n")
     print("| minute | " + " | ".join(_SHOWN) + " |\n|" + "---|" * (len(_SHOWN) + 1))
     step = max(1, len(soaked.samples) // _ROWS)
-    for one in soaked.samples[::step]:
-        cells = (f"{one.figures[name]:g}" if name in one.figures else "" for name in _SHOWN)
-        print(f"| {one.minute} | " + " | ".join(cells) + " |")
+    for sample in soaked.samples[::step]:
+        cells = (f"{sample.figures[name]:g}" if name in sample.figures else "" for name in _SHOWN)
+        print(f"| {sample.minute} | " + " | ".join(cells) + " |")
     print("\n| figure | first | last | growth by slope | tolerated | |\n|---|---|---|---|---|---|")
     for curve in soaked.curves:
         growth = "too few samples" if curve.growth is None else f"{curve.growth:+.1f}"

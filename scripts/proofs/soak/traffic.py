@@ -78,7 +78,7 @@ class Traffic:
         ]
         self._channels = [grpc.aio.insecure_channel(self._target, options) for _ in range(_CONNECTIONS)]
         self._stubs = [
-            (QueryServiceStub(one), IngestServiceStub(one), RecallServiceStub(one)) for one in self._channels
+            (QueryServiceStub(item), IngestServiceStub(item), RecallServiceStub(item)) for item in self._channels
         ]
         for user_id, kept in self._kept.items():
             messages = [self._message(user_id) for _ in range(KEPT)]
@@ -87,8 +87,8 @@ class Traffic:
 
     async def close(self) -> None:
         """Disconnect."""
-        for one in self._channels:
-            await one.close()
+        for item in self._channels:
+            await item.close()
 
     async def warm_up(self, calls: int) -> None:
         """Make so many calls as fast as they are answered: the caches of the server fill up."""

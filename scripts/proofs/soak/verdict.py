@@ -48,13 +48,13 @@ def curves(samples: Sequence[Sample]) -> list[Curve]:
     return [
         _curve(name, counted, share, least)
         for name, (share, least) in TOLERANCES.items()
-        if all(name in one.figures for one in counted) and counted
+        if all(name in item.figures for item in counted) and counted
     ]
 
 
 def _curve(name: str, samples: Sequence[Sample], share: float, least: float) -> Curve:
-    minutes = np.array([one.minute for one in samples])
-    values = np.array([one.figures[name] for one in samples])
+    minutes = np.array([sample.minute for sample in samples])
+    values = np.array([sample.figures[name] for sample in samples])
     growth = None
     if len(samples) >= _LEAST_SAMPLES:
         slope = float(np.polyfit(minutes - minutes.mean(), values, 1)[0])

@@ -44,7 +44,7 @@ def _kill_while_starting(harness: Harness) -> None:
 
 
 def _kill_writer(harness: Harness) -> None:
-    left = {pid for one in harness.server.servers for pid in one.kill_writer()}
+    left = {pid for server in harness.server.servers for pid in server.kill_writer()}
     if left:
         harness.findings.append(Finding("left behind", f"{len(left)} processes outlive their writer"))
 

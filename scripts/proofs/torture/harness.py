@@ -94,7 +94,7 @@ class Harness:
         writers = [self._writer(ledger) for ledger in self.ledgers]
         readers = [Reader(self.ledgers, self.server, self.random.getrandbits(32)) for _ in range(_READERS)]
         callers: list[Writer | Reader] = [*writers, *readers]
-        threads = [threading.Thread(target=one.work, args=(stop,), daemon=True) for one in callers]
+        threads = [threading.Thread(target=caller.work, args=(stop,), daemon=True) for caller in callers]
         for thread in threads:
             thread.start()
         try:
@@ -103,9 +103,9 @@ class Harness:
             stop.set()
             for thread in threads:
                 thread.join()
-            for one in callers:
-                self.findings += one.findings
-                one.close()
+            for caller in callers:
+                self.findings += caller.findings
+                caller.close()
             self.refusals += sum(writer.refusals for writer in writers)
 
     def settle(self) -> None:
@@ -118,8 +118,8 @@ class Harness:
 
     def verify(self, users: Sequence[str]) -> None:
         """Wait for the indexes, then compare everything with the ledgers."""
-        for one in self.server.servers:
-            self.findings += wait_for_indexes(one, self.catch_up_s)
+        for server in self.server.servers:
+            self.findings += wait_for_indexes(server, self.catch_up_s)
         verification = Verification(self.server, self.dimension)
         verification.run(self.ledgers, users)
         self.findings += verification.findings

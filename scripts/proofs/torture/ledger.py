@@ -65,10 +65,10 @@ class Ledger:
         """Note changes that are about to be sent; returns what was certain before, for `refused`."""
         with self._lock:
             before: dict[Key, State] = {}
-            for (user_id, one), state in changes.items():
-                states = self._allowed[user_id].get(one, _ABSENT)
-                before[user_id, one] = next(iter(states))
-                self._allowed[user_id][one] = states | {state}
+            for (user_id, item), state in changes.items():
+                states = self._allowed[user_id].get(item, _ABSENT)
+                before[user_id, item] = next(iter(states))
+                self._allowed[user_id][item] = states | {state}
             return before
 
     def acknowledge(self, changes: Changes, token: str) -> None:
@@ -92,15 +92,15 @@ class Ledger:
     def doubt_the_rest(self, user_id: str) -> None:
         """Allow what is in doubt to be gone: a deletion by a filter takes it along, so batches may be there in part."""
         with self._lock:
-            for one, states in self._allowed[user_id].items():
+            for item, states in self._allowed[user_id].items():
                 if len(states) > 1:
-                    self._allowed[user_id][one] = states | _ABSENT
+                    self._allowed[user_id][item] = states | _ABSENT
             self.open = [changes for changes in self.open if all(owner != user_id for owner, _ in changes)]
 
     def name(self, batch: Nameless, ids: Iterable[str], token: str) -> None:
         """Note that a batch without ids is stored under these."""
         named = tuple(ids)
-        changes = {(batch.user_id, one): version for one, version in zip(named, batch.versions, strict=True)}
+        changes = {(batch.user_id, item): version for item, version in zip(named, batch.versions, strict=True)}
         self.nameless.pop(batch.request_id, None)
         self.named.append((batch, named))
         self.acknowledge(changes, token)
@@ -108,7 +108,7 @@ class Ledger:
     def certain(self, user_id: str) -> dict[str, State]:
         """Return the states of a user's messages that nobody doubts, by id."""
         with self._lock:
-            return {one: next(iter(states)) for one, states in self._allowed[user_id].items() if len(states) == 1}
+            return {item: next(iter(states)) for item, states in self._allowed[user_id].items() if len(states) == 1}
 
     def allowed(self, user_id: str) -> dict[str, frozenset[State]]:
         """Return the allowed states of all messages that a user ever had, by id."""
@@ -119,11 +119,11 @@ class Ledger:
         """Make certain what was found, where it is allowed: it may not change any more."""
         with self._lock:
             known = self._allowed[user_id]
-            for one, states in known.items():
-                if found.get(one) in states:
-                    known[one] = frozenset({found.get(one)})
-            for one, version in found.items():
-                known.setdefault(one, frozenset({version}))
+            for item, states in known.items():
+                if found.get(item) in states:
+                    known[item] = frozenset({found.get(item)})
+            for item, version in found.items():
+                known.setdefault(item, frozenset({version}))
 
     def close_open(self) -> None:
         """Forget the open batches and those without ids: they have been looked at."""
@@ -132,5 +132,5 @@ class Ledger:
             self.nameless.clear()
 
     def _set(self, changes: Changes) -> None:
-        for (user_id, one), state in changes.items():
-            self._allowed[user_id][one] = frozenset({state})
+        for (user_id, item), state in changes.items():
+            self._allowed[user_id][item] = frozenset({state})

@@ -135,14 +135,14 @@ class Torture:
     def _fault(self, harness: Harness) -> Fault:
         """Choose the fault that had the fewest rounds."""
         known = REPLICA_FAULTS if harness.database else FAULTS
-        wanted = [fault for fault in known if any(one in fault.name for one in self._arguments.only)]
+        wanted = [fault for fault in known if any(item in fault.name for item in self._arguments.only)]
         for fault in wanted:
             self.tally.note(fault.name, fault.why_not(harness))
         possible = [fault for fault in wanted if not fault.why_not(harness)]
         if not possible:
             raise SystemExit(f"no fault with any of {self._arguments.only} in its name can be injected here")
         fewest = min(self.tally.rounds_of(fault.name) for fault in possible)
-        return self._random.choice([one for one in possible if self.tally.rounds_of(one.name) == fewest])
+        return self._random.choice([item for item in possible if self.tally.rounds_of(item.name) == fewest])
 
     def _harnesses(self) -> Iterator[Harness]:
         if self._arguments.log == "postgres":

@@ -44,10 +44,10 @@ class QdrantProxy:
         with self._lock:
             self._open = False
             gone, self._sockets = self._sockets, set()
-        for one in gone:
+        for item in gone:
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                item.shutdown(socket.SHUT_RDWR)
+            item.close()
 
     def open(self) -> None:
         """Let connections through again."""
@@ -79,6 +79,6 @@ def _pump(source: socket.socket, sink: socket.socket) -> None:
     with suppress(OSError):
         while chunk := source.recv(_CHUNK):
             sink.sendall(chunk)
-    for one in (source, sink):
+    for item in (source, sink):
         with suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
+            item.shutdown(socket.SHUT_RDWR)

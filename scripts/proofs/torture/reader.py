@@ -70,8 +70,8 @@ class Reader:
     def _check(self, where: str, found: Found, before: dict[str, State], after: dict[str, State]) -> None:
         self._found += doubled(where, found)
         seen = dict(found)
-        for one, state in before.items():
-            if one not in after or after[one] != state or seen.get(one) == state:
+        for item, state in before.items():
+            if item not in after or after[item] != state or seen.get(item) == state:
                 continue
-            kind = "resurrected" if state is None else "altered" if one in seen else "not found"
-            self._found.append(Finding(kind, f"{where}: {one}"))
+            kind = "resurrected" if state is None else "altered" if item in seen else "not found"
+            self._found.append(Finding(kind, f"{where}: {item}"))

@@ -80,15 +80,15 @@ def by_neighbourhood(query: QueryServiceStub, user_id: str, _ids: Sequence[str],
 def exported(query: QueryServiceStub, user_id: str, _ids: Sequence[str], _dimension: int) -> Found:
     """Export."""
     stream = query.ExportMessages(pb.ExportMessagesRequest(user_id=user_id), timeout=_TIMEOUT_S)
-    return [one for batch in stream for one in versions(batch.messages)]
+    return [version for batch in stream for version in versions(batch.messages)]
 
 
 def wrongly_marked(query: QueryServiceStub, user_id: str) -> list[str]:
     """Return the ids of the messages that do not say what took them back, or say it of what nothing did."""
     stream = query.ExportMessages(pb.ExportMessagesRequest(user_id=user_id), timeout=_TIMEOUT_S)
-    oldest_first = [one for batch in stream for one in batch.messages]
-    latest = {taken: one.message_id for one in oldest_first for taken in one.retracts}
-    return [one.message_id for one in oldest_first if one.retracted_by != latest.get(one.message_id, "")]
+    oldest_first = [message for batch in stream for message in batch.messages]
+    latest = {taken: item.message_id for item in oldest_first for taken in item.retracts}
+    return [item.message_id for item in oldest_first if item.retracted_by != latest.get(item.message_id, "")]
 
 
 def counted(query: QueryServiceStub, user_id: str) -> int:
@@ -99,7 +99,7 @@ def counted(query: QueryServiceStub, user_id: str) -> int:
 def in_conversations(query: QueryServiceStub, user_id: str) -> int:
     """Add up the conversations' counts: every message here is in one."""
     page = query.ListConversations(pb.ListConversationsRequest(user_id=user_id, page_size=_PAGE), timeout=_TIMEOUT_S)
-    return sum(one.message_count for one in page.conversations)
+    return sum(conversation.message_count for conversation in page.conversations)
 
 
 def users(query: QueryServiceStub) -> Iterator[tuple[str, int]]:
@@ -107,7 +107,7 @@ def users(query: QueryServiceStub) -> Iterator[tuple[str, int]]:
     cursor = ""
     while True:
         page = query.ListUsers(pb.ListUsersRequest(page_size=500, cursor=cursor), timeout=_TIMEOUT_S)
-        yield from ((one.user_id, one.message_count) for one in page.users)
+        yield from ((user.user_id, user.message_count) for user in page.users)
         if not (cursor := page.next_cursor):
             return
 
@@ -124,4 +124,7 @@ READS: Mapping[str, Read] = {
 
 def versions(messages: Iterable[message_pb2.ChatMessage]) -> Found:
     """Take what a message says out of messages of a reply."""
-    return [(one.message_id, Version(one.content, one.ts.ToMicroseconds(), one.conversation_id)) for one in messages]
+    return [
+        (message.message_id, Version(message.content, message.ts.ToMicroseconds(), message.conversation_id))
+        for message in messages
+    ]

@@ -73,7 +73,9 @@ class Verification:
         owners = {user_id: ledger for ledger in ledgers for user_id in ledger.users}
         with self._server.channel() as channel, ThreadPoolExecutor(_THREADS) as threads:
             query = QueryServiceStub(channel)
-            found = dict(zip(chosen, threads.map(lambda one: self._look(query, owners[one], one), chosen), strict=True))
+            found = dict(
+                zip(chosen, threads.map(lambda item: self._look(query, owners[item], item), chosen), strict=True)
+            )
             self._check_numbers(dict(users(query)), owners, found)
         for ledger in ledgers:
             self.findings += half_done(ledger, found)
@@ -134,19 +136,19 @@ def against_ledger(
     """Compare what the log has with what was acknowledged; `pending` may be there under an id that nobody knows."""
     found = dict(in_log)
     yield from doubled(user_id, in_log)
-    for one, states in allowed.items():
-        if found.get(one) in states:
+    for item, states in allowed.items():
+        if found.get(item) in states:
             continue
-        where = f"{user_id} {one}"
-        if one not in found:
+        where = f"{user_id} {item}"
+        if item not in found:
             yield Finding("lost", f"{where}: acknowledged, not stored")
         elif states == {None}:
             yield Finding("resurrected", f"{where}: deleted, yet stored")
         else:
             yield Finding("altered", f"{where}: stored with something else in it")
-    for one in found.keys() - allowed.keys():
-        if found[one] not in pending:
-            yield Finding("invented", f"{user_id} {one}: never written")
+    for key in found.keys() - allowed.keys():
+        if found[key] not in pending:
+            yield Finding("invented", f"{user_id} {key}: never written")
     contents = Counter(version.content for version in found.values())
     yield from (
         Finding("doubled", f"{user_id}: stored {n} times under different ids") for n in contents.values() if n > 1
@@ -157,25 +159,25 @@ def against_log(where: str, found: Found, in_log: Found) -> Iterator[Finding]:
     """Compare what a read finds with what the log has: the same, once."""
     yield from doubled(where, found)
     seen, stored = dict(found), dict(in_log)
-    yield from (Finding("not found", f"{where}: {one}") for one in stored.keys() - seen.keys())
-    yield from (Finding("resurrected", f"{where}: {one} is not in the log") for one in seen.keys() - stored.keys())
+    yield from (Finding("not found", f"{where}: {key}") for key in stored.keys() - seen.keys())
+    yield from (Finding("resurrected", f"{where}: {key} is not in the log") for key in seen.keys() - stored.keys())
     yield from (
-        Finding("altered", f"{where}: {one} differs from the log")
-        for one in seen.keys() & stored.keys()
-        if seen[one] != stored[one]
+        Finding("altered", f"{where}: {key} differs from the log")
+        for key in seen.keys() & stored.keys()
+        if seen[key] != stored[key]
     )
 
 
 def doubled(where: str, found: Found) -> Iterator[Finding]:
     """Report ids that a read brought more than once."""
-    counts = Counter(one for one, _ in found)
-    return (Finding("doubled", f"{where}: {one} {count} times") for one, count in counts.items() if count > 1)
+    counts = Counter(item for item, _ in found)
+    return (Finding("doubled", f"{where}: {item} {count} times") for item, count in counts.items() if count > 1)
 
 
 def half_done(ledger: Ledger, found: Mapping[str, Mapping[str, Version]]) -> Iterator[Finding]:
     """Report batches that were not acknowledged and happened in part."""
     for changes in ledger.open:
-        told = [found[user_id].get(one) == state for (user_id, one), state in changes.items() if user_id in found]
+        told = [found[user_id].get(item) == state for (user_id, item), state in changes.items() if user_id in found]
         yield from _in_part(told, f"changes of {sorted({user_id for user_id, _ in changes})}")
     for batch in ledger.nameless.values():
         if batch.user_id in found:

@@ -144,17 +144,17 @@ class Writer:
 
     def _write_named_again(self) -> None:
         """Send again what was sent without ids and acknowledged: it has to get the same ids."""
-        known = [one for one in self._ledger.named if self._is_as_written(*one)]
+        known = [item for item in self._ledger.named if self._is_as_written(*item)]
         if not known:
             return
         batch, ids = self._random.choice(known)
         reply = self._ask_without_ids(batch)
-        if isinstance(reply, pb.WriteMessagesResponse) and tuple(one.message_id for one in reply.results) != ids:
+        if isinstance(reply, pb.WriteMessagesResponse) and tuple(result.message_id for result in reply.results) != ids:
             self.findings.append(Finding("doubled", "a batch without ids got others when it was sent again"))
 
     def _is_as_written(self, batch: Nameless, ids: Sequence[str]) -> bool:
         certain = self._ledger.certain(batch.user_id)
-        return all(certain.get(one) == version for one, version in zip(ids, batch.versions, strict=True))
+        return all(certain.get(item) == version for item, version in zip(ids, batch.versions, strict=True))
 
     def _delete(self) -> None:
         user_id = self._user()
@@ -162,7 +162,7 @@ class Writer:
         chosen = self._random.sample(present, min(self._random.randint(1, 6), len(present)))
         if not chosen:
             return
-        ids = [one for (_, one), _ in chosen]
+        ids = [item for (_, item), _ in chosen]
         request = pb.DeleteMessagesRequest(user_id=user_id, message_ids=ids)
         self._remove({key: None for key, _ in chosen}, request)
 
@@ -221,7 +221,7 @@ class Writer:
 
     def _present(self, user_id: str) -> list[tuple[tuple[str, str], State]]:
         certain = self._ledger.certain(user_id)
-        return [((user_id, one), state) for one, state in certain.items() if state is not None]
+        return [((user_id, item), state) for item, state in certain.items() if state is not None]
 
     def _fresh(self, user_id: str) -> Iterator[tuple[tuple[str, str], State]]:
         for _ in range(self._random.randint(1, _BATCH_MAX)):

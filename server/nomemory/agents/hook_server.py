@@ -113,8 +113,13 @@ class HookServer:
         if not messages or found.sufficiency < LEAST_SUFFICIENCY:
             return ""
         recalled = [
-            RecalledMessage(one.message_id, one.ts.ToDatetime(tzinfo=UTC), one.name or role_name(one.role), one.content)
-            for one in messages
+            RecalledMessage(
+                message.message_id,
+                message.ts.ToDatetime(tzinfo=UTC),
+                message.name or role_name(message.role),
+                message.content,
+            )
+            for message in messages
         ]
         return Block(recalled, question=question, behind=found.index_lagging).text(_BLOCK_TOKENS)
 

@@ -114,7 +114,7 @@ def refusal(error: NoMemoryError) -> str:
 
 def unknown_arguments(unknown: Iterable[str], known: Iterable[str]) -> str:
     """Return an error message for unknown arguments, with the supported ones."""
-    shown = ", ".join(json.dumps(one[:_NAME_CHARS]) for one in islice(unknown, _NAMES))
+    shown = ", ".join(json.dumps(item[:_NAME_CHARS]) for item in islice(unknown, _NAMES))
     return f"unknown argument {shown}; it takes {', '.join(known)}"
 
 

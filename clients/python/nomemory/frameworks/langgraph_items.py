@@ -20,7 +20,7 @@ class NotAMessageError(ValueError):
 def value_of(message: message_pb2.ChatMessage) -> dict[str, Any]:
     """Return the item value of a message: `content`, `role`, `said_at`, and `name` if set."""
     shown = tool_results.message(message)
-    return {name: one for name, one in shown.items() if name in FIELDS} | {"content": message.content}
+    return {name: item for name, item in shown.items() if name in FIELDS} | {"content": message.content}
 
 
 def new_message(value: Mapping[str, Any], stored: message_pb2.ChatMessage | None) -> message_pb2.ChatMessage:

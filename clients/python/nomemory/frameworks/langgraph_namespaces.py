@@ -46,7 +46,7 @@ class Namespaces:
         """Return the namespaces that match an operation, sorted."""
         everything = map(self.of, conversation_ids)
         found = {
-            one[: op.max_depth] for one in everything if all(_fits(one, each) for each in op.match_conditions or ())
+            item[: op.max_depth] for item in everything if all(_fits(item, each) for each in op.match_conditions or ())
         }
         return sorted(found)[op.offset : op.offset + op.limit]
 
@@ -56,4 +56,4 @@ def _fits(namespace: Namespace, condition: MatchCondition) -> bool:
     if len(namespace) < len(wanted):
         return False
     part = namespace[: len(wanted)] if condition.match_type == "prefix" else namespace[len(namespace) - len(wanted) :]
-    return all(label in {"*", one} for label, one in zip(wanted, part, strict=True))
+    return all(label in {"*", item} for label, item in zip(wanted, part, strict=True))

@@ -111,12 +111,15 @@ class MemoryStore(BaseStore):
         if op.query:
             search = partial(self._client.hybrid_search, self._user_id, op.query, top_k=end, **options)
             found = self._written.found_by(lambda token: search(at_least=token))
-            return [self._search_item(one.message, one.score) for one in found.items[op.offset :]]
+            return [self._search_item(item.message, item.score) for item in found.items[op.offset :]]
         newest = self._client.iter_messages(self._user_id, page_size=min(end, _PAGE), **options)
-        return [self._search_item(one, None) for one in islice(newest, op.offset, end)]
+        return [self._search_item(item, None) for item in islice(newest, op.offset, end)]
 
     def _list_namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        counts = {one.conversation_id: one.message_count for one in self._client.iter_conversations(self._user_id)}
+        counts = {
+            conversation.conversation_id: conversation.message_count
+            for conversation in self._client.iter_conversations(self._user_id)
+        }
         without = [""] if self._client.count_messages(self._user_id) > sum(counts.values()) else []
         return self._namespaces.matching([*without, *counts], op)
 

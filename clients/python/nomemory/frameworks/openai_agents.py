@@ -93,11 +93,11 @@ class MemorySession(SessionABC):
         if limit is not None and limit <= 0:
             return []
         newest = islice(self._newest(min(limit or _PAGE, _PAGE)), limit)
-        return [_item(one) for one in newest][::-1]
+        return [_item(message) for message in newest][::-1]
 
     def _store(self, items: list[TResponseInputItem]) -> None:
         if items:
-            self._client.write([_message(one, self._user_id, self.session_id) for one in items])
+            self._client.write([_message(item, self._user_id, self.session_id) for item in items])
 
     def _pop(self) -> TResponseInputItem | None:
         for latest in self._newest(1):

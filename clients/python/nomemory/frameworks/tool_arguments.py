@@ -51,7 +51,7 @@ def _checked(schema: Json, value: Any, name: str) -> Any:  # noqa: ANN401 - any 
     if isinstance(value, Mapping):
         return _read_object(schema, value)
     if isinstance(value, list):
-        return [_checked(schema["items"], one, f"what is in {name}") for one in value]
+        return [_checked(schema["items"], item, f"what is in {name}") for item in value]
     if isinstance(value, str):
         return _read_text(schema, value, name)
     return value
@@ -64,13 +64,13 @@ def _check_kind(schema: Json, value: object, name: str) -> None:
 
 
 def _read_object(schema: Json, value: Json) -> dict[str, Any]:
-    given = {name: one for name, one in value.items() if one is not None}
+    given = {name: item for name, item in value.items() if item is not None}
     if unknown := sorted(given.keys() - schema["properties"].keys()):
         raise ToolCallError(f"not called: {tool_results.unknown_arguments(unknown, schema['properties'])}")
     for name in schema["required"]:
         if name not in given:
             raise ToolCallError(f"not called: {name} is required")
-    return {name: _checked(schema["properties"][name], one, name) for name, one in given.items()}
+    return {name: _checked(schema["properties"][name], item, name) for name, item in given.items()}
 
 
 def _read_text(schema: Json, value: str, name: str) -> str | datetime:

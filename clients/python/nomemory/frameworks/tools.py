@@ -59,7 +59,7 @@ class MemoryTools:
         self._written = LastWrite()
         offered = {*_READS, _REMEMBER} if may_write else _READS.keys()
         tools = json.loads(DEFINITIONS.read_text(encoding="utf-8"))
-        self._definitions = {one["function"]["name"]: one for one in tools if one["function"]["name"] in offered}
+        self._definitions = {tool["function"]["name"]: tool for tool in tools if tool["function"]["name"] in offered}
 
     @property
     def definitions(self) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ class MemoryTools:
 
         For the Responses API, add `"type": "function", "strict": False` to each.
         """
-        return [one["function"] for one in self._definitions.values()]
+        return [definition["function"] for definition in self._definitions.values()]
 
     def call(self, name: str, arguments: str | Json) -> str:
         """Execute a tool call. Return the result for the model: JSON, a prompt block, or an error message."""

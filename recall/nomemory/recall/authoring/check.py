@@ -104,8 +104,8 @@ def _form(texts: Mapping[str, str]) -> Iterator[Finding]:
     text = texts.get(SKILL_FILE, "")
     for key in _ignored_keys(text):
         yield Finding(SKILL_FILE, _line_of(key, text), Rule.FRONTMATTER_KEY, f"`{key}` is ignored")
-    for one in read_steering(texts).unreadable:
-        yield Finding(one.file, one.line, Rule.UNREADABLE, one.why)
+    for item in read_steering(texts).unreadable:
+        yield Finding(item.file, item.line, Rule.UNREADABLE, item.why)
     stands = {section.kind: section for section in sections(text) if section.kind}
     scenario, evidence = stands.get(SectionKind.SCENARIO), stands.get(SectionKind.EVIDENCE_CONTRACT)
     for kind in SectionKind if scenario else ():

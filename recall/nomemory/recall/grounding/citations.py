@@ -59,7 +59,7 @@ class _Struck:
             note(NoteKind.QUOTED_INSTEAD, count=self.quoted_instead),
             note(NoteKind.STATEMENT_LIMIT, count=self.over_limit, limit=MAX_STATEMENTS),
         )
-        return tuple(one for one in notes if one.count)
+        return tuple(item for item in notes if item.count)
 
     def _ids(self) -> str:
         ids = list(dict.fromkeys(self.not_there))

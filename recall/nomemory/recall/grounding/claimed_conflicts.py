@@ -19,7 +19,7 @@ Texts = tuple[str, str]
 
 def surviving(claimed: Iterable[DraftConflict], view: MemoryView, retrieval: Retrieval) -> tuple[Texts, ...]:
     """Return the distinct conflicts between verified statements that cite different messages."""
-    pairs = (_checked(one, view.statements(), retrieval) for one in claimed)
+    pairs = (_checked(item, view.statements(), retrieval) for item in claimed)
     return tuple({frozenset(pair): pair for pair in pairs if pair}.values())
 
 
@@ -40,9 +40,9 @@ def _citing(claimed: DraftCitation, statements: tuple[Statement, ...], retrieval
     if message is None or claimed.quote not in message.content:
         return None
     citing = [
-        (claimed.quote in citation.quote or citation.quote in claimed.quote, one)
-        for one in statements
-        for citation in one.citations
+        (claimed.quote in citation.quote or citation.quote in claimed.quote, statement)
+        for statement in statements
+        for citation in statement.citations
         if citation.message_id == claimed.message_id
     ]
     return max(citing, key=lambda found: found[0])[1] if citing else None

@@ -57,11 +57,16 @@ def _as_drafted(
     view: MemoryView, verdict: Verdict, claimed: Sequence[Texts], findings: Findings, notes: tuple[Note, ...]
 ) -> Synthesis:
     sides = {text for pair in claimed for text in pair}
-    against = {citation.message_id for one in view.statements() if one.text in sides for citation in one.citations}
+    against = {
+        citation.message_id
+        for statement in view.statements()
+        if statement.text in sides
+        for citation in statement.citations
+    }
     if verdict is Verdict.INSUFFICIENT:
         return Synthesis(MemoryView(), verdict, (), (*notes, note(NoteKind.MODEL_VERDICT)))
     view = _ordered(_marked(view, findings, against), by_time)
-    stated = {one.text: one for one in view.statements()}
+    stated = {statement.text: statement for statement in view.statements()}
     conflicts = tuple(Conflict(stated[earlier], stated[later]) for earlier, later in claimed)
     return Synthesis(view, verdict, conflicts, (*notes, note(NoteKind.MODEL_VERDICT)))
 
@@ -73,11 +78,11 @@ def _by_rules(
     named = is_named(findings.retrieval)
     estimate = calibrated(findings.sufficiency, named=named) if findings.sufficiency else None
     likely = estimate is None or estimate >= rule.possible  # Otherwise the contradiction is irrelevant.
-    holding = [one for one in findings.evidence if not one.message.retracted_by]
+    holding = [item for item in findings.evidence if not item.message.retracted_by]
     pairs = list(contradictions(holding, findings.relations, question)) if likely else []
     figures = StatementFigures(question, findings.retrieval) if draft.composed else None
     view, notes = verify([*draft.statements, *_sides(pairs, draft.statements)], findings.retrieval, figures)
-    view = _marked(view, findings, {one.message_id for pair in pairs for one in pair})
+    view = _marked(view, findings, {item.message_id for pair in pairs for item in pair})
     view = _ordered(view, partial(by_relevance, same=_same_matter(question, view, pairs, findings)))
     conflicts = tuple(_conflicts(view, pairs))
     cited, contradictory = _holds(view, findings.retrieval), bool(conflicts)
@@ -90,16 +95,17 @@ def _by_rules(
 
 def _holds(view: MemoryView, retrieval: Retrieval) -> bool:
     """Return whether a statement cites a message that was not retracted."""
-    return not all(all(takers(one, retrieval)) for one in view.statements())
+    return not all(all(takers(statement, retrieval)) for statement in view.statements())
 
 
 def _sides(pairs: Iterable[Pair], drafts: Sequence[DraftStatement]) -> list[DraftStatement]:
     """Return contradictory messages as drafts, in the section of the other drafts."""
     section = drafts[0].section if drafts else Section.PROFILE
     cited = {citation.message_id for draft in drafts for citation in draft.citations}
-    missing = {one.message_id: one for pair in pairs for one in pair if one.message_id not in cited}
+    missing = {item.message_id: item for pair in pairs for item in pair if item.message_id not in cited}
     return [
-        DraftStatement(section, one.content, (DraftCitation(one.message_id, one.content),)) for one in missing.values()
+        DraftStatement(section, item.content, (DraftCitation(item.message_id, item.content),))
+        for item in missing.values()
     ]
 
 
@@ -108,11 +114,11 @@ def _marked(view: MemoryView, findings: Findings, against: AbstractSet[str]) -> 
 
     Contradicted messages (`against`) are not marked as superseded because the conflict is unresolved.
     """
-    cited = {citation.message_id for one in view.statements() for citation in one.citations} - against
+    cited = {citation.message_id for statement in view.statements() for citation in statement.citations} - against
     newer = superseded(findings.relations, cited)
 
     def marked(statements: Iterable[Statement]) -> tuple[Statement, ...]:
-        return tuple(_mark(one, newer, findings.retrieval) for one in statements)
+        return tuple(_mark(statement, newer, findings.retrieval) for statement in statements)
 
     return MemoryView(marked(view.preferences), marked(view.profile), marked(view.constraints))
 
@@ -135,17 +141,17 @@ def _ordered(view: MemoryView, order: Callable[[tuple[Statement, ...]], tuple[St
 
 def _same_matter(question: Question, view: MemoryView, pairs: Iterable[Pair], findings: Findings) -> list[Ids]:
     """Return pairs of messages about the same topic; all quoted messages if the question asks for the current state."""
-    near = [(one.earlier, one.later) for one in findings.relations if one.nearness >= SAME_MATTER]
+    near = [(relation.earlier, relation.later) for relation in findings.relations if relation.nearness >= SAME_MATTER]
     against = [(earlier.message_id, later.message_id) for earlier, later in pairs]
-    ids = [message_id for one in view.statements() for message_id in sources(one)]
+    ids = [message_id for statement in view.statements() for message_id in sources(statement)]
     quoted = list(pairwise(ids)) if question.reading.asks_for_latest else []
     return [*near, *against, *retractions(findings.retrieval), *quoted]
 
 
 def _is_corrected(question: Question, view: MemoryView, findings: Findings) -> bool:
     """Return whether a quoted message corrects the best match, which had half of the question's words."""
-    cited = {message_id for one in view.statements() for message_id in sources(one)}
-    held = next((one.message for one in findings.evidence if not one.message.retracts), None)
+    cited = {message_id for statement in view.statements() for message_id in sources(statement)}
+    held = next((item.message for item in findings.evidence if not item.message.retracts), None)
     if held is None or held.retracted_by not in cited:
         return False
     asked = terms(question.reading.asked)
@@ -154,7 +160,9 @@ def _is_corrected(question: Question, view: MemoryView, findings: Findings) -> b
 
 def _conflicts(view: MemoryView, pairs: Iterable[Pair]) -> Iterable[Conflict]:
     """Return contradictions as conflicts between statements. They are marked as possible because rules infer them."""
-    stating = {citation.message_id: one for one in reversed(view.statements()) for citation in one.citations}
+    stating = {
+        citation.message_id: statement for statement in reversed(view.statements()) for citation in statement.citations
+    }
     for earlier, later in pairs:
         if {earlier.message_id, later.message_id} <= stating.keys():
             yield Conflict(stating[earlier.message_id], stating[later.message_id], possible=True)

@@ -59,7 +59,7 @@ def contradictions(evidence: Sequence[Evidence], relations: Iterable[Relation], 
         relations: similar messages of one sender.
         question: contradictions are reported only for yes/no and counting questions.
     """
-    near = {one.message.message_id: one.message for one in evidence[:LOOKED_AT] if one.deviations >= _NEAR_QUESTION}
+    near = {item.message.message_id: item.message for item in evidence[:LOOKED_AT] if item.deviations >= _NEAR_QUESTION}
     for relation in relations:
         earlier, later = near.get(relation.earlier), near.get(relation.later)
         if earlier and later and _contradict(earlier.content, later.content, question):

@@ -124,7 +124,7 @@ class _Support:
     def of(cls, citations: Sequence[Citation], question: Question) -> _Support:
         """Collect the supported values from quotes."""
         zone = question.now.tzinfo
-        read = [(one.quote, figures(one.quote), _day_of(one, zone)) for one in citations]
+        read = [(citation.quote, figures(citation.quote), _day_of(citation, zone)) for citation in citations]
         sent = {PartialDate(day.year, day.month, day.day) for _, _, day in read}
         today = question.now.date()
         named = {
@@ -134,18 +134,20 @@ class _Support:
             for partial in figure.dates
             for whole in completed(partial, day)
         }
-        relative = {one for quote, _, day in read for one in relative_dates(quote, day)}
+        relative = {item for quote, _, day in read for item in relative_dates(quote, day)}
         dates = sent | named | relative | {PartialDate(today.year, today.month, today.day)}
         every = [figure for _, found, _ in read for figure in found]
         weekdays = {figure.weekday for figure in every if figure.weekday is not None}
-        sent_at = {one.ts.astimezone(zone).time().replace(second=0, microsecond=0, tzinfo=None) for one in citations}
-        quotes = {(one.message_id, one.quote) for one in citations}
+        sent_at = {
+            citation.ts.astimezone(zone).time().replace(second=0, microsecond=0, tzinfo=None) for citation in citations
+        }
+        quotes = {(citation.message_id, citation.quote) for citation in citations}
         return cls(
             numbers=frozenset().union(*(numbers_in(quote) | numbers_of(found) for quote, found, _ in read)),
             bare=frozenset(number for figure in every for number in figure.numbers),
             dates=frozenset(dates),
             times=frozenset(at for figure in every for at in figure.times) | sent_at,
-            weekdays=frozenset(weekdays | {day.weekday() for one in dates if (day := one.days())}),
+            weekdays=frozenset(weekdays | {day.weekday() for item in dates if (day := item.days())}),
             runs=frozenset().union(*(digit_runs(quote) for quote, _, _ in read)),
             quotes=len(quotes),
             items=len(quotes) + sum(len(_LIST_MARK.findall(quote)) for _, quote in quotes),
@@ -171,10 +173,10 @@ class _Support:
     def _has_part(self, figure: Figure) -> bool:
         """Return whether a standalone day or year occurs in the quotes as a number."""
         return any(
-            one.month is None
-            and (one.day is None or one.year is None)
-            and Decimal(one.day or one.year or 0) in self.numbers
-            for one in figure.dates
+            day.month is None
+            and (day.day is None or day.year is None)
+            and Decimal(day.day or day.year or 0) in self.numbers
+            for day in figure.dates
         )
 
     def _has_time(self, claimed: frozenset[time]) -> bool:
@@ -194,13 +196,13 @@ class _Support:
         if quantity.kind is Kind.TIME:
             return self._has_time(frozenset({_clock(quantity.value)}))
         number = operand.number or Decimal(0)
-        years = {Decimal(one.year) for one in self.dates if one.year is not None}
+        years = {Decimal(item.year) for item in self.dates if item.year is not None}
         return number in self.numbers or number in _UNIT_FACTORS or number in years
 
     def _with(self, results: Sequence[Operand]) -> _Support:
-        numbers = {one.number for one in results if one.number is not None}
-        days = {date.fromordinal(int(one.quantity.value)) for one in results if one.quantity.kind is Kind.DATE}
-        times = {_clock(one.quantity.value) for one in results if one.quantity.kind is Kind.TIME}
+        numbers = {result.number for result in results if result.number is not None}
+        days = {date.fromordinal(int(result.quantity.value)) for result in results if result.quantity.kind is Kind.DATE}
+        times = {_clock(result.quantity.value) for result in results if result.quantity.kind is Kind.TIME}
         return _Support(
             self.numbers | numbers,
             self.bare | numbers,

@@ -23,12 +23,12 @@ def by_relevance(statements: Sequence[Statement], same: Iterable[Ids]) -> tuple[
         statements: most relevant first.
         same: pairs of messages about the same topic.
     """
-    place = {message_id: at for at, one in reversed(list(enumerate(statements))) for message_id in sources(one)}
+    place = {message_id: at for at, item in reversed(list(enumerate(statements))) for message_id in sources(item)}
     pairs = [pair for pair in same if place.keys() >= set(pair)]
     for _ in pairs:  # Each iteration merges two connected groups.
         for earlier, later in pairs:
             place[earlier] = place[later] = min(place[earlier], place[later])
-    return tuple(sorted(by_time(statements), key=lambda one: min(place[message_id] for message_id in sources(one))))
+    return tuple(sorted(by_time(statements), key=lambda item: min(place[message_id] for message_id in sources(item))))
 
 
 def by_time(statements: Iterable[Statement]) -> tuple[Statement, ...]:
@@ -43,4 +43,4 @@ def newest(statement: Statement) -> tuple[float, bytes]:
 
 def retractions(retrieval: Retrieval) -> Iterable[Ids]:
     """Return pairs of a retracted and a retracting message."""
-    return [(one.message_id, one.retracted_by) for one in retrieval if one.retracted_by]
+    return [(message.message_id, message.retracted_by) for message in retrieval if message.retracted_by]

@@ -22,5 +22,5 @@ def superseded(relations: Iterable[Relation], cited: Collection[str]) -> dict[st
         relations: ordered by the later message.
         cited: ids of cited messages. Other messages supersede nothing.
     """
-    alike = [one for one in relations if one.nearness >= NEAR and one.shared >= SHARED]
-    return {one.earlier: one.later for one in alike if one.earlier in cited and one.later in cited}
+    alike = [relation for relation in relations if relation.nearness >= NEAR and relation.shared >= SHARED]
+    return {item.earlier: item.later for item in alike if item.earlier in cited and item.later in cited}

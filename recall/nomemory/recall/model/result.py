@@ -26,7 +26,7 @@ class RecallResult:
 
     def oldest_first(self) -> tuple[Evidence, ...]:
         """Return the evidence in chronological order."""
-        return tuple(sorted(self.evidence, key=lambda one: (one.message.ts, one.message.message_id)))
+        return tuple(sorted(self.evidence, key=lambda item: (item.message.ts, item.message.message_id)))
 
     def as_prompt(self, *, max_tokens: int = MAX_TOKENS, question: Question | None = None) -> str:
         """Return the evidence as a text block for a prompt.
@@ -52,7 +52,7 @@ class RecallResult:
         )
         messages = [
             RecalledMessage(said.message_id, said.ts, said.speaker, said.content, retracted_by=said.retracted_by)
-            for said in (one.message for one in self.evidence)
+            for said in (item.message for item in self.evidence)
         ]
         found = marks(statements, self.conflicts, passed_on)
         asked, zone = (question.text, question.now.tzinfo) if question else ("", None)

@@ -41,7 +41,7 @@ STATEMENTS_MAX: Final = 12
 CITATIONS_MAX: Final = 12
 CONFLICTS_MAX: Final = 8
 EQUATIONS_MAX: Final = 4
-VERDICTS: Final = tuple(one.value for one in (Verdict.SUPPORTED, Verdict.CONFLICTING, Verdict.INSUFFICIENT))
+VERDICTS: Final = tuple(item.value for item in (Verdict.SUPPORTED, Verdict.CONFLICTING, Verdict.INSUFFICIENT))
 _TEXT_CHARS: Final = 500
 _LABEL_CHARS: Final = 256
 _QUOTE_CHARS: Final = 2_000
@@ -58,7 +58,7 @@ def kept(model: type[_Entry], most: int) -> Callable[[object], list[_Entry]]:
 
     def read(values: object) -> list[_Entry]:
         listed = values if isinstance(values, list) else []
-        return [one for value in listed[:most] for one in _valid(model, value)]
+        return [item for value in listed[:most] for item in _valid(model, value)]
 
     return read
 
@@ -89,7 +89,7 @@ def _verdict(value: object) -> Verdict | None:
 def _equations(value: object) -> list[str]:
     """Return the equations of a statement. A single equation may come without a list; invalid entries are dropped."""
     listed = value if isinstance(value, list) else [value]
-    return [one for one in listed[:EQUATIONS_MAX] if isinstance(one, str) and 0 < len(one) <= _EQUATION_CHARS]
+    return [item for item in listed[:EQUATIONS_MAX] if isinstance(item, str) and 0 < len(item) <= _EQUATION_CHARS]
 
 
 def _wrapped(key: str) -> Callable[[object], object]:
@@ -301,11 +301,13 @@ def _draft(part: AnswerPart, named: Callable[[str], str]) -> Draft:
         return DraftCitation(named(one.message_id), one.quote)
 
     statements = tuple(
-        DraftStatement(section, one.text, tuple(map(citation, one.citations)), tuple(one.computed))
+        DraftStatement(section, item.text, tuple(map(citation, item.citations)), tuple(item.computed))
         for section in Section
-        for one in _section(part, section)
+        for item in _section(part, section)
     )
-    conflicts = tuple(DraftConflict(citation(one.earlier), citation(one.later)) for one in part.conflicts)
+    conflicts = tuple(
+        DraftConflict(citation(conflict.earlier), citation(conflict.later)) for conflict in part.conflicts
+    )
     return Draft(statements, part.verdict, conflicts, composed=True)
 
 

@@ -150,7 +150,9 @@ def by_day(lines: Sequence[Line]) -> Iterator[Line]:
     first = {(day, line.get("talk")): at for at, ((day, _, _), line) in reversed(list(enumerate(days)))}
     begins = {day: at for at, ((day, _, _), _) in reversed(list(enumerate(days)))}
     heading: Line | None = None
-    for (day, _, time), line in sorted(days, key=lambda one: (begins[one[0][0]], first[one[0][0], one[1].get("talk")])):
+    for (day, _, time), line in sorted(
+        days, key=lambda item: (begins[item[0][0]], first[item[0][0], item[1].get("talk")])
+    ):
         talk = line.get("talk")
         above = {"day": day, **({"conversation": talk} if talk and talks[day, talk] > 1 else {})}
         if above != heading:

@@ -86,21 +86,21 @@ class Reader:
 
     async def _ranked(self, question: Question) -> list[Retrieved]:
         """Return the ranking, with the newest messages on the topic near the top if a value may have changed."""
-        ranked = [one.message for one in self._search.ranked()]
+        ranked = [message.message for message in self._search.ranked()]
         if question.is_talk or not question.reading.asks_for_latest:
             return ranked
-        newest = {one.message_id: one for one in await self._search.newest_on_the_matter()}
+        newest = {item.message_id: item for item in await self._search.newest_on_the_matter()}
         first = ranked[:_BEFORE_NEWEST]
-        behind = [one for one in ranked[_BEFORE_NEWEST:] if one.message_id not in newest]
-        known = {one.message_id for one in first}
-        return [*first, *(one for one in newest.values() if one.message_id not in known), *behind]
+        behind = [message for message in ranked[_BEFORE_NEWEST:] if message.message_id not in newest]
+        known = {item.message_id for item in first}
+        return [*first, *(message for message in newest.values() if message.message_id not in known), *behind]
 
     async def _exchanges(self, messages: Sequence[Retrieved]) -> Exchanges:
         """Return the messages before short messages, and the replies to questions."""
-        short = {one.message_id: one for one in messages if is_short(one) or is_question(one)}
+        short = {message.message_id: message for message in messages if is_short(message) or is_question(message)}
         before, after = await self._search.exchanges(list(short.values()))
-        replied_to = {reply: one for reply, one in before.items() if is_short(short[reply])}
-        return Exchanges(replied_to, {asked: one for asked, one in after.items() if is_question(short[asked])})
+        replied_to = {reply: item for reply, item in before.items() if is_short(short[reply])}
+        return Exchanges(replied_to, {asked: item for asked, item in after.items() if is_question(short[asked])})
 
     async def _looked_up(
         self, prompt: Prompt, answer: Answer, window: ContextWindow, look_ups: int
@@ -111,7 +111,9 @@ class Reader:
         whole = {str(call.arguments.get("message_id")) for call in answer.calls if call.tool == NEIGHBORS}
         steps = self._search.steps[done:]
         brought = [[hit.message for hit in result.items] for result in self._search.brought]
-        exchanges = await self._exchanges([one for found in brought for one in found if one.message_id not in window])
+        exchanges = await self._exchanges(
+            [item for found in brought for item in found if item.message_id not in window]
+        )
         lines = window.add(brought, whole, exchanges)
         outcome = outcome_text(steps, lines, look_ups)
         return _with_outcome(prompt, outcome), lines

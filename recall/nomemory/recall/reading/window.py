@@ -128,14 +128,14 @@ class ContextWindow:
             exchanges: preceding messages and replies to show as well.
         """
         best = ranked[: min(self._budget.messages, _BASE)]
-        further = [(one, _FURTHER_CAP) for one in ranked[len(best) : self._budget.messages]]
+        further = [(message, _FURTHER_CAP) for message in ranked[len(best) : self._budget.messages]]
         chosen: _Chosen = _Chosen(0)
         for top, cap in _CAPS:
-            capped = [(one, top if at < _TOP else max(cap, 1)) for at, one in enumerate(best)]
-            chosen = self._fitting([*capped, *((one, min(most, cap)) for one, most in further)], exchanges)
-            if all(one.message_id in chosen.lines for one in best):
+            capped = [(item, top if at < _TOP else max(cap, 1)) for at, item in enumerate(best)]
+            chosen = self._fitting([*capped, *((item, min(most, cap)) for item, most in further)], exchanges)
+            if all(candidate.message_id in chosen.lines for candidate in best):
                 break
-        return self._shown(chosen, [one.message_id for one in ranked], exchanges)
+        return self._shown(chosen, [message.message_id for message in ranked], exchanges)
 
     def add(
         self,
@@ -151,14 +151,14 @@ class ContextWindow:
             exchanges: preceding messages and replies to show as well.
         """
         again = whole & self._in_parts
-        by_turns = {one.message_id: one for turn in zip_longest(*found) for one in turn if one is not None}
-        new = [one for one in by_turns.values() if one.message_id not in self._labels]
-        repeated = [one for one in by_turns.values() if one.message_id in again]
+        by_turns = {item.message_id: item for turn in zip_longest(*found) for item in turn if item is not None}
+        new = [item for item in by_turns.values() if item.message_id not in self._labels]
+        repeated = [item for item in by_turns.values() if item.message_id in again]
         room = self._budget.tokens // 2
-        capped = [*((one, room - _LINE_TOKENS) for one in repeated), *((one, _CAPS[0][1]) for one in new)]
+        capped = [*((item, room - _LINE_TOKENS) for item in repeated), *((item, _CAPS[0][1]) for item in new)]
         beside = exchanges or Exchanges()
         chosen = self._fitting(capped[: max(1, self._budget.messages // 2)], beside, room, again)
-        lines = self._shown(chosen, [one.message_id for one, _ in capped], beside)
+        lines = self._shown(chosen, [item.message_id for item, _ in capped], beside)
         self._in_parts -= again
         return lines
 
@@ -182,7 +182,7 @@ class ContextWindow:
 
     def _shown(self, chosen: _Chosen, order: Sequence[str], exchanges: Exchanges) -> list[Line]:
         """Label the selected messages in ranking order, then their preceding messages and replies."""
-        in_order = sorted(chosen.lines, key=lambda one: order.index(one) if one in order else len(order))
+        in_order = sorted(chosen.lines, key=lambda item: order.index(item) if item in order else len(order))
         for message_id in in_order:
             label = self._labels.setdefault(message_id, f"m{len(self._labels) + 1}")
             self._ids[label] = message_id
@@ -192,8 +192,8 @@ class ContextWindow:
                 self._in_parts.add(message_id)
         for message_id, line in chosen.lines.items():
             self._refer(chosen.messages[message_id], line, exchanges)
-        shown = sorted(chosen.messages.values(), key=lambda one: (one.ts, one.message_id))
-        return [chosen.lines[one.message_id] for one in shown]
+        shown = sorted(chosen.messages.values(), key=lambda message: (message.ts, message.message_id))
+        return [chosen.lines[message.message_id] for message in shown]
 
     def _refer(self, message: Retrieved, line: dict[str, JsonValue], exchanges: Exchanges) -> None:
         """Add the labels of related messages to a line."""
@@ -220,7 +220,7 @@ class ContextWindow:
         shown = excerpts.within(most)
         yield ("text", message.content) if shown == [message.content] else ("parts", list[JsonValue](shown))
         if message.role is Role.USER and (spans := passed_on(message.content)):
-            yield "passed_on", [_span(message.content, one) for one in spans]
+            yield "passed_on", [_span(message.content, span) for span in spans]
 
 
 @dataclass

@@ -105,10 +105,10 @@ class EvidenceRanking:
 
     def _corrected(self, evidence: list[Evidence]) -> list[Evidence]:
         """Put a correction before the corrected message, with at least the same score."""
-        known = {one.message.message_id: one for one in evidence}
+        known = {item.message.message_id: item for item in evidence}
         placed: dict[str, Evidence] = {}
-        for one in evidence:
-            last, chain = one, {one.message.message_id: one}
+        for item in evidence:
+            last, chain = item, {item.message.message_id: item}
             while taker := self._messages.get(last.message.retracted_by):
                 if taker.message_id in chain or taker.message_id in placed:
                     break
@@ -123,14 +123,16 @@ class EvidenceRanking:
         best = max(scores.values(), default=0.0)
         unit = _SCORE / best if best > 0 else 1.0
         return [
-            Evidence(self._messages[one], unit * score + nearness * deviations.get(one, 0.0), deviations.get(one, 0.0))
-            for one, score in scores.items()
+            Evidence(
+                self._messages[item], unit * score + nearness * deviations.get(item, 0.0), deviations.get(item, 0.0)
+            )
+            for item, score in scores.items()
         ]
 
     def _asserting_first(self, evidence: list[Evidence]) -> list[Evidence]:
-        kept = [self._asserts(one.message) for one in evidence[:LOOKED_AT]]
-        first = [one for one, is_kept in zip(evidence, kept, strict=False) if is_kept]
-        return first + [one for place, one in enumerate(evidence) if place >= LOOKED_AT or not kept[place]]
+        kept = [self._asserts(item.message) for item in evidence[:LOOKED_AT]]
+        first = [item for item, is_kept in zip(evidence, kept, strict=False) if is_kept]
+        return first + [item for place, item in enumerate(evidence) if place >= LOOKED_AT or not kept[place]]
 
     def _asserts(self, message: Retrieved) -> bool:
         known = self._asserting.get(message.message_id)
@@ -143,9 +145,9 @@ class EvidenceRanking:
         best = evidence[:_SO_FAR]
         if not self._question.reading.asks_for_latest or len(best) <= 1:
             return evidence
-        in_time = sorted(best, key=lambda one: (one.message.ts, one.message.message_id))
-        gains = {one.message.message_id: _LATER * place / (len(best) - 1) for place, one in enumerate(in_time)}
-        later = [replace(one, score=one.score + gains[one.message.message_id]) for one in best]
+        in_time = sorted(best, key=lambda candidate: (candidate.message.ts, candidate.message.message_id))
+        gains = {item.message.message_id: _LATER * place / (len(best) - 1) for place, item in enumerate(in_time)}
+        later = [replace(candidate, score=candidate.score + gains[candidate.message.message_id]) for candidate in best]
         return sorted(later, key=_order, reverse=True) + evidence[_SO_FAR:]
 
     def _scores(self) -> dict[str, float]:
@@ -161,7 +163,7 @@ class EvidenceRanking:
         return _below(min(scores.values()), _sum(others)) | scores
 
     def _with_preference(self, scores: Mapping[str, float]) -> dict[str, float]:
-        return {one: score + self._preference(self._messages[one]) for one, score in scores.items()}
+        return {item: score + self._preference(self._messages[item]) for item, score in scores.items()}
 
     def _preference(self, message: Retrieved) -> float:
         of_role = self._role is not Role.ANY and message.role is self._role

@@ -121,7 +121,7 @@ class SearchSession:
 
     def findings(self) -> Findings:
         """Return the results of the search phase."""
-        relations = sorted(self._relations.values(), key=lambda one: self._when(one.later))
+        relations = sorted(self._relations.values(), key=lambda relation: self._when(relation.later))
         return Findings(self.ranked(), self.retrieval, tuple(relations), self._sufficiency)
 
     def situation(self, iteration: int) -> Situation:
@@ -186,7 +186,7 @@ class SearchSession:
         These calls do not count toward the planner's limit.
         """
         asked = messages[:_EXCHANGES]
-        found = await asyncio.gather(*(self._around(one.message_id, before=1, after=1) for one in asked))
+        found = await asyncio.gather(*(self._around(item.message_id, before=1, after=1) for item in asked))
         self._host_calls += len(asked)
         before, after = dict[str, Retrieved](), dict[str, Retrieved]()
         for message, result in zip(asked, found, strict=True):
@@ -196,7 +196,7 @@ class SearchSession:
                 elif near.ts >= message.ts and _answers(near, message):
                     after[message.message_id] = near
         if asked:
-            ids = tuple(one.message_id for one in (*before.values(), *after.values()))
+            ids = tuple(item.message_id for item in (*before.values(), *after.values()))
             thought, observation = "what short messages reply to, and what replies to questions", f"{len(asked)} calls"
             await self.tell(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
         return before, after
@@ -229,16 +229,18 @@ class SearchSession:
         """Read the chains of corrections of the best evidence, outside the planner's call limit."""
         looked_for = {""}
         for _ in range(_CHAIN):
-            best = (one.message for one in self.ranked()[: self._budget.evidence_messages])
-            named = dict.fromkeys(one.retracted_by for one in best)
-            missing = [one for one in named if self.retrieval.get(one) is None and one not in looked_for][:_CORRECTIONS]
+            best = (message.message for message in self.ranked()[: self._budget.evidence_messages])
+            named = dict.fromkeys(candidate.retracted_by for candidate in best)
+            missing = [item for item in named if self.retrieval.get(item) is None and item not in looked_for][
+                :_CORRECTIONS
+            ]
             if not missing:
                 return
             looked_for.update(missing)
             await self._take_corrections(missing)
 
     async def _take_corrections(self, message_ids: Sequence[str]) -> None:
-        results = await asyncio.gather(*(self._around(one, before=0) for one in message_ids))
+        results = await asyncio.gather(*(self._around(item, before=0) for item in message_ids))
         self._host_calls += len(results)
         for result in results:
             self._ranking.take(NEIGHBORS, result)
@@ -332,7 +334,7 @@ class SearchSession:
     def _take(self, call: ToolCall, result: ToolResult) -> None:
         self._new_in_round += self.retrieval.add(hit.message for hit in result.items)
         self._ranking.take(call.tool, result, call.weight)
-        self._relations |= {(one.earlier, one.later): one for one in result.relations}
+        self._relations |= {(relation.earlier, relation.later): relation for relation in result.relations}
         if result.scope is not None:
             self._coverage.add(result.scope)
         self._dropped += result.dropped

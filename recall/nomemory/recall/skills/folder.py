@@ -115,7 +115,7 @@ class SkillFolder:
 
     def _inside(self, name: str) -> Path:
         direct = self._root / name
-        if not any(one.is_symlink() for one in (direct, *direct.parents[: name.count("/")])):
+        if not any(item.is_symlink() for item in (direct, *direct.parents[: name.count("/")])):
             return direct
         path = _resolved(self._path / name)
         if not path.is_relative_to(self._root):

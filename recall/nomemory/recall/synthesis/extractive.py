@@ -48,13 +48,13 @@ class ExtractiveSynthesiser:
     async def draft(self, question: Question, skill: Skill, findings: Findings) -> Draft:  # noqa: ARG002 - the protocol's signature
         """Quote the most likely answers and their retractions, most relevant first."""
         best = chosen(quotable(findings.evidence, question), self._quoted)
-        takers = {one.message.retracted_by for one in best}
-        best += [one for one in findings.evidence if one.message.message_id in takers and one not in best]
-        quotes = ((one, quote(one.message.content, question.reading)) for one in best)
+        takers = {candidate.message.retracted_by for candidate in best}
+        best += [item for item in findings.evidence if item.message.message_id in takers and item not in best]
+        quotes = ((candidate, quote(candidate.message.content, question.reading)) for candidate in best)
         return Draft(
             tuple(
-                DraftStatement(section_of(one.message), text, (DraftCitation(one.message.message_id, text),))
-                for one, text in quotes
+                DraftStatement(section_of(item.message), text, (DraftCitation(item.message.message_id, text),))
+                for item, text in quotes
             )
         )
 
@@ -64,21 +64,21 @@ def quotable(evidence: Sequence[Evidence], question: Question) -> list[Evidence]
 
     Corrections are kept regardless of their length.
     """
-    stating = [one for one in evidence if one.message.retracts or states(one.message, question)]
-    if question.is_talk or is_named(one.message for one in evidence):
+    stating = [item for item in evidence if item.message.retracts or states(item.message, question)]
+    if question.is_talk or is_named(item.message for item in evidence):
         return stating
-    known = [one for one in stating if one.message.retracts or asserts(one.message, question, named=False)]
+    known = [item for item in stating if item.message.retracts or asserts(item.message, question, named=False)]
     return known or stating
 
 
 def chosen(evidence: Sequence[Evidence], quoted: float) -> list[Evidence]:
     """Return the first message, then messages until one is unlikely to be evidence."""
-    is_near = any(one.deviations for one in evidence)
+    is_near = any(item.deviations for item in evidence)
     return [
-        one
-        for place, one in enumerate(evidence[:MOST])
+        item
+        for place, item in enumerate(evidence[:MOST])
         if place < LEAST
-        or probability(place, one.score - evidence[0].score, one.deviations if is_near else _TYPICAL) >= quoted
+        or probability(place, item.score - evidence[0].score, item.deviations if is_near else _TYPICAL) >= quoted
     ]
 
 

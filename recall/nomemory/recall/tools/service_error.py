@@ -38,7 +38,7 @@ def service_error(error: grpc.RpcError) -> ServiceError:
     status = _status(error)
     bad = _detail(status, error_details_pb2.BadRequest()).field_violations
     reason = _detail(status, error_details_pb2.ErrorInfo()).reason
-    return ServiceError(error.code(), error.details() or "", {one.field: one.description for one in bad}, reason)
+    return ServiceError(error.code(), error.details() or "", {item.field: item.description for item in bad}, reason)
 
 
 def _detail(status: status_pb2.Status, found: _Detail) -> _Detail:

@@ -43,7 +43,7 @@ class ConversationListing:
         """
         place = await self._place(listing, cursor)
         found = await self._log.conversations(listing.user_id, pinned=place.pinned)
-        ahead = [one for one in found if _is_ahead(one, place)]
+        ahead = [item for item in found if _is_ahead(item, place)]
         page = ahead[:page_size]
         if len(page) == len(ahead):
             return ConversationPage(page, "")
@@ -74,12 +74,12 @@ def _is_ahead(one: ConversationSummary, place: _Place) -> bool:
 def _place_after(last: ConversationSummary, place: _Place, found: Iterable[ConversationSummary]) -> ConversationPlace:
     """Return the place after the last conversation of a page."""
     after = (last.last_us, last.conversation_id)
-    reaching_behind = (one for one in found if (one.first_us, one.conversation_id) < after)
+    reaching_behind = (item for item in found if (item.first_us, item.conversation_id) < after)
     delivered = [
-        _mark(one)
-        for one in reaching_behind
+        _mark(item)
+        for item in reaching_behind
         # Nothing ever moves forward in the order, so what stands before this place was delivered.
-        if (one.last_us, one.conversation_id) >= after or _mark(one) in place.delivered
+        if (item.last_us, item.conversation_id) >= after or _mark(item) in place.delivered
     ]
     return ConversationPlace(place.pinned, *after, base64.b64encode(b"".join(delivered)).decode())
 

@@ -66,10 +66,12 @@ class Speakers:
 
 def _foremost(messages: Iterable[LoggedMessage]) -> tuple[str, ...]:
     decoded = (wire.decode(message.wire) for message in messages)
-    return foremost(Counter(one.name for one in decoded if one.name and one.role is not Role.TOOL))  # a tool is nobody
+    return foremost(
+        Counter(item.name for item in decoded if item.name and item.role is not Role.TOOL)
+    )  # a tool is nobody
 
 
 def foremost(spoke: Counter[str]) -> tuple[str, ...]:
     """Return the names of those who speak most, in alphabetical order."""
-    most = sorted(spoke.items(), key=lambda one: (-one[1], one[0]))[:SPEAKERS_MAX]
+    most = sorted(spoke.items(), key=lambda item: (-item[1], item[0]))[:SPEAKERS_MAX]
     return tuple(sorted(name for name, _ in most))

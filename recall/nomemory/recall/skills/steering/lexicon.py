@@ -57,7 +57,7 @@ class Lexicon:
         """
         found = list(self._found(_compared(text[:_TEXT_CHARS_MAX]))) if self._entries else []
         canonical = dict.fromkeys(chain.from_iterable(self._entries[form] for form in found))
-        ranks = zip_longest(*((one, *self.aliases[one]) for one in canonical))
+        ranks = zip_longest(*((item, *self.aliases[item]) for item in canonical))
         terms = dict.fromkeys(term for term in chain.from_iterable(ranks) if term is not None)
         return tuple(islice((term for term in terms if _compared(term) not in found), EXPANSIONS_MAX))
 
@@ -93,7 +93,7 @@ def read_lexicon(entries: Iterable[Entry]) -> tuple[Lexicon, list[Unreadable]]:
     unreadable: list[Unreadable] = []
     for entry in entries:
         canonical, given = search_text(entry.key), list(map(search_text, listed(entry.value)))
-        terms = [one for one in given if _is_term(one) and one != canonical]
+        terms = [item for item in given if _is_term(item) and item != canonical]
         known = dict.fromkeys((*aliases.get(canonical, ()), *terms))
         if not entry.value:
             why = "an entry of the lexicon is a term, a colon and at least one alias"

@@ -196,7 +196,7 @@ def _entries(tokens: Sequence[Token], file: str) -> Iterator[Entry]:
         if token.type in {"blockquote_open", "blockquote_close"}:
             quoted += token.nesting
         elif token.type == "td_open" and not quoted and tokens[place - 1].type == "tr_open":
-            cells = [bare(one.content) for one in tokens[place : place + 5] if one.type == "inline"]
+            cells = [bare(item.content) for item in tokens[place : place + 5] if item.type == "inline"]
             yield Entry(file, first_line(tokens[place - 1]), *cells)
         elif token.type == "inline" and not quoted and _begins_item(tokens, place):
             halves = _COLON.split(token.content.split("\n", 1)[0], maxsplit=1)

@@ -53,7 +53,7 @@ class Steering:
         """Return the template with most words of the question or their synonyms; None without a match."""
         words = (without_asking_words(reading.asked), *self.expansions(reading.asked))
         asked = frozenset(streams(" ".join(words)).terms)
-        best = max(self.templates, key=lambda one: len(one.terms & asked), default=None)
+        best = max(self.templates, key=lambda template: len(template.terms & asked), default=None)
         return best if best and best.terms & asked else None
 
     def first_scope(self, question: Question) -> SearchScope:
@@ -101,12 +101,13 @@ def read_steering(texts: Mapping[str, str]) -> Steering:
         return [section for section in form if section.kind is kind]
 
     lexicons = [*of(SectionKind.LEXICON), *sections(texts.get(LEXICON_FILE, ""), LEXICON_FILE)]
-    defaults, wrong_defaults = read_defaults(one for section in of(SectionKind.DEFAULTS) for one in section.entries)
-    lexicon, wrong_lexicon = read_lexicon(one for section in lexicons for one in section.entries)
+    defaults, wrong_defaults = read_defaults(entry for section in of(SectionKind.DEFAULTS) for entry in section.entries)
+    lexicon, wrong_lexicon = read_lexicon(entry for section in lexicons for entry in section.entries)
     templates, wrong_templates = read_templates(
         part for section in of(SectionKind.QUERY_TEMPLATES) for part in section.parts
     )
     unreadable = sorted(
-        (*wrong_defaults, *wrong_templates, *wrong_lexicon), key=lambda one: (one.file != SKILL_FILE, one.line)
+        (*wrong_defaults, *wrong_templates, *wrong_lexicon),
+        key=lambda default: (default.file != SKILL_FILE, default.line),
     )
     return Steering(defaults, lexicon, tuple(templates), tuple(unreadable[:_UNREADABLE_MAX]), len(unreadable))

@@ -76,7 +76,9 @@ class Timeline:
     def weight(self) -> int:
         """About how many bytes of memory the messages take."""
         beside = _MESSAGE_BYTES + (_TERMS_BYTES if self.is_short else 0)
-        return sum(len(one.wire) + beside for one in self.logged) + sum(one.weight for one in self.features)
+        return sum(len(message.wire) + beside for message in self.logged) + sum(
+            feature.weight for feature in self.features
+        )
 
     @cached_property
     def sequences(self) -> Ints:
@@ -109,7 +111,7 @@ class Timeline:
         places = {name: place for place, name in enumerate(self.speakers)}
         if not places:
             return np.full(len(self), -1, dtype=np.int64)
-        return np.array([places.get(one.name, -1) for one in self.features], dtype=np.int64)
+        return np.array([places.get(feature.name, -1) for feature in self.features], dtype=np.int64)
 
     @cached_property
     def bearers(self) -> Mapping[str, Floats]:
@@ -123,12 +125,12 @@ class Timeline:
     @cached_property
     def roles(self) -> Ints:
         """On whose side they stand: numbers of `Role`."""
-        return np.array([one.role for one in self.features], dtype=np.int64)
+        return np.array([feature.role for feature in self.features], dtype=np.int64)
 
     @cached_property
     def lengths(self) -> Floats:
         """Characters of content."""
-        return np.array([one.chars + 1 for one in self.features], dtype=np.float64)
+        return np.array([feature.chars + 1 for feature in self.features], dtype=np.float64)
 
     @cached_property
     def mean_length(self) -> float:
@@ -138,7 +140,7 @@ class Timeline:
     @cached_property
     def asking(self) -> Flags:
         """Whether a message ends with a question."""
-        return np.array([one.asks for one in self.features], dtype=np.bool_)
+        return np.array([feature.asks for feature in self.features], dtype=np.bool_)
 
     @cached_property
     def saying_little(self) -> Flags:
@@ -146,18 +148,20 @@ class Timeline:
 
         What people tell an assistant ends in a question as often as not.
         """
-        return self.asking if self.is_named else np.array([one.only_asks for one in self.features], dtype=np.bool_)
+        return (
+            self.asking if self.is_named else np.array([feature.only_asks for feature in self.features], dtype=np.bool_)
+        )
 
     @cached_property
     def concrete(self) -> Flags:
         """Whether a message names something that is no speaker: a name, a title, a figure."""
         known = set(map(beginning, self.speakers))
-        return np.array([not one.names <= known for one in self.features], dtype=np.bool_)
+        return np.array([not feature.names <= known for feature in self.features], dtype=np.bool_)
 
     @cached_property
     def when(self) -> Floats:
         """How far a message says when something happened."""
-        return np.array([one.when for one in self.features], dtype=np.float64)
+        return np.array([feature.when for feature in self.features], dtype=np.float64)
 
     @cached_property
     def grouped(self) -> Ints:
@@ -186,8 +190,8 @@ class Timeline:
     @cached_property
     def retractions(self) -> tuple[Ints, Ints]:
         """The places of what was taken back by something that is here, and those of what took each back."""
-        marked = [(at, one.retracted_by) for at, one in enumerate(self.logged) if one.retracted_by]
-        places = {one.message_id: at for at, one in enumerate(self.logged)} if marked else {}
+        marked = [(at, item.retracted_by) for at, item in enumerate(self.logged) if item.retracted_by]
+        places = {item.message_id: at for at, item in enumerate(self.logged)} if marked else {}
         here = [(at, places[by]) for at, by in marked if by in places]
         taken, takers = np.array(here, dtype=np.int64).reshape(-1, 2).T
         return taken, takers
@@ -195,7 +199,7 @@ class Timeline:
     @cached_property
     def retracted(self) -> Flags:
         """Whether a message was taken back, be it by one that is here or not."""
-        return np.array([bool(one.retracted_by) for one in self.logged], dtype=np.bool_)
+        return np.array([bool(message.retracted_by) for message in self.logged], dtype=np.bool_)
 
     @cached_property
     def talks(self) -> Ints:
@@ -229,7 +233,9 @@ class Timeline:
             admitted &= self._of_conversation != self._conversations.get(excluded, -1)
         if narrowed.metadata:
             entries = frozenset(narrowed.metadata)
-            admitted &= np.fromiter((entries <= one.metadata for one in self.features), dtype=np.bool_, count=len(self))
+            admitted &= np.fromiter(
+                (entries <= feature.metadata for feature in self.features), dtype=np.bool_, count=len(self)
+            )
         return admitted
 
     def before(self, until_us: int | None) -> Timeline:
@@ -267,7 +273,7 @@ class Timeline:
 
     def knowing(self, known: Timeline) -> Timeline:
         """Return it with those of its terms that another timeline has read."""
-        here = {one.sequence for one in self.logged}
+        here = {message.sequence for message in self.logged}
         return replace(self, _terms={key: terms for key, terms in known._terms.items() if key.sequence in here})
 
     def text_at(self, place: int) -> str:
@@ -283,22 +289,22 @@ class Timeline:
 
     @cached_property
     def _chars(self) -> int:
-        return sum(one.chars for one in self.features)
+        return sum(feature.chars for feature in self.features)
 
     @cached_property
     def _spoke(self) -> Counter[str]:
-        return Counter(one.name for one in self.features if one.name)
+        return Counter(feature.name for feature in self.features if feature.name)
 
     @cached_property
     def _conversations(self) -> Mapping[str, int]:
         """The numbers of the conversations, in the order in which they begin."""
-        begun = dict.fromkeys(one.conversation_id for one in self.features)
+        begun = dict.fromkeys(feature.conversation_id for feature in self.features)
         return dict(zip(begun, range(len(begun)), strict=True))
 
     @cached_property
     def _of_conversation(self) -> Ints:
         numbers = self._conversations
-        return np.array([numbers[one.conversation_id] for one in self.features], dtype=np.int64)
+        return np.array([numbers[feature.conversation_id] for feature in self.features], dtype=np.int64)
 
     @cached_property
     def _by_sequence(self) -> tuple[Ints, Ints]:
@@ -325,6 +331,6 @@ def timeline(
     ordered = sorted(logged, key=attrgetter("ts_us", "message_id"))
     if known is None:
         return Timeline(ordered, read(ordered))
-    before = dict(zip((one.sequence for one in known.logged), known.features, strict=True))
+    before = dict(zip((item.sequence for item in known.logged), known.features, strict=True))
     fresh = iter(read([message for message in ordered if message.sequence not in before]))
     return Timeline(ordered, [before.get(message.sequence) or next(fresh) for message in ordered]).knowing(known)

@@ -203,7 +203,7 @@ class CandidatePools:
     async def _around(self, anchors: Sequence[LoggedMessage], until_us: int | None) -> list[LoggedMessage]:
         sides = chain.from_iterable(await self.log.neighbors(anchors, _AROUND, _AROUND))
         messages = chain.from_iterable(sides)
-        return _within_budget([one for one in messages if until_us is None or one.ts_us < until_us])
+        return _within_budget([message for message in messages if until_us is None or message.ts_us < until_us])
 
     async def _takers(self, user_id: str, known: Sequence[LoggedMessage], until_us: int | None) -> list[LoggedMessage]:
         """Return what took back any of some messages, and what took back that; without those that are known."""
@@ -213,7 +213,7 @@ class CandidatePools:
             if not missing:
                 break
             found = (await self.log.by_ids(user_id, sorted(missing))).values()
-            marked = [one for one in found if until_us is None or one.ts_us < until_us]
+            marked = [item for item in found if until_us is None or item.ts_us < until_us]
             takers = _within_budget([*takers, *marked])
             present |= missing
         return takers

@@ -80,7 +80,7 @@ class KeptFeatures:
     def read(self, logged: Sequence[LoggedMessage]) -> list[Features]:
         """Return the features of messages."""
         known = map(self._kept.get, [message.sequence for message in logged])
-        return [one or self._keep(message) for one, message in zip(known, logged, strict=True)]
+        return [item or self._keep(message) for item, message in zip(known, logged, strict=True)]
 
     def _keep(self, logged: LoggedMessage) -> Features:
         features = features_of(logged)

@@ -63,12 +63,12 @@ def relations(found: Sequence[Related], vectors: Mapping[str, Vector]) -> list[R
         found: the best messages.
         vectors: of length one, by message id.
     """
-    known = [one for one in found if one.message.message_id in vectors]
+    known = [item for item in found if item.message.message_id in vectors]
     if len(known) < _FEWEST:
         return []
-    known.sort(key=lambda one: (one.message.ts_us, one.message.message_id))
-    nearness = _nearness(np.stack([_numbers(vectors[one.message.message_id]) for one in known]))
-    holding = Counter(chain.from_iterable(one.terms for one in found))
+    known.sort(key=lambda item: (item.message.ts_us, item.message.message_id))
+    nearness = _nearness(np.stack([_numbers(vectors[item.message.message_id]) for item in known]))
+    holding = Counter(chain.from_iterable(item.terms for item in found))
     by_count = {count: rarity(count, len(found)) for count in set(holding.values())}
     weights = {term: by_count[count] for term, count in holding.items()}
     return list(_pairs(known, nearness.tolist(), weights))
@@ -77,13 +77,13 @@ def relations(found: Sequence[Related], vectors: Mapping[str, Vector]) -> list[R
 def _pairs(
     known: Sequence[Related], nearness: Sequence[Sequence[float]], weights: Mapping[str, float]
 ) -> Iterator[Relation]:
-    heaviness = [_weight(one.terms, weights) for one in known]
-    for (first, one), (second, other) in combinations(enumerate(known), 2):
+    heaviness = [_weight(item.terms, weights) for item in known]
+    for (first, item), (second, other) in combinations(enumerate(known), 2):
         near = nearness[first][second]
-        if near >= LEAST_NEARNESS and one.speaker == other.speaker:
+        if near >= LEAST_NEARNESS and item.speaker == other.speaker:
             least = min(heaviness[first], heaviness[second])
-            shared = _weight(one.terms & other.terms, weights) / least if least > 0 else 0.0
-            yield Relation(one.message.message_id, other.message.message_id, near, shared)
+            shared = _weight(item.terms & other.terms, weights) / least if least > 0 else 0.0
+            yield Relation(item.message.message_id, other.message.message_id, near, shared)
 
 
 def _nearness(numbers: Floats) -> Floats:

@@ -78,7 +78,7 @@ def shared(timeline: Timeline, followed: Sequence[Leader], found: Mapping[str, F
     """
     if not followed:
         return np.zeros(len(timeline))
-    squares = {term: rarity(one.count, total) ** 2 for term, one in found.items()}
+    squares = {term: rarity(item.count, total) ** 2 for term, item in found.items()}
     lengths = _TYPICAL_RARITY * rarity(1, total) * np.sqrt(np.maximum(timeline.lengths / _CHARS_OF_TERM, 1.0))
     likeness = _in_common(timeline, [_rarest(leader.terms, found) for leader in followed], found, squares)
     likeness /= np.array([[_length(leader.terms, squares)] for leader in followed]) * lengths

@@ -202,7 +202,7 @@ class HybridMessages:
 
         def rank() -> HybridAnswer:
             matched = [self._match(pool, asked, sentence, None) for sentence in sentences]
-            ranked = [self._follow(pool, one, None) for one in matched]
+            ranked = [self._follow(pool, match, None) for match in matched]
             return self._answer(model, query, pool.timeline, asked, ranked)
 
         return await self.threads.run(rank)
@@ -213,14 +213,14 @@ class HybridMessages:
         """Rank in two steps. Each needs the postings of other terms."""
         postings = [await self.pools.postings(query.user_id, pool, sentence.terms) for sentence, _ in sentences]
         matched = await self.threads.run(
-            lambda: [self._match(pool, asked, *one) for one in zip(sentences, postings, strict=True)]
+            lambda: [self._match(pool, asked, *item) for item in zip(sentences, postings, strict=True)]
         )
         further = [
-            await self.pools.postings(query.user_id, pool, sorted(one.terms_of_leaders), RARE) for one in matched
+            await self.pools.postings(query.user_id, pool, sorted(match.terms_of_leaders), RARE) for match in matched
         ]
 
         def finish() -> HybridAnswer:
-            ranked = [self._follow(pool, *one) for one in zip(matched, further, strict=True)]
+            ranked = [self._follow(pool, *item) for item in zip(matched, further, strict=True)]
             return self._answer(model, query, pool.timeline, asked, ranked)
 
         return await self.threads.run(finish)
@@ -265,7 +265,9 @@ class HybridMessages:
             async with asyncio.timeout(query.patience_s):
                 if query.vector is not None:
                     return [await self._near(space, query, query.text, narrowed, periods)] * len(asked.sentences)
-                sentences = (self._near(space, query, one.meaning, narrowed, periods) for one in asked.sentences)
+                sentences = (
+                    self._near(space, query, sentence.meaning, narrowed, periods) for sentence in asked.sentences
+                )
                 return list(await asyncio.gather(*sentences))
         except TimeoutError:
             return None
@@ -318,7 +320,7 @@ class HybridMessages:
         messages = [item.message for item in items[:LOOKED_AT]]
         try:
             async with asyncio.timeout(query.patience_s):
-                vectors = await space.vectors.vectors(query.user_id, [one.message_id for one in messages])
+                vectors = await space.vectors.vectors(query.user_id, [message.message_id for message in messages])
         except TimeoutError:
             return ()
         except Fault as fault:
@@ -331,18 +333,20 @@ class HybridMessages:
 def _candidates(model: str, timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints) -> Candidates:
     """Gather the features of sufficiency; for several sentences, the best of each."""
     cosines = None
-    if model == PACKAGE_MODEL and all(one.meaning for one in ranked):
-        cosines = np.max([one.meaning.cosines for one in ranked if one.meaning], axis=0)[eligible]
-    usual = max((one.meaning for one in ranked if one.meaning), key=lambda meaning: meaning.mean, default=None)
-    has_words = any(one.words.has_terms for one in ranked)
-    coverage = np.max([one.words.coverage for one in ranked], axis=0)[eligible]
+    if model == PACKAGE_MODEL and all(message.meaning for message in ranked):
+        cosines = np.max([message.meaning.cosines for message in ranked if message.meaning], axis=0)[eligible]
+    usual = max(
+        (message.meaning for message in ranked if message.meaning), key=lambda meaning: meaning.mean, default=None
+    )
+    has_words = any(message.words.has_terms for message in ranked)
+    coverage = np.max([message.words.coverage for message in ranked], axis=0)[eligible]
     return Candidates(
-        matching=np.max([one.matching for one in ranked], axis=0)[eligible],
+        matching=np.max([message.matching for message in ranked], axis=0)[eligible],
         cosines=cosines,
         mean=usual.mean if usual else 0.0,
         count=usual.count if usual else 0,
         coverage=coverage if has_words else None,
-        unknown=min(one.words.unknown for one in ranked),
+        unknown=min(message.words.unknown for message in ranked),
         asserting=_asserting(timeline, eligible),
         spoken_by=timeline.spoken_by[eligible],
         asking=timeline.asking[eligible],
@@ -362,14 +366,14 @@ def _explanation(_message: LoggedMessage) -> int:
 
 
 def _related(timeline: Timeline, messages: Sequence[LoggedMessage]) -> list[Related]:
-    places, _ = timeline.located(np.array([one.sequence for one in messages], dtype=np.int64))
+    places, _ = timeline.located(np.array([message.sequence for message in messages], dtype=np.int64))
     return [
         Related(
-            one,
+            item,
             (int(timeline.roles[place]), timeline.features[place].name),
             frozenset(timeline.beginning_terms_at(place)),
         )
-        for one, place in zip(messages, places.tolist(), strict=True)
+        for item, place in zip(messages, places.tolist(), strict=True)
     ]
 
 
@@ -386,10 +390,10 @@ def _eligible(timeline: Timeline, ranked: Sequence[_Ranked], narrowed: Filter) -
     The messages around one may rank it, but cannot make it match.
     """
     matches = np.zeros(len(timeline), dtype=np.bool_)
-    for one in ranked:
-        matches |= one.words.coverage > 0
-        if one.meaning is not None:
-            matches |= one.meaning.found > 0
+    for message in ranked:
+        matches |= message.words.coverage > 0
+        if message.meaning is not None:
+            matches |= message.meaning.found > 0
     within = timeline.within(narrowed)
     matches &= within
     taken, takers = timeline.retractions
@@ -400,11 +404,11 @@ def _eligible(timeline: Timeline, ranked: Sequence[_Ranked], narrowed: Filter) -
 
 def _best(timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints, top_k: int) -> list[HybridHit]:
     """Return the best messages, each at the sentence that it answers best."""
-    scores = np.round(np.stack([one.ranking.scores[eligible] for one in ranked]), _DECIMALS)
+    scores = np.round(np.stack([message.ranking.scores[eligible] for message in ranked]), _DECIMALS)
     most, of_sentence = scores.max(axis=0), scores.argmax(axis=0)
     order = np.lexsort((-eligible, -most))[:top_k]
     places, best = eligible[order], most[order].tolist()
-    by_sentence = [_hits(timeline, places, best, one) for one in ranked]
+    by_sentence = [_hits(timeline, places, best, message) for message in ranked]
     return [by_sentence[sentence][at] for at, sentence in enumerate(of_sentence[order].tolist())]
 
 

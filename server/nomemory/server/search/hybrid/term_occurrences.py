@@ -23,14 +23,14 @@ def found_in(timeline: Timeline, postings: Mapping[str, Posting]) -> Mapping[str
     """Return at which places of a timeline terms stand."""
     if not postings:
         return {}
-    sequences = [one.sequences for one in postings.values()]
+    sequences = [posting.sequences for posting in postings.values()]
     places, standing = timeline.located(np.concatenate(sequences))
     bounds = np.cumsum([0, *map(len, sequences)])
     ends = np.concatenate([[0], np.cumsum(standing)])[bounds].tolist()
     places = places[standing]
     return {
-        term: Found(one.count, places[start:end])
-        for (term, one), start, end in zip(postings.items(), ends[:-1], ends[1:], strict=True)
+        term: Found(item.count, places[start:end])
+        for (term, item), start, end in zip(postings.items(), ends[:-1], ends[1:], strict=True)
     }
 
 

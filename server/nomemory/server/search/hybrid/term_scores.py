@@ -74,20 +74,20 @@ def word_scores(
         emphasis: how many times a term counts; once, unless it is in here.
     """
     weight = unknown = 0.0
-    for one in found.values():
-        weight += rarity(one.count, total)
-        unknown += 0.0 if one.count else rarity(0, total)
-    held = {term: one for term, one in found.items() if len(one.places) or term in timeline.bearers}
+    for item in found.values():
+        weight += rarity(item.count, total)
+        unknown += 0.0 if item.count else rarity(0, total)
+    held = {term: item for term, item in found.items() if len(item.places) or term in timeline.bearers}
     own, spoken = _own(timeline, held.values()), _spoken(timeline, held)
     counts = _Neighbours.of(timeline).counted(own, beside) + spoken
     room = 1 - _OF_LENGTH + _OF_LENGTH * timeline.lengths / timeline.mean_length
-    bearers = [_bearers(timeline, *one, total) for one in zip(held, spoken, own, strict=True)]
-    idf = [rarity(one.count + more, total) for one, more in zip(held.values(), bearers, strict=True)]
+    bearers = [_bearers(timeline, *item, total) for item in zip(held, spoken, own, strict=True)]
+    idf = [rarity(item.count + more, total) for item, more in zip(held.values(), bearers, strict=True)]
     worths = [
         emphasis.get(term, 1.0) * each**_IDF_EXPONENT * (1 + _SATURATION) for term, each in zip(held, idf, strict=True)
     ]
     scores = _sum(timeline, _column(worths) * counts / (counts + _SATURATION * room))
-    rarities = _column([rarity(one.count, total) for one in held.values()])
+    rarities = _column([rarity(item.count, total) for item in held.values()])
     covered = _sum(timeline, rarities * np.maximum(own, spoken))
     return WordScores(scores, covered / weight if weight else covered, bool(found), unknown / weight if weight else 0.0)
 
@@ -107,8 +107,8 @@ def _sum(timeline: Timeline, rows: Floats) -> Floats:
 def _own(timeline: Timeline, found: Collection[Found]) -> Floats:
     """Return for each term (row) 1 where a message (column) has it."""
     own = np.zeros((len(found), len(timeline)))
-    for row, one in enumerate(found):
-        own[row, one.places] = 1.0
+    for row, item in enumerate(found):
+        own[row, item.places] = 1.0
     return own
 
 
