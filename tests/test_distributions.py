@@ -107,7 +107,7 @@ def test_every_public_package_tells_the_version() -> None:
 
 
 def test_the_client_needs_grpc_and_nothing_of_the_server() -> None:
-    needed = {re.split(r"[<>=~]", one)[0] for one in project(CLIENT)["dependencies"]}
+    needed = {re.split(r"[<>=~]", item)[0] for item in project(CLIENT)["dependencies"]}
     assert needed == {"googleapis-common-protos", "grpcio", "grpcio-status", "protobuf"}
 
 
@@ -121,7 +121,7 @@ def test_both_have_the_licence_and_the_same_example() -> None:
 
 def test_the_page_on_an_index_leads_to_the_repository_and_says_whose_it_is(tmp_path: Path) -> None:
     with zipfile.ZipFile(built(ROOT, "wheel", tmp_path)) as wheel:
-        [name] = [one for one in wheel.namelist() if one.endswith(".dist-info/METADATA")]
+        [name] = [item for item in wheel.namelist() if item.endswith(".dist-info/METADATA")]
         page = wheel.read(name).decode().partition("\n\n")[2]
     assert "<!-- mcp-name: io.github.nomemory/nomemory -->" in page
     targets = re.findall(r"\]\(([^)]+)\)", page)

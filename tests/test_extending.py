@@ -91,7 +91,7 @@ def test_a_server_runs_with_its_embedder_and_planner_and_imports_by_its_format(i
         assert json.loads(status.stdout)["embedder"]["kind"] == ingest_service_pb2.EMBEDDER_KIND_PLUGIN
 
         answer = json.loads(installed.command_of_the_page("recall", "--json", target=target).stdout)
-        assert [one["message"]["content"] for one in answer["evidence"]].count("The invoice went out today.") == 1
+        assert [item["message"]["content"] for item in answer["evidence"]].count("The invoice went out today.") == 1
         assert answer["limits"]["planner"] == "PLANNER_PLUGIN"
 
 

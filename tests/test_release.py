@@ -68,10 +68,10 @@ def test_the_registry_is_told_a_command_that_there_is() -> None:
     described = release.described()
     assert len(described["description"]) <= 100  # the registry takes no more
     [package] = described["packages"]
-    command, *options = [one["value"] for one in package["packageArguments"]]
+    command, *options = [item["value"] for item in package["packageArguments"]]
     found = nomemory.get_command(click.Context(nomemory), command)
     assert found is not None
-    assert set(options) <= {option for one in found.params for option in one.opts}
+    assert set(options) <= {option for param in found.params for option in param.opts}
 
 
 def test_everything_that_the_workflow_runs_is_there() -> None:

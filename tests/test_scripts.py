@@ -26,7 +26,7 @@ PROGRAMS = sorted(
     if '__name__ == "__main__"' in file.read_text("utf-8") and file.name not in ELSEWHERE
 )
 MODULES = sorted(
-    {module for one in COMMANDS for module in re.findall(r"PROGRAM=(\S+)", (ROOT / one).read_text("utf-8"))}
+    {module for item in COMMANDS for module in re.findall(r"PROGRAM=(\S+)", (ROOT / item).read_text("utf-8"))}
 )
 
 

@@ -225,7 +225,7 @@ def test_what_list_writes_can_be_imported_again(import_: Import, run: Run, serve
 def test_the_terminal_says_how_many_were_rejected_why_and_where(import_: Import, user: str) -> None:
     said = {"user_id": user, "ts": "2024-05-01T08:30:00Z", "role": "user", "content": "hi"}
     bad: list[dict[str, str]] = [{**said, "ts": ""}, said, {**said, "ts": ""}, {**said, "content": " "}]
-    text = "".join(json.dumps(one) + "\n" for one in bad) + "{no\n{nor this\n"
+    text = "".join(json.dumps(item) + "\n" for item in bad) + "{no\n{nor this\n"
     Path("bad.jsonl").write_text(text, encoding="utf-8")
     lines = import_("bad.jsonl").stdout.splitlines()
     assert lines[1:] == [

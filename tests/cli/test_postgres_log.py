@@ -19,7 +19,7 @@ def _run(*arguments: str, url: str) -> Result:
     [("backup", "--out", "{data}/copy"), ("restore", "{data}"), ("doctor", "--repair"), ("doctor", "--delete-damaged")],
 )
 def test_what_works_on_a_file_says_that_there_is_none(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    given = [one.format(data=tmp_path) for one in arguments]
+    given = [argument.format(data=tmp_path) for argument in arguments]
     done = _run(*given, "--data", str(tmp_path), url="postgresql://nomemory:secret@127.0.0.1:1/none")
     assert done.exit_code == 1
     assert "the message log is in PostgreSQL (NOMEMORY_DATABASE_URL)" in done.output

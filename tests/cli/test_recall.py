@@ -210,7 +210,7 @@ def test_a_context_shows_related_messages(run: Run, server: Server, user: str) -
     assert result.exit_code == 0, result.stderr
     assert [line[:5] for line in result.stdout.splitlines() if line.startswith("[")] == ['["m1"', '["m2"']
     as_json = json.loads(run(*asked, "--json").stdout)
-    assert [one["message"]["message_id"] for one in as_json["recent"]] == ["m2"]
+    assert [item["message"]["message_id"] for item in as_json["recent"]] == ["m2"]
     assert run(*asked, "--max-tokens", "99").exit_code == 2
 
 

@@ -56,7 +56,7 @@ def test_each_skill_is_checked_once_and_is_one_line_of_json(run: Run) -> None:
     written(Path("skills"), "coffee", SKILL_md=head("name: coffee\ndescription: d"))
     result = run("skill", "check", "skills", "skills/tea", "skills/tea/SKILL.md", "--json")
     records = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [(one["skill"], one["path"], one["errors"], one["findings"]) for one in records] == [
+    assert [(record["skill"], record["path"], record["errors"], record["findings"]) for record in records] == [
         ("coffee", "skills/coffee", 0, []),
         ("tea", "skills/tea", 0, []),
     ]

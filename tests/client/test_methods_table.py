@@ -24,6 +24,6 @@ def test_it_has_every_method_and_no_other(client: type[Client | AsyncClient]) ->
 def test_its_arguments_are_those_of_the_method(name: str, named: str) -> None:
     with Client("127.0.0.1:1") as client:
         takes = inspect.signature(getattr(client, name)).parameters.values()
-    required = [one.name for one in takes if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
-    said = [one for one in named.split(", ") if one]
-    assert set(required) <= set(said) <= {one.name for one in takes}
+    required = [take.name for take in takes if take.default is take.empty and take.kind is take.POSITIONAL_OR_KEYWORD]
+    said = [item for item in named.split(", ") if item]
+    assert set(required) <= set(said) <= {take.name for take in takes}

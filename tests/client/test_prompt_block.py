@@ -87,19 +87,19 @@ def test_where_long_messages_do_not_fit_all_are_shown_and_none_eats_the_others_r
     block = Block(found).text()
     assert len(shown(block)) == 10
     assert shown(block)[3] == ["m3", "Tue 2026-03-10 09:30", "user", "One line."]
-    sizes = {len(str(one[3])) for one in shown(block)} - {len("One line.")}
+    sizes = {len(str(item[3])) for item in shown(block)} - {len("One line.")}
     assert max(sizes) - min(sizes) < 100
-    assert all(one[4] == {"cut": True} for one in shown(block) if one[0] != "m3")
+    assert all(item[4] == {"cut": True} for item in shown(block) if item[0] != "m3")
     assert "cut: only passages" in block
 
 
 def test_what_does_not_fit_even_so_is_left_out_and_counted_the_likeliest_last() -> None:
     found = [message(f"m{number}", "word " * 100, number) for number in range(40)]
-    ids = [one[0] for one in shown(Block(found).text(1_000))]
+    ids = [item[0] for item in shown(Block(found).text(1_000))]
     assert ids == [f"m{number}" for number in range(len(ids))]
     assert 5 < len(ids) < 40
     assert f"left out: {40 - len(ids)}." in Block(found).text(1_000)
-    assert [one.message_id for one in Block(found).shown(1_000)] == ids
+    assert [item.message_id for item in Block(found).shown(1_000)] == ids
 
 
 FILLER = "The weather was mild and the talk went on about other things. "
@@ -125,7 +125,7 @@ def test_of_a_long_message_the_passages_are_shown_that_the_questions_words_are_i
     question: str, told: str, around: str
 ) -> None:
     found = [message("m1", f"{around * 60}{told}{around * 60}"), *(message(f"n{n}", around * 90) for n in range(9))]
-    (of_it,) = (one for one in shown(Block(found, question=question).text()) if one[0] == "m1")
+    (of_it,) = (item for item in shown(Block(found, question=question).text()) if item[0] == "m1")
     assert told in str(of_it[3])
 
 
@@ -162,18 +162,18 @@ MESSAGES = st.builds(
 )
 
 
-@given(st.lists(MESSAGES, max_size=6, unique_by=lambda one: one.message_id), TEXTS, st.integers(MIN_TOKENS, 1_500))
+@given(st.lists(MESSAGES, max_size=6, unique_by=lambda item: item.message_id), TEXTS, st.integers(MIN_TOKENS, 1_500))
 def test_whatever_was_said_stays_data_within_the_tokens(found: list[RecalledMessage], question: str, most: int) -> None:
     block = Block(found, question=question)
     text = block.text(most)
     assert text == block.text(most)
     assert tokens(text) <= most
-    by_id = {one.message_id: one for one in found}
-    for one in shown(text):
-        said = by_id[str(one[0])]
-        assert one[3] == said.content or one[4] == {"cut": True}
+    by_id = {item.message_id: item for item in found}
+    for item in shown(text):
+        said = by_id[str(item[0])]
+        assert item[3] == said.content or item[4] == {"cut": True}
         if "…" not in said.content:
-            assert all(passage in said.content for passage in str(one[3]).split(" … "))
+            assert all(passage in said.content for passage in str(item[3]).split(" … "))
     lines = text.splitlines()
     assert sum(line.startswith("<<<MEMORY ") for line in lines) == sum(line.startswith("MEMORY ") for line in lines)
 
@@ -227,9 +227,9 @@ def test_a_zone_that_this_machine_does_not_know_is_utc() -> None:
 
 def test_the_evidence_stands_in_the_order_of_time_beside_the_ranked_one() -> None:
     reply = recall_reply(result(), evidence_chars=4_000, include_trace=False)
-    assert [one.message.message_id for one in reply.evidence] == ["m2", "m1"]
-    assert [one.message.message_id for one in oldest_first(reply)] == ["m1", "m2"]
-    assert [one.message.message_id for one in result().oldest_first()] == ["m1", "m2"]
+    assert [item.message.message_id for item in reply.evidence] == ["m2", "m1"]
+    assert [item.message.message_id for item in oldest_first(reply)] == ["m1", "m2"]
+    assert [item.message.message_id for item in result().oldest_first()] == ["m1", "m2"]
 
 
 def test_a_server_that_cuts_evidence_says_so_in_the_block() -> None:

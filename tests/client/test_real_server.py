@@ -46,9 +46,12 @@ def test_what_there_is_can_be_counted_listed_and_exported(vector_server: Server,
         client.write([{**said(user, number), "conversation_id": f"c{number % 2}"} for number in range(7)])
         assert client.count_messages(user) == 7
         assert client.count_messages(user, since=START + timedelta(minutes=5), conversation_id="c1") == 1
-        listed = [(one.conversation_id, one.message_count) for one in client.iter_conversations(user, page_size=1)]
+        listed = [
+            (conversation.conversation_id, conversation.message_count)
+            for conversation in client.iter_conversations(user, page_size=1)
+        ]
         assert listed == [("c0", 4), ("c1", 3)]
-        assert (user, 7) in [(one.user_id, one.message_count) for one in client.iter_users(page_size=500)]
+        assert (user, 7) in [(item.user_id, item.message_count) for item in client.iter_users(page_size=500)]
         oldest = list(client.iter_messages(user, page_size=2, oldest_first=True))
         assert [message for batch in client.export_messages(user) for message in batch.messages] == oldest
         assert [message.message_id for message in oldest] == [f"m{number}" for number in range(7)]
@@ -61,17 +64,17 @@ def test_what_was_just_said_is_added_in_one_call_and_found(vector_server: Server
         added = client.add(user, talk)
         found = client.lexical_search(user, "spicy", at_least=added.write_token).items
         listed = list(client.iter_messages(user, oldest_first=True))
-    assert [one.message_id for one in listed] == [one.message_id for one in added.results]
-    assert [one.content for one in listed] == [one["content"] for one in talk]
-    assert [one.content for one in found] == ["I never eat spicy food."]
-    assert all(before < one.ts.ToDatetime(tzinfo=UTC) < datetime.now(UTC) for one in listed)
+    assert [item.message_id for item in listed] == [result.message_id for result in added.results]
+    assert [item.content for item in listed] == [message["content"] for message in talk]
+    assert [item.content for item in found] == ["I never eat spicy food."]
+    assert all(before < item.ts.ToDatetime(tzinfo=UTC) < datetime.now(UTC) for item in listed)
 
 
 async def test_it_is_one_call_for_asyncio_too(vector_server: Server, user: str) -> None:
     async with AsyncClient(vector_server.target) as client:
         added = await client.add(user, "I never eat spicy food.")
         found = await client.lexical_search(user, "spicy", at_least=added.write_token)
-    assert [one.message_id for one in found.items] == [added.results[0].message_id]
+    assert [item.message_id for item in found.items] == [added.results[0].message_id]
 
 
 async def test_the_same_holds_for_asyncio(vector_server: Server, user: str) -> None:

@@ -128,7 +128,7 @@ def test_an_example_writes_searches_and_recalls(server: Server, tmp_path: Path, 
 
 
 def test_the_java_readme_runs_its_example_as_it_is_run_here() -> None:
-    (example,) = (one for one in EXAMPLES if one.client == "java")
+    (example,) = (item for item in EXAMPLES if item.client == "java")
     program, option, classes, file = (word.format(file=example.file) for word in example.command)
     readme = (example.folder / "README.md").read_text(encoding="utf-8")
     assert f'```sh\n{program} {option} "{classes}" {file}\n```' in readme

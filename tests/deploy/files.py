@@ -38,7 +38,7 @@ def instruction(name: str) -> str:
 
 def pairs(name: str) -> dict[str, str]:
     """Return the names and values of an instruction such as ENV."""
-    return dict(one.split("=", 1) for one in shlex.split(instruction(name)))
+    return dict(item.split("=", 1) for item in shlex.split(instruction(name)))
 
 
 def unit(path: Path) -> dict[str, list[str]]:
@@ -53,7 +53,7 @@ def unit(path: Path) -> dict[str, list[str]]:
 
 def environment(path: Path) -> dict[str, str]:
     """Return the variables that a unit sets."""
-    return dict(one.split("=", 1) for line in unit(path)["Environment"] for one in line.split())
+    return dict(item.split("=", 1) for line in unit(path)["Environment"] for item in line.split())
 
 
 def environment_of_service(file: str, service: str) -> dict[str, str]:

@@ -106,7 +106,7 @@ def test_compose_publishes_on_loopback_only_what_serves(compose: dict[str, Any])
         if service["image"].startswith("nomemory:") and serving:
             variables = service["environment"]
             listening = [
-                parse_listen_address(variables[one]).port for one in ("NOMEMORY_LISTEN", "NOMEMORY_METRICS_LISTEN")
+                parse_listen_address(variables[item]).port for item in ("NOMEMORY_LISTEN", "NOMEMORY_METRICS_LISTEN")
             ]
             assert listening == [GRPC, METRICS], name
             assert serving == {str(GRPC), str(METRICS)}, name
@@ -139,7 +139,7 @@ def test_no_service_of_the_cluster_writes_beside_its_volumes_or_takes_all_of_the
 
 
 def test_a_server_alone_is_all_that_compose_starts_unasked() -> None:
-    assert {name for name, one in COMPOSE["services"].items() if "profiles" not in one} == {"nomemory"}
+    assert {name for name, item in COMPOSE["services"].items() if "profiles" not in item} == {"nomemory"}
 
 
 @COMPOSE_FILES
@@ -219,7 +219,7 @@ def test_grafana_finds_prometheus_and_the_dashboard() -> None:
     assert source["url"] == "http://prometheus:9090"
     assert source["isDefault"]
     [provider] = loaded(folder / "dashboards" / "nomemory.yaml")["providers"]
-    shown = [one["target"] for one in COMPOSE["services"]["grafana"]["volumes"] if isinstance(one, dict)]
+    shown = [item["target"] for item in COMPOSE["services"]["grafana"]["volumes"] if isinstance(item, dict)]
     home = COMPOSE["services"]["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     assert home in shown
     assert str(Path(home).parent) == provider["options"]["path"]
@@ -248,8 +248,8 @@ def test_the_unit_may_take_as_long_to_end_as_the_server() -> None:
 
 
 def test_the_drop_in_hands_over_what_it_names() -> None:
-    handed = {one.split(":")[0] for one in unit(OPEN)["LoadCredential"]}
-    named = {one.removeprefix("%d/") for one in environment(OPEN).values() if one.startswith("%d/")}
+    handed = {item.split(":")[0] for item in unit(OPEN)["LoadCredential"]}
+    named = {item.removeprefix("%d/") for item in environment(OPEN).values() if item.startswith("%d/")}
     assert handed == named
     assert not parse_listen_address(environment(OPEN)["NOMEMORY_LISTEN"]).is_loopback()
 
@@ -299,7 +299,7 @@ def rendered(values: str, *more: str) -> dict[str, dict[str, Any]]:
     """Return what helm makes of the chart, by kind."""
     command = [str(HELM), "template", "memory", str(CHART), "--kube-version", "1.37.0", "--values"]
     done = subprocess.run([*command, str(CHART / "ci" / values), *more], capture_output=True, text=True, check=True)
-    return {one["kind"]: one for one in yaml.safe_load_all(done.stdout)}
+    return {item["kind"]: item for item in yaml.safe_load_all(done.stdout)}
 
 
 @pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
@@ -316,17 +316,17 @@ def test_the_chart_makes_a_server_that_may_do_little(values: str) -> None:
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert container["securityContext"]["allowPrivilegeEscalation"] is False
     assert container["resources"]["limits"]["memory"]
-    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    ports = {item["name"]: item["containerPort"] for item in container["ports"]}
     assert {port["targetPort"] for port in made["Service"]["spec"]["ports"]} == set(ports)
-    listening = {one["name"]: one.get("value", "") for one in container["env"]}
+    listening = {item["name"]: item.get("value", "") for item in container["env"]}
     for name, port in ports.items():
         variable = {"grpc": "NOMEMORY_LISTEN", "http": "NOMEMORY_HTTP_LISTEN", "metrics": "NOMEMORY_METRICS_LISTEN"}[
             name
         ]
         assert parse_listen_address(listening[variable]).port == port
         assert port == {"grpc": GRPC, "http": HTTP, "metrics": METRICS}[name]
-    mounted = {one["name"] for one in container["volumeMounts"]}
-    assert mounted == {"data", *(one["name"] for one in pod["volumes"])}
+    mounted = {item["name"] for item in container["volumeMounts"]}
+    assert mounted == {"data", *(item["name"] for item in pod["volumes"])}
     labels = made["StatefulSet"]["spec"]["selector"]["matchLabels"]
     for kind in ("Service", "PodDisruptionBudget", "NetworkPolicy"):
         assert labels in (
@@ -354,7 +354,7 @@ def test_the_servers_of_a_cluster_have_one_log_and_one_key_and_keep_nothing() ->
     made = rendered("cluster-values.yaml")
     spec = made["StatefulSet"]["spec"]
     pod = spec["template"]["spec"]
-    variables = {one["name"]: one for one in pod["containers"][0]["env"]}
+    variables = {item["name"]: item for item in pod["containers"][0]["env"]}
     for name, secret in (("NOMEMORY_DATABASE_URL", "memory-postgres"), ("NOMEMORY_QDRANT_API_KEY", "memory-qdrant")):
         assert variables[name]["valueFrom"]["secretKeyRef"]["name"] == secret, "nothing secret is in the release"
     assert variables["NOMEMORY_QDRANT_SHARD_KEYS"]["value"] == "64"
@@ -364,8 +364,8 @@ def test_the_servers_of_a_cluster_have_one_log_and_one_key_and_keep_nothing() ->
     assert {"name": "data", "emptyDir": {"sizeLimit": "1Gi"}} in pod["volumes"]
     selector = spec["selector"]
     spread = pod["topologySpreadConstraints"]
-    assert all(one["labelSelector"] == selector for one in spread)
-    assert {one["topologyKey"] for one in spread} == {"kubernetes.io/hostname", "topology.kubernetes.io/zone"}
+    assert all(item["labelSelector"] == selector for item in spread)
+    assert {item["topologyKey"] for item in spread} == {"kubernetes.io/hostname", "topology.kubernetes.io/zone"}
     assert made["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
     assert made["Service"]["spec"]["clusterIP"] == "None"
 

@@ -22,14 +22,14 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     document = json.loads(file.read_text("utf-8"))
     assert document["specVersion"] == "1.6"
     assert document["metadata"]["component"]["version"] == VERSION
-    assert all(one["licenses"] for one in document["components"])
-    return {one["name"]: one["version"] for one in document["components"]}
+    assert all(item["licenses"] for item in document["components"])
+    return {item["name"]: item["version"] for item in document["components"]}
 
 
 def test_every_dependency_is_listed_and_no_tool(listed: dict[str, str]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    needed = [Requirement(one) for one in project["project"]["dependencies"]]
-    here = {canonicalize_name(one.name) for one in needed if one.marker is None or one.marker.evaluate()}
+    needed = [Requirement(item) for item in project["project"]["dependencies"]]
+    here = {canonicalize_name(item.name) for item in needed if item.marker is None or item.marker.evaluate()}
     assert here <= listed.keys()
     assert not {"pytest", "ruff", "mypy", "pip-audit", "hypothesis", "openai"} & listed.keys()
 

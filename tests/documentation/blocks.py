@@ -80,7 +80,7 @@ def blocks() -> tuple[Block, ...]:
     files = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "clients").glob("*/README.md"))]
     pages = {file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8") for file in files}
     return tuple(
-        Block(page, one["language"], one["text"]) for page, text in pages.items() for one in FENCED.finditer(text)
+        Block(page, item["language"], item["text"]) for page, text in pages.items() for item in FENCED.finditer(text)
     )
 
 

@@ -42,8 +42,8 @@ class Keys:
 
 def commands(*second: str) -> list[Command]:
     """Return the commands of the page that begin with `nomemory` and this word."""
-    found = [one for block in of_page(PAGE, "sh") for one in block.commands()]
-    return [one for one in found if one.program == "nomemory" and one.words[1] in second]
+    found = [command for block in of_page(PAGE, "sh") for command in block.commands()]
+    return [item for item in found if item.program == "nomemory" and item.words[1] in second]
 
 
 def test_its_commands_work(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -25,11 +25,11 @@ def test_the_file_of_certificates_is_one() -> None:
 
 def test_the_agents_are_told_of_a_command() -> None:
     told = [json.loads(block.text) for block in of_page("docs/mcp.md", "json")]
-    servers = [one for whole in told for one in (whole.get("mcpServers") or whole["servers"]).values()]
+    servers = [item for whole in told for item in (whole.get("mcpServers") or whole["servers"]).values()]
     assert len(servers) == len(told)
-    for one in servers:
-        assert one["command"] == "nomemory"
-        check_nomemory(one["args"])
+    for server in servers:
+        assert server["command"] == "nomemory"
+        check_nomemory(server["args"])
 
 
 def test_the_map_of_the_tree_is_true() -> None:

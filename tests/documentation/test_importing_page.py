@@ -26,9 +26,9 @@ SENT = {"jsonl": 2, "openai": 2, "chatgpt": 2, "claude": 1, "whatsapp": 2, "zep"
 def examples() -> list[tuple[str, list[str]]]:
     """Return each example, and the words of the command under it."""
     ours = [block for block in blocks() if block.page == PAGE]
-    pairs = [(one, under) for one, under in pairwise(ours) if one.language != "sh"]
+    pairs = [(item, under) for item, under in pairwise(ours) if item.language != "sh"]
     assert all(under.language == "sh" for _, under in pairs)
-    return [(one.text, shlex.split(under.text.splitlines()[0])[1:]) for one, under in pairs]
+    return [(item.text, shlex.split(under.text.splitlines()[0])[1:]) for item, under in pairs]
 
 
 def test_every_example_is_imported_as_the_page_says(vector_server: Server, run: Run) -> None:

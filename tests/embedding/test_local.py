@@ -55,8 +55,8 @@ async def test_a_text_has_the_same_vector_alone_and_among_others(embedder: Local
     texts = ["tea", "coffee and cake", "茶"]
     together = await embedder.embed_documents(texts)
     alone = [(await embedder.embed_documents([text]))[0] for text in texts]
-    for one, other in zip(alone, together, strict=True):
-        assert np.frombuffer(one, "<f4") == pytest.approx(np.frombuffer(other, "<f4"), abs=1e-6)
+    for item, other in zip(alone, together, strict=True):
+        assert np.frombuffer(item, "<f4") == pytest.approx(np.frombuffer(other, "<f4"), abs=1e-6)
 
 
 async def test_texts_that_the_model_cannot_read_are_cleaned(embedder: LocalEmbedder) -> None:

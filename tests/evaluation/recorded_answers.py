@@ -43,9 +43,9 @@ def recorded() -> Recorded:
 
 def lay_out(answers: Recorded, folder: Path) -> None:
     """Write the answers to files that `bench_recall --prompts` looks for."""
-    for one in (one for of_question in answers.values() for one in of_question if one["prompt"]):
-        text = json.dumps(one["answer"], ensure_ascii=False)
-        (folder / f"{one['prompt']}{ANSWER}").write_text(text, encoding="utf-8")
+    for item in (item for of_question in answers.values() for item in of_question if item["prompt"]):
+        text = json.dumps(item["answer"], ensure_ascii=False)
+        (folder / f"{item['prompt']}{ANSWER}").write_text(text, encoding="utf-8")
 
 
 def run(folder: Path, *arguments: str) -> Result:
@@ -80,11 +80,11 @@ class Rerecording:
 
 def _question_of(prompt: str) -> str:
     asked = [json.loads(line) for line in (SET / "questions.jsonl").read_text("utf-8").splitlines()]
-    return next(str(one["question_id"]) for one in asked if one["question"] in prompt)
+    return next(str(item["question_id"]) for item in asked if item["question"] in prompt)
 
 
 def _waiting(folder: Path) -> Iterator[Path]:
-    return (one for one in sorted(folder.glob(f"*{PROMPT}")) if not (folder / _answer_name(one)).exists())
+    return (item for item in sorted(folder.glob(f"*{PROMPT}")) if not (folder / _answer_name(item)).exists())
 
 
 def _answer_name(prompt: Path) -> str:
@@ -99,18 +99,18 @@ def _write(answers: Recorded) -> None:
 
 def rerecord(left: Path) -> int:
     """Record all answers again; returns how many prompts have none. They are in the folder `left`."""
-    ours = Rerecording({asked: [dict(one, prompt="") for one in given] for asked, given in recorded().items()}, {})
+    ours = Rerecording({asked: [dict(item, prompt="") for item in given] for asked, given in recorded().items()}, {})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run(folder)
-        while [one for one in _waiting(folder) if ours.take(one)]:
+        while [item for item in _waiting(folder) if ours.take(item)]:
             lay_out(ours.answers, folder)
             run(folder)
         waiting = list(_waiting(folder))
         left.mkdir(exist_ok=True)
         for prompt in waiting:
             shutil.copy(prompt, left)
-    kept = {asked: [one for one in given if one["prompt"]] for asked, given in ours.answers.items()}
+    kept = {asked: [item for item in given if item["prompt"]] for asked, given in ours.answers.items()}
     _write(kept)
     return len(waiting)
 

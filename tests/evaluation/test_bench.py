@@ -46,7 +46,7 @@ def asked(user: str, *questions: tuple[str, str, str]) -> list[dict[str, object]
 
 
 def write(folder: Path, name: str, records: Sequence[Mapping[str, object]]) -> None:
-    text = "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in records)
+    text = "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
     (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
 
 
@@ -89,10 +89,10 @@ def test_every_set_is_measured_with_every_method_that_the_server_offers(data: Pa
     assert set(written) == {"sets"}
     assert set(written["sets"]) == {"en", "zh"}
     assert "SemanticSearch is left out of en" in done.stderr, "there is no embedder"
-    for one in written["sets"].values():
-        assert {"LexicalSearch", "Recall"} <= set(one)
-        assert "SemanticSearch" not in one
-        for method, figures in one.items():
+    for message in written["sets"].values():
+        assert {"LexicalSearch", "Recall"} <= set(message)
+        assert "SemanticSearch" not in message
+        for method, figures in message.items():
             assert figures["all"]["hit@1"] == 1, f"{method}: the message at `now` has the same words, and is not seen"
             assert figures["all"]["recall@6"] == 1
             assert figures["all"]["latency_p50_ms"] > 0

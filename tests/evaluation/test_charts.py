@@ -39,7 +39,7 @@ def table(page: str, begins: str) -> Iterator[list[str]]:
 
 def numbers(cell: str) -> list[float | None]:
     """Return the numbers of a cell, parted by slashes."""
-    return [None if one.strip() == "–" else float(one.replace(",", "")) for one in cell.split("/") if one.strip()]
+    return [None if item.strip() == "–" else float(item.replace(",", "")) for item in cell.split("/") if item.strip()]
 
 
 def figures(name: str) -> Any:  # noqa: ANN401 - JSON
@@ -90,10 +90,10 @@ def test_a_picture_says_all_that_it_shows(file: Path) -> None:
     drawn = ET.fromstring(file.read_text("utf-8"))  # noqa: S314 - our own
     assert drawn.get("role") == "img"
     names = (drawn.get("aria-labelledby") or "").split()
-    told = {one.get("id"): one.text or "" for one in drawn if one.get("id")}
+    told = {item.get("id"): item.text or "" for item in drawn if item.get("id")}
     assert names == list(told)
     assert all(told.values())
-    seen = [one.text or "" for one in drawn.iter(f"{SVG}text")]
+    seen = [item.text or "" for item in drawn.iter(f"{SVG}text")]
     values = [text for text in seen if re.fullmatch(r"[\d.]+", text)]
     assert len(values) > 5
     assert all(f" {value}" in told["description"] for value in values)
@@ -106,8 +106,8 @@ def test_a_picture_loads_nothing_and_stays_within_its_frame(file: Path) -> None:
     assert "<script" not in text
     drawn = ET.fromstring(text)  # noqa: S314 - our own
     width, height = (float(drawn.get(name, 0)) for name in ("width", "height"))
-    for one in drawn.iter(f"{SVG}rect"):
-        x, y, w, h = (float(one.get(name, 0)) for name in ("x", "y", "width", "height"))
+    for item in drawn.iter(f"{SVG}rect"):
+        x, y, w, h = (float(item.get(name, 0)) for name in ("x", "y", "width", "height"))
         assert x + w <= width
         assert y + h <= height
 
@@ -134,7 +134,7 @@ def _luminance(colour: str) -> float:
 
 def test_words_are_escaped_and_what_is_missing_is_left_out() -> None:
     drawn = ET.fromstring(svg(CHART))  # noqa: S314 - our own
-    texts = [one.text for one in drawn.iter(f"{SVG}text")]
+    texts = [item.text for item in drawn.iter(f"{SVG}text")]
     assert {"A <title>", "a & b"} <= set(texts)
     assert [text for text in texts if text and re.fullmatch(r"[\d.]+", text)] == ["1.0", "0.25", "0.5"]
     assert svg(CHART) == svg(CHART)

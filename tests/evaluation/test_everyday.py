@@ -17,7 +17,7 @@ UNANSWERABLE = Question("q2", "u", "What else?", "unanswerable", frozenset(), No
 
 
 def asked(question: Question, verdict: str, *quoted: str) -> Everyday:
-    return Everyday(question, Found((), verdict=verdict, view=View(tuple(frozenset({one}) for one in quoted))))
+    return Everyday(question, Found((), verdict=verdict, view=View(tuple(frozenset({item}) for item in quoted))))
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,10 @@ def test_the_summary_counts_both_kinds() -> None:
 
 
 def test_there_are_fifteen_questions_to_each_sample_user_and_six_that_nothing_answers() -> None:
-    known = frozenset((one.message.user_id, one.message.message_id) for one in read_messages(SAMPLE / "messages.jsonl"))
+    known = frozenset(
+        (message.message.user_id, message.message.message_id) for message in read_messages(SAMPLE / "messages.jsonl")
+    )
     questions = read_questions(SAMPLE / "everyday.jsonl", known)
-    users = [one.user_id for one in questions]
+    users = [question.user_id for question in questions]
     assert (users.count("sam"), users.count("lin")) == (15, 15)
-    assert sum(not one.evidence for one in questions) == 6
+    assert sum(not question.evidence for question in questions) == 6

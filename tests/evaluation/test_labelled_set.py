@@ -18,7 +18,9 @@ ASKED = {"question_id": "q1", "user_id": "u", "question": "我吃辣吗？", "ca
 
 
 def lines(path: Path, *records: object) -> Path:
-    path.write_text("".join(f"{one if isinstance(one, str) else json.dumps(one)}\n" for one in records), "utf-8")
+    path.write_text(
+        "".join(f"{record if isinstance(record, str) else json.dumps(record)}\n" for record in records), "utf-8"
+    )
     return path
 
 
@@ -34,7 +36,7 @@ def test_the_sample_is_a_set_that_is_named_after_its_folder() -> None:
     assert question.question_id == "lin-q02"
     assert sorted(question.evidence) == ["lin-0010", "lin-0041"]
     assert question.now == datetime(2025, 6, 30, 4, tzinfo=UTC)
-    assert sum(one.is_answerable for one in sample.questions) == 46
+    assert sum(item.is_answerable for item in sample.questions) == 46
 
 
 def test_what_makes_a_question_unanswerable(tmp_path: Path) -> None:
@@ -45,7 +47,7 @@ def test_what_makes_a_question_unanswerable(tmp_path: Path) -> None:
         ASKED | {"question_id": "q3", "evidence": []},
         {key: value for key, value in ASKED.items() if key != "evidence"} | {"question_id": "q4", "answer": None},
     )
-    assert [one.is_answerable for one in read_questions(path)] == [True, False, False, False]
+    assert [question.is_answerable for question in read_questions(path)] == [True, False, False, False]
     assert read_questions(path)[0].now is None
 
 
@@ -55,14 +57,14 @@ def test_sets_are_chosen_by_name_and_thinned_evenly(tmp_path: Path) -> None:
         a_set(tmp_path, name, [SAID], [*asked])
     (chosen,) = read_sets(tmp_path, ["b"])
     assert chosen.name == "b"
-    assert [one.question_id for one in chosen.thinned(3).questions] == ["q0", "q3", "q6"]
+    assert [question.question_id for question in chosen.thinned(3).questions] == ["q0", "q3", "q6"]
     assert len(chosen.thinned(0).questions) == len(chosen.thinned(99).questions) == 10
 
 
 def test_the_questions_of_some_users_keep_everybodys_messages_and_know_their_conversations() -> None:
     (whole,) = read_sets(SAMPLE)
     few = whole.of(["lin"])
-    assert {one.user_id for one in few.questions} == {"lin"}
+    assert {question.user_id for question in few.questions} == {"lin"}
     assert few.messages == whole.messages
     assert whole.of([]) == whole
     assert few.questions[0].conversations["lin-0001"] == "lin-2025-03-03"
@@ -72,9 +74,9 @@ def test_a_user_of_two_sets_becomes_two_users(tmp_path: Path) -> None:
     for name in ("a", "b"):
         a_set(tmp_path, name, [SAID, SAID | {"user_id": f"only-{name}"}], [ASKED])
     first, second = read_sets(tmp_path)
-    assert [sorted(one.users) for one in (first, second)] == [["a:u", "only-a"], ["b:u", "only-b"]]
-    assert [one.questions[0].user_id for one in (first, second)] == ["a:u", "b:u"]
-    assert [one.messages[0].message.user_id for one in (first, second)] == ["a:u", "b:u"]
+    assert [sorted(item.users) for item in (first, second)] == [["a:u", "only-a"], ["b:u", "only-b"]]
+    assert [item.questions[0].user_id for item in (first, second)] == ["a:u", "b:u"]
+    assert [item.messages[0].message.user_id for item in (first, second)] == ["a:u", "b:u"]
 
 
 @pytest.mark.parametrize(

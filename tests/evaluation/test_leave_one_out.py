@@ -13,7 +13,7 @@ from evaluation.view import View
 def answer(user: str, cited: str, sufficiency: float, needed: str = "a") -> Answer:
     proof = frozenset(needed)
     question = Question("q", user, "?", "single", proof, None, (proof,) if needed else (), verdict="SUPPORTED")
-    view = View(tuple(frozenset(one) for one in cited))
+    view = View(tuple(frozenset(item) for item in cited))
     return Answer(question, Found((), sufficiency, verdict="SUPPORTED", view=view), 1.0, None)
 
 

@@ -69,5 +69,5 @@ def test_the_first_question_is_asked_once_more_and_not_counted(script: Scripted)
     with Client(script.target) as client:
         answers = list(ask_all(client, semantic, [ASKED, ASKED], lambda: float(next(clock))))
     assert len(script.asked) == 3
-    assert [one.cpu_ms for one in answers] == [7, 7]
-    assert all(one.latency_ms > 0 for one in answers)
+    assert [answer.cpu_ms for answer in answers] == [7, 7]
+    assert all(answer.latency_ms > 0 for answer in answers)

@@ -56,7 +56,7 @@ def test_metrics_are_what_their_definitions_say(ranked: list[str], evidence: fro
     for k in (1, 6):
         assert found[f"hit@{k}"] == (not evidence.isdisjoint(ranked[:k]))
     assert found["full@6"] == (evidence <= set(ranked[:6]))
-    ranks = [rank for rank, one in enumerate(ranked, 1) if one in evidence]
+    ranks = [rank for rank, item in enumerate(ranked, 1) if item in evidence]
     assert found["mrr"] == (1 / min(ranks) if ranks else 0)
     gained = math.fsum(math.log(2) / math.log(rank + 1) for rank in ranks if rank <= 10)
     ideal = math.fsum(math.log(2) / math.log(rank + 1) for rank in range(1, min(10, len(evidence)) + 1))

@@ -27,7 +27,7 @@ def result() -> dict[str, Any]:
 
 
 def test_server_and_database_count_together(result: dict[str, Any]) -> None:
-    met = {one.name: one.is_met for one in targets(result)}
+    met = {target.name: target.is_met for target in targets(result)}
     assert met == {
         "CPU of server and database, list_typical, 16 caller(s)": False,
         "CPU of server and database, lexical_common_heavy, 16 caller(s)": True,

@@ -23,7 +23,7 @@ def body(user: str) -> dict[str, Any]:
 
 
 def hashes(folder: Path) -> set[str]:
-    return {one.name.removesuffix(PROMPT) for one in folder.glob(f"*{PROMPT}")}
+    return {item.name.removesuffix(PROMPT) for item in folder.glob(f"*{PROMPT}")}
 
 
 def test_a_model_recalls_the_set_right_with_recorded_answers(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_a_model_recalls_the_set_right_with_recorded_answers(tmp_path: Path) -> 
     result = run(tmp_path, "--json", str(tmp_path / "figures.json"))
     assert result.exit_code == 0, f"prompts have changed: see recorded_answers.py. {result.stderr}"
     figures = json.loads((tmp_path / "figures.json").read_text("utf-8"))["sets"]["recorded"]["Recall"]["all"]
-    assert hashes(tmp_path) == {one["prompt"] for given in answers.values() for one in given}
+    assert hashes(tmp_path) == {item["prompt"] for given in answers.values() for item in given}
     assert (figures["questions"], figures["waiting"], figures["by_rules"]) == (len(answers), 0, 0)
     assert figures["calls"] == pytest.approx(13 / 12, abs=1e-3), "one question is looked up first"
     assert figures["contradictions_found"] == figures["contradictions"] == 2

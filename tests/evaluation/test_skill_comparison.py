@@ -29,7 +29,7 @@ LATE = "---\nname: {name}\ndescription: Looks at the last day only.\n---\n## Def
 
 def run(*arguments: str | Path) -> Result:
     environment = PLAIN | {"NOMEMORY_EMBEDDER": "none"}
-    return CliRunner().invoke(compare_skills, [str(one) for one in arguments], env=environment)
+    return CliRunner().invoke(compare_skills, [str(argument) for argument in arguments], env=environment)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def few(tmp_path: Path) -> Path:
 def answers(*found: tuple[str, ...]) -> list[Answer]:
     """Answer the three questions below, the last of which nothing answers."""
     given = [Found(ids, verdict="SUPPORTED" if ids else "INSUFFICIENT") for ids in found]
-    return [Answer(asked, one, 12.3, None) for asked, one in zip(QUESTIONS, given, strict=True)]
+    return [Answer(asked, item, 12.3, None) for asked, item in zip(QUESTIONS, given, strict=True)]
 
 
 QUESTIONS = [
@@ -91,7 +91,9 @@ def test_two_skills_over_the_sample(late: Path, few: Path, tmp_path: Path) -> No
     assert set(default["categories"]) == set(written["skills"]["late"]["categories"])
     assert default["all"]["questions"] == 9
     assert list(written["changes"]) == ["late"]
-    labelled = {one["question_id"]: one for one in map(json.loads, few.read_text("utf-8").splitlines())}
+    labelled = {
+        splitline["question_id"]: splitline for splitline in map(json.loads, few.read_text("utf-8").splitlines())
+    }
     assert written["changes"]["late"], "a skill that looks at a day has to lose something"
     for change in written["changes"]["late"]:
         assert set(change) == {"question_id", "user_id", "category", "question", "gained", "lost"}
@@ -147,6 +149,6 @@ def test_what_is_wrong_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_usage(arguments: list[str], complaint: str, late: Path, few: Path, tmp_path: Path) -> None:
-    result = run(*(one.format(few=few, late=late, tmp=tmp_path) for one in arguments))
+    result = run(*(argument.format(few=few, late=late, tmp=tmp_path) for argument in arguments))
     assert result.exit_code == 2, result.stderr
     assert complaint in " ".join(result.stderr.split())

@@ -21,7 +21,7 @@ def asked(
 
 def view(*statements: str, conflicts: tuple[tuple[str, str], ...] = ()) -> View:
     return View(
-        tuple(frozenset(one.split()) for one in statements),
+        tuple(frozenset(statement.split()) for statement in statements),
         tuple((frozenset(earlier.split()), frozenset(later.split())) for earlier, later in conflicts),
     )
 
@@ -96,7 +96,7 @@ def test_a_recall_is_right_in_all_respects_or_not(
 
 def test_a_view_is_read_section_by_section() -> None:
     def statement(*ids: str) -> pb.Statement:
-        return pb.Statement(citations=[pb.Citation(message_id=one) for one in ids])
+        return pb.Statement(citations=[pb.Citation(message_id=item) for item in ids])
 
     reply = pb.RecallResponse(
         memory_view=pb.MemoryView(
@@ -114,5 +114,5 @@ def test_off_topic_questions_go_to_another_user_of_their_language() -> None:
         )
 
     asked_of = off_topic([of("ann", "en"), of("bob", "en"), of("lin", "zh"), of("cat", "en", verdict="")])
-    assert [one.user_id for one in asked_of] == ["bob", "ann"]
-    assert not any(one.is_answerable or one.needed for one in asked_of)
+    assert [item.user_id for item in asked_of] == ["bob", "ann"]
+    assert not any(item.is_answerable or item.needed for item in asked_of)

@@ -28,15 +28,15 @@ def test_a_retriever_finds_messages_whole(client: Client, ann: str) -> None:
 async def test_it_stays_with_its_user_and_its_options(client: Client, ann: str) -> None:
     retriever = MemoryRetriever(client=client, user_id=ann, options={"conversation_id": "trip"})
     found = await retriever.ainvoke("canaries, Kochi", user_id=f"{ann}-other")
-    assert {one.metadata["conversation_id"] for one in found} == {"trip"}
+    assert {item.metadata["conversation_id"] for item in found} == {"trip"}
     assert CANARY not in str(found)
 
 
 def test_tools_are_described_to_a_model_as_they_are(client: Client, user: str) -> None:
     tools = MemoryTools(client, user, may_write=True)
     described = [convert_to_openai_tool(tool)["function"] for tool in langchain_tools(tools)]
-    assert [one["name"] for one in described] == [one["name"] for one in tools.functions]
-    assert [one["description"] for one in described] == [one["description"] for one in tools.functions]
+    assert [item["name"] for item in described] == [function["name"] for function in tools.functions]
+    assert [item["description"] for item in described] == [function["description"] for function in tools.functions]
     assert described[1]["parameters"]["properties"] == tools.functions[1]["parameters"]["properties"]
 
 

@@ -25,17 +25,17 @@ def test_a_search_finds_the_users_messages_best_first(client: Client, ann: str) 
     assert found[0].score
     assert found[0].created_at.isoformat() == "2026-01-05T09:01:00+00:00"
     second = store.search(ROOT, query="What am I allergic to?", limit=1, offset=1)
-    assert [one.key for one in second] == [one.key for one in found[1:]]
+    assert [item.key for item in second] == [item.key for item in found[1:]]
     assert CANARY not in str(store.search((), query="allergic to canaries", limit=50))
 
 
 def test_without_a_query_it_reads_by_time(client: Client, ann: str) -> None:
     store = MemoryStore(client, ann)
-    assert [one.key for one in store.search(ROOT, limit=3, offset=1)] == ["c0", "a2", "a1"]
-    assert [one.key for one in store.search(TRIP)] == ["c1", "c0"]
-    assert [one.key for one in store.search(ROOT, filter={"role": "assistant"})] == ["c1"]
+    assert [item.key for item in store.search(ROOT, limit=3, offset=1)] == ["c0", "a2", "a1"]
+    assert [item.key for item in store.search(TRIP)] == ["c1", "c0"]
+    assert [item.key for item in store.search(ROOT, filter={"role": "assistant"})] == ["c1"]
     between = {"said_at": {"$gte": "2026-01-05T09:01:00Z", "$lt": "2026-01-05T09:02:00Z"}}
-    assert [one.key for one in store.search(ROOT, filter=between)] == ["a1"]
+    assert [item.key for item in store.search(ROOT, filter=between)] == ["a1"]
 
 
 def test_an_item_is_where_its_namespace_says(client: Client, ann: str) -> None:
@@ -52,7 +52,7 @@ def test_an_item_is_where_its_namespace_says(client: Client, ann: str) -> None:
 def test_what_was_put_is_found(noting: Noting, user: str) -> None:
     store = MemoryStore(noting, user)
     store.put(ROOT, "m1", {"content": "I moved to Basel."})
-    assert [one.key for one in store.search(ROOT, query="Where did I move to?")] == ["m1"]
+    assert [item.key for item in store.search(ROOT, query="Where did I move to?")] == ["m1"]
     assert noting.at_least[-1] == noting.tokens[-1] != ""
 
 
@@ -111,7 +111,7 @@ def test_what_is_not_a_message_is_refused(client: Client, ann: str) -> None:
 
 def test_a_namespace_of_elsewhere_is_refused(client: Client, ann: str) -> None:
     store = MemoryStore(client, ann, (ann, "memories"))
-    assert [one.key for one in store.search((ann,), limit=1)] == ["c1"]
+    assert [item.key for item in store.search((ann,), limit=1)] == ["c1"]
     for namespace in ((f"{ann}-other", "memories"), (ann, "memories", "trip", "more"), (ann,)):
         with pytest.raises(InvalidNamespaceError):
             store.get(namespace, "b0")

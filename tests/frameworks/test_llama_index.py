@@ -24,5 +24,5 @@ def test_a_retriever_finds_messages_whole(client: Client, ann: str) -> None:
 
 async def test_it_stays_with_its_user_and_its_options(client: Client, ann: str) -> None:
     found = await MemoryRetriever(client, ann, conversation_id="trip").aretrieve(QueryBundle("canaries, Kochi"))
-    assert {one.node.metadata["conversation_id"] for one in found} == {"trip"}
+    assert {item.node.metadata["conversation_id"] for item in found} == {"trip"}
     assert CANARY not in str(found)

@@ -57,7 +57,7 @@ async def test_items_come_back_in_their_order(client: Client, user: str) -> None
     session = MemorySession(client, user, "monday")
     await session.add_items(items(*(user_says(f"number {n}") for n in range(3))))
     await session.add_items(items(CALL, OUTPUT, user_says("number 3")))
-    assert [one["content"] for one in items(*await session.get_items(1))] == ["number 3"]
+    assert [item["content"] for item in items(*await session.get_items(1))] == ["number 3"]
     assert items(*await session.get_items(3)) == [CALL, OUTPUT, user_says("number 3")]
     assert len(await session.get_items()) == 6
     assert await session.get_items(0) == []
@@ -77,7 +77,7 @@ async def test_what_is_said_is_stored_as_such(client: Client, user: str) -> None
         )
     )
     kept = list(client.iter_messages(user, oldest_first=True, conversation_id="monday"))
-    assert [(one.role, one.content) for one in kept[:3]] == [(1, PEANUTS), (2, "Noted."), (3, "Be brief.")]
+    assert [(item.role, item.content) for item in kept[:3]] == [(1, PEANUTS), (2, "Noted."), (3, "Be brief.")]
     assert json.loads(kept[3].content) == picture
     back = items(*await MemorySession(client, user, "monday").get_items())
     assert back[1:] == [{"role": "assistant", "content": "Noted."}, {"role": "system", "content": "Be brief."}, picture]
@@ -114,7 +114,7 @@ async def test_messages_of_others_have_no_more_weight_than_a_model(client: Clien
     marked = ChatMessage(content="[" * 9_000, metadata={"item_type": "message"})
     marked.MergeFrom(ChatMessage(user_id=user, conversation_id="monday", ts=message.ts, role=message.role))
     client.write([message, marked])
-    roles = [one["role"] for one in items(*await MemorySession(client, user, "monday").get_items())]
+    roles = [item["role"] for item in items(*await MemorySession(client, user, "monday").get_items())]
     assert roles == ["assistant", "assistant"]
 
 
@@ -124,7 +124,7 @@ async def test_a_run_remembers_the_run_before(client: Client, user: str, script:
         session = MemorySession(client, user, "monday")
         done = await Runner.run(agent(script), asked, session=session, run_config=QUIET)
     assert done.final_output == "You moved to Basel."
-    told = [(one["role"], one["content"]) for one in script.bodies[1]["messages"]]
+    told = [(body["role"], body["content"]) for body in script.bodies[1]["messages"]]
     assert told == [("user", "I moved to Basel."), ("assistant", "Noted."), ("user", "Where do I live?")]
     assert client.count_messages(user, conversation_id="monday") == 4
 
@@ -134,10 +134,10 @@ async def test_a_run_calls_the_memorys_tools(client: Client, ann: str, script: C
     script.answers = [wants("recall", {**asked, "user_id": f"{ann}-other"}), wants("recall", asked), says("Peanuts.")]
     session = MemorySession(client, ann, "monday")
     done = await Runner.run(agent(script, MemoryTools(client, ann)), "And?", session=session, run_config=QUIET)
-    refused, recalled = (one["content"] for one in script.bodies[2]["messages"] if one["role"] == "tool")
+    refused, recalled = (body["content"] for body in script.bodies[2]["messages"] if body["role"] == "tool")
     assert "unknown" in refused
     assert PEANUTS in recalled
     assert CANARY not in json.dumps(script.bodies)
     assert done.final_output == "Peanuts."
-    kinds = [one.get("type", "message") for one in items(*await session.get_items())]
+    kinds = [item.get("type", "message") for item in items(*await session.get_items())]
     assert kinds == ["message", *["function_call", "function_call_output"] * 2, "message"]

@@ -32,7 +32,7 @@ def told(tools: MemoryTools, name: str, **arguments: object) -> Any:  # noqa: AN
 
 
 def ids(tools: MemoryTools, name: str, **arguments: object) -> list[str]:
-    return [one["message_id"] for one in told(tools, name, **arguments)["messages"]]
+    return [item["message_id"] for item in told(tools, name, **arguments)["messages"]]
 
 
 def test_the_definitions_are_those_of_the_mcp_server() -> None:
@@ -44,13 +44,15 @@ def test_the_definitions_are_those_of_the_mcp_server() -> None:
 def test_they_are_what_openai_takes_and_name_no_user(client: Client) -> None:
     definitions = MemoryTools(client, "ann", may_write=True).definitions
     assert TypeAdapter(list[ChatCompletionFunctionToolParam]).validate_python(definitions)
-    assert [one["function"]["name"] for one in definitions] == list(TOOLS)
-    assert not any("user" in name for one in definitions for name in one["function"]["parameters"]["properties"])
+    assert [definition["function"]["name"] for definition in definitions] == list(TOOLS)
+    assert not any(
+        "user" in name for definition in definitions for name in definition["function"]["parameters"]["properties"]
+    )
 
 
 def test_who_may_not_write_is_not_offered_it(client: Client, user: str) -> None:
     tools = MemoryTools(client, user)
-    assert [one["name"] for one in tools.functions] == READS
+    assert [function["name"] for function in tools.functions] == READS
     assert "no such tool" in tools.call("remember", {"content": "I moved."})
     assert not client.count_messages(user)
 
@@ -131,7 +133,7 @@ def test_a_search_that_would_wait_in_vain_finds_what_there_is() -> None:
         tools.run("remember", {"content": "I moved to Basel."})
         for _ in range(2):
             assert tools.run("search", {"query_text": "Where did I move to?"}) == '{"messages": []}'
-    assert [getattr(one, "at_least", None) for one in script.asked] == [None, "w_1", "", ""]
+    assert [getattr(item, "at_least", None) for item in script.asked] == [None, "w_1", "", ""]
 
 
 def test_an_argument_that_a_tool_does_not_have_is_named_with_those_that_it_has(client: Client, ann: str) -> None:

@@ -28,9 +28,9 @@ def story(user: str, **fields: str) -> list[m.ChatMessage]:
         101: "Aldous drives the ferry across the fjord.",
     }.items():
         talk[place].content = text
-    for one in talk:
+    for message in talk:
         for field, value in fields.items():
-            setattr(one, field, value)
+            setattr(message, field, value)
     return talk
 
 
@@ -102,8 +102,8 @@ def test_one_name_among_two_hundred_messages(vector_server: Server, user: str) -
 
 def test_swapping_the_person_lowers_sufficiency(vector_server: Server, user: str) -> None:
     talk = chat(user, 80, conversation_id="c")
-    for n, one in enumerate(talk):
-        one.name = ("Imke", "Teodor")[n % 2]
+    for n, item in enumerate(talk):
+        item.name = ("Imke", "Teodor")[n % 2]
     told = {30: "I finally ran my first marathon in Porto!", 50: "My marathon medal hangs in my kitchen."}
     for place, text in told.items():
         talk[place].content = text

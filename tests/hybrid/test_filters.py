@@ -65,12 +65,12 @@ def test_what_a_filter_admits_and_matches_is_found_and_nothing_else(
         for n in range(120)
     ]  # fmt: skip
     token = write(vector_server, messages)
-    admitted = [one for one in messages if admits(FILTERS[name], one)]
+    admitted = [message for message in messages if admits(FILTERS[name], message)]
     by_words = ask(vector_server, user, "tea", token, filter=FILTERS[name], top_k=200)
-    assert set(found(by_words)) == {one.message_id for one in admitted if "tea" in one.content}
+    assert set(found(by_words)) == {item.message_id for item in admitted if "tea" in item.content}
     vector = q.Embedding(values=EAST)
     by_both = ask(vector_server, user, "tea", token, filter=FILTERS[name], top_k=200, query_embedding=vector)
-    assert set(found(by_both)) == {one.message_id for one in admitted if "tea" in one.content or one.embedding}
+    assert set(found(by_both)) == {item.message_id for item in admitted if "tea" in item.content or item.embedding}
 
 
 def test_an_end_after_all_messages_changes_nothing(vector_server: Server, user: str) -> None:
@@ -101,18 +101,18 @@ def everything(server: Server, user: str, narrowed: m.Filter, token: str = "") -
 
 def test_what_is_said_later_changes_nothing_about_earlier_answers(vector_server: Server, user: str) -> None:
     talk = chat(user, 40, name="Ann", conversation_id="c")
-    for n, one in enumerate(talk[::3]):
-        one.embedding.extend((1.0, n / 10, 0.0, 0.0))
+    for n, item in enumerate(talk[::3]):
+        item.embedding.extend((1.0, n / 10, 0.0, 0.0))
     before = everything(vector_server, user, until(40 * 60), write(vector_server, talk))
     assert any(answer.items for answer in before)
-    assert {one.speaker_matched for one in before} == {False}
+    assert {item.speaker_matched for item in before} == {False}
     later = [
         said(user, f"later{n}", f"{SMALL_TALK[n % 10]} tea film", 40 * 60 + n, name="Zoe", embedding=EAST)
         for n in range(60)
     ]
     assert everything(vector_server, user, until(40 * 60), write(vector_server, later)) == before
     assert everything(vector_server, user, m.Filter()) != before
-    token = delete(vector_server, user, *[one.message_id for one in later[:30]])
+    token = delete(vector_server, user, *[item.message_id for item in later[:30]])
     assert everything(vector_server, user, until(40 * 60), token) == before
 
 

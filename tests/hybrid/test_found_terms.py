@@ -47,7 +47,7 @@ def texts(count: int, seed: int) -> list[str]:
 
 def line_of(some: list[str], known: Timeline | None = None) -> Timeline:
     made = (message("u", text, ts_us=at) for at, text in enumerate(some, 1))
-    return timeline([LoggedMessage("u", f"m{at}", at, at, encode(one)) for at, one in enumerate(made, 1)], known)
+    return timeline([LoggedMessage("u", f"m{at}", at, at, encode(item)) for at, item in enumerate(made, 1)], known)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -60,8 +60,8 @@ def test_what_is_read_is_what_the_index_says(tmp_path: Path, seed: int) -> None:
         shelf.put(message("another", " ".join(WORDS)))
         looked_up = found_in(line, dict(zip(terms, shelf.postings("u", terms, EVERYTHING, 1000), strict=True)))
     read = read_in(line, terms)
-    assert {term: (one.count, sorted(one.places)) for term, one in looked_up.items()} == {
-        term: (one.count, one.places.tolist()) for term, one in read.items()
+    assert {term: (item.count, sorted(item.places)) for term, item in looked_up.items()} == {
+        term: (item.count, item.places.tolist()) for term, item in read.items()
     }
     assert read["coda"].places.tolist() == [len(some) - 1]
     assert read_in(line, []) == {}
@@ -113,9 +113,9 @@ def test_answers_are_the_same_read_or_looked_up(server: Server, user: str, monke
 
 def _talk(user: str) -> list[m.ChatMessage]:
     talk = chat(user, 80)
-    for n, one in enumerate(talk):
-        one.name = ("Ann", "Bob")[n % 2]
-        one.conversation_id = f"c{n // 30}"
+    for n, item in enumerate(talk):
+        item.name = ("Ann", "Bob")[n % 2]
+        item.conversation_id = f"c{n // 30}"
     talk[50].content = LONG
     return talk
 

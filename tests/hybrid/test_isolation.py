@@ -71,7 +71,7 @@ def test_other_users_messages_change_no_answer(
     token = delete(vector_server, f"{user}-other", *[f"m{n}" for n in range(gone + 1)])
     assert answers(vector_server, user, token) == before
     own = {f"m{n}": text for n, (text, *_) in enumerate(mine)}
-    assert all(own[item.message.message_id] == item.message.content for one in before for item in one.items)
+    assert all(own[item.message.message_id] == item.message.content for entry in before for item in entry.items)
 
 
 def test_another_users_neighbours_never_appear(vector_server: Server, user: str) -> None:
@@ -80,7 +80,7 @@ def test_another_users_neighbours_never_appear(vector_server: Server, user: str)
     theirs = [said(f"{user}-2", f"m{n}", f"theirs {n} tea", n * MINUTE, conversation_id="c") for n in range(21)]
     write(vector_server, theirs)
     answer = ask(vector_server, user, "tea mine", write(vector_server, mine), top_k=200, explain=True)
-    assert set(found(answer)) == {one.message_id for one in mine}
+    assert set(found(answer)) == {entry.message_id for entry in mine}
     assert {item.message.user_id for item in answer.items} == {user}
     assert not any(item.message.content.startswith("theirs") for item in answer.items)
 
@@ -91,6 +91,6 @@ def test_the_same_messages_give_the_same_answers_to_anybody(vector_server: Serve
     for owner in (user, f"{user}-2"):
         token = write(vector_server, messages(owner, talk, "m"))
         both.append(
-            [[(i.message.message_id, i.score) for i in one.items] for one in answers(vector_server, owner, token)]
+            [[(i.message.message_id, i.score) for i in answer.items] for answer in answers(vector_server, owner, token)]
         )
     assert both[0] == both[1]

@@ -41,7 +41,7 @@ def test_best_first_then_newest_first_then_by_id(vector_server: Server, user: st
 def test_equal_messages_of_one_instant_come_by_id(vector_server: Server, user: str) -> None:
     messages = [said(user, f"m{n}", "tea", 7, conversation_id=f"c{n}") for n in range(30)]
     answer = ask(vector_server, user, "tea", write(vector_server, messages), top_k=200)
-    assert found(answer) == sorted((one.message_id for one in messages), reverse=True)
+    assert found(answer) == sorted((message.message_id for message in messages), reverse=True)
     assert len({item.score for item in answer.items}) == 1
 
 

@@ -47,7 +47,7 @@ messages = st.lists(
     ),
     min_size=1,
     max_size=30,
-).map(lambda some: [logged(n + 1, *one) for n, one in enumerate(some)])
+).map(lambda some: [logged(n + 1, *item) for n, item in enumerate(some)])
 weights = st.builds(Weights().without, st.sets(st.sampled_from([step for step in STEPS if step != "beside"])))
 floats = st.floats(0, 1)
 
@@ -128,11 +128,11 @@ def test_a_timeline_narrows_as_a_filter_does(
 ) -> None:
     narrowed = Filter(at * MINUTE_US, 15 * 10 * MINUTE_US, role, conversation)
     line = timeline(some)
-    for logged_one, one, admitted in zip(line.logged, line.features, line.within(narrowed).tolist(), strict=True):
-        message = Message("u", "m", logged_one.ts_us, Role(one.role), "x", one.name, one.conversation_id)
+    for logged_one, item, admitted in zip(line.logged, line.features, line.within(narrowed).tolist(), strict=True):
+        message = Message("u", "m", logged_one.ts_us, Role(item.role), "x", item.name, item.conversation_id)
         assert admitted == narrowed.admits(message)
     earlier = line.before(at * 10 * MINUTE_US)
-    assert earlier.logged == [one for one in line.logged if one.ts_us < at * 10 * MINUTE_US]
+    assert earlier.logged == [item for item in line.logged if item.ts_us < at * 10 * MINUTE_US]
     assert earlier.speakers == timeline(earlier.logged).speakers
 
 
@@ -155,7 +155,7 @@ def test_versions_are_located(some: list[LoggedMessage], asked: set[int]) -> Non
 
 
 def place(line: Timeline, sequence: int) -> int:
-    return [one.sequence for one in line.logged].index(sequence)
+    return [message.sequence for message in line.logged].index(sequence)
 
 
 def test_words_count_where_they_stand_beside_and_by_who_bears_them() -> None:
@@ -313,10 +313,10 @@ def test_what_was_read_is_not_read_again(some: list[LoggedMessage]) -> None:
     known = timeline(some)
     again = timeline([*some[1:], logged(99, "new")], known)
     assert len(again) == len(some)
-    before = {one.sequence: features for one, features in zip(known.logged, known.features, strict=True)}
-    for one, features in zip(again.logged, again.features, strict=True):
-        assert features == features_of(one)
-        assert one.sequence == 99 or features is before[one.sequence]
+    before = {item.sequence: features for item, features in zip(known.logged, known.features, strict=True)}
+    for item, features in zip(again.logged, again.features, strict=True):
+        assert features == features_of(item)
+        assert item.sequence == 99 or features is before[item.sequence]
 
 
 def test_features_are_kept_within_their_room() -> None:
@@ -324,10 +324,10 @@ def test_features_are_kept_within_their_room() -> None:
     kept, room = KeptFeatures(60_000), 60_000
     for at in range(0, 400, 7):
         read = kept.read(some[at : at + 20])
-        assert read == [features_of(one) for one in some[at : at + 20]]
+        assert read == [features_of(item) for item in some[at : at + 20]]
         assert kept.weight <= room
     again = kept.read(some[-4:])
-    assert all(one is other for one, other in zip(again, kept.read(some[-4:]), strict=True))
+    assert all(item is other for item, other in zip(again, kept.read(some[-4:]), strict=True))
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,8 @@ def packed(vectors: dict[str, list[float]]) -> dict[str, bytes]:
 def reckoned(some: Sequence[Related], vectors: dict[str, list[float]]) -> list[Relation]:
     """Reckon the same, pair by pair."""
     known = sorted(
-        (one for one in some if one.message.message_id in vectors),
-        key=lambda one: (one.message.ts_us, one.message.message_id),
+        (item for item in some if item.message.message_id in vectors),
+        key=lambda item: (item.message.ts_us, item.message.message_id),
     )
 
     def cosine(one: Related, other: Related) -> float:
@@ -52,7 +52,7 @@ def reckoned(some: Sequence[Related], vectors: dict[str, list[float]]) -> list[R
         return sum(a * b for a, b in pairs)
 
     def weight(terms: frozenset[str]) -> float:
-        counts = [sum(term in one.terms for one in some) for term in terms]
+        counts = [sum(term in item.terms for item in some) for term in terms]
         return sum(math.log(1 + (len(some) - count + 0.5) / (count + 0.5)) for count in counts)
 
     pairs = []
@@ -83,14 +83,14 @@ def test_pairs_are_those_of_a_plain_reckoning(
     if len(vectors) < 3:
         assert pairs == []
         return
-    expected = {(one.earlier, one.later): one for one in reckoned(some, vectors)}
-    got = {(one.earlier, one.later): one for one in pairs}
+    expected = {(item.earlier, item.later): item for item in reckoned(some, vectors)}
+    got = {(item.earlier, item.later): item for item in pairs}
     flat = {
         pair
-        for pair, one in expected.items()
-        if abs(one.nearness) > 1e3 or abs(one.nearness - LEAST_NEARNESS) < 1e-2 or spread(pair[0], vectors) < 1e-4
+        for pair, item in expected.items()
+        if abs(item.nearness) > 1e3 or abs(item.nearness - LEAST_NEARNESS) < 1e-2 or spread(pair[0], vectors) < 1e-4
     }
-    assert got.keys() - flat == {pair for pair, one in expected.items() if one.nearness >= LEAST_NEARNESS} - flat
+    assert got.keys() - flat == {pair for pair, item in expected.items() if item.nearness >= LEAST_NEARNESS} - flat
     for pair in got.keys() - flat:
         assert got[pair].nearness == pytest.approx(expected[pair].nearness, rel=0.02, abs=0.02)
         assert got[pair].shared == pytest.approx(expected[pair].shared)
@@ -139,7 +139,7 @@ def talk(user: str) -> list[m.ChatMessage]:
 
 
 def pairs(answer: q.HybridSearchResponse) -> list[tuple[str, str]]:
-    return [(one.earlier_message_id, one.later_message_id) for one in answer.relations]
+    return [(relation.earlier_message_id, relation.later_message_id) for relation in answer.relations]
 
 
 def test_a_search_relates_what_one_speaker_said_of_one_thing(vector_server: Server, user: str) -> None:
@@ -151,8 +151,8 @@ def test_a_search_relates_what_one_speaker_said_of_one_thing(vector_server: Serv
     assert not plain.relations
     assert ("old", "new") in pairs(answer)
     assert not [pair for pair in pairs(answer) if "echo" in pair]
-    assert {one for pair in pairs(answer) for one in pair} <= set(found(answer))
-    relation = next(one for one in answer.relations if one.earlier_message_id == "old")
+    assert {item for pair in pairs(answer) for item in pair} <= set(found(answer))
+    relation = next(item for item in answer.relations if item.earlier_message_id == "old")
     assert relation.semantic_z_score >= LEAST_NEARNESS
     assert 0 < relation.shared_terms <= 1
 
@@ -171,7 +171,9 @@ def test_another_users_messages_are_related_to_nothing(vector_server: Server, us
         query_embedding=vector,
     )
     assert pairs(first) == pairs(second)
-    assert [one.semantic_z_score for one in first.relations] == [one.semantic_z_score for one in second.relations]
+    assert [relation.semantic_z_score for relation in first.relations] == [
+        relation.semantic_z_score for relation in second.relations
+    ]
 
 
 def test_without_vectors_nothing_is_related(vector_server: Server, user: str) -> None:

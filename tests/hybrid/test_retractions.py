@@ -32,7 +32,7 @@ def talk(user: str, *retracts: str) -> list[m.ChatMessage]:
 
 
 def parts(item: q.HybridItem) -> dict[str, float]:
-    return {one.name: one.value for one in item.explanation.components}
+    return {component.name: component.value for component in item.explanation.components}
 
 
 @pytest.mark.both_logs
@@ -115,8 +115,8 @@ def test_whatever_takes_back_what_all_of_it_is_found_in_order_and_adds_up(
     vector_server: Server, user: str, taken: list[list[str]]
 ) -> None:
     messages = [
-        said(user, one, text, n, retracts=[other for other in retracted if other != one])
-        for n, (one, text, retracted) in enumerate(zip(IDS, texts, taken, strict=True))
+        said(user, entry, text, n, retracts=[other for other in retracted if other != entry])
+        for n, (entry, text, retracted) in enumerate(zip(IDS, texts, taken, strict=True))
     ]
     answer = ask(vector_server, user, ASKED, write(vector_server, messages, replace=True), explain=True)
     scores = {item.message.message_id: item.score for item in answer.items}

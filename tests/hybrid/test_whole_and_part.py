@@ -25,10 +25,10 @@ def log(user: str) -> list[m.ChatMessage]:
     """Make 600 messages of small talk, with eight purchases told in pairs of a question and its answer."""
     talk = chat(user, 600)
     rng = random.Random(5)  # noqa: S311 - any order will do
-    for n, one in enumerate(talk):
-        one.conversation_id = f"c{n // 20}"
-        one.name = ("Ann", "Bob")[n % 2]
-        one.ts.FromMicroseconds(round((n // 20 * DAY + n % 20 * MINUTE) * 1e6))
+    for n, item in enumerate(talk):
+        item.conversation_id = f"c{n // 20}"
+        item.name = ("Ann", "Bob")[n % 2]
+        item.ts.FromMicroseconds(round((n // 20 * DAY + n % 20 * MINUTE) * 1e6))
     for k, (place, thing) in enumerate(zip(PLACES, THINGS, strict=True)):
         at = 20 * (3 * k + 2) + 2 * rng.randrange(9)
         talk[at].content = f"What did you bring from {place}?"
@@ -90,18 +90,18 @@ def test_what_is_said_later_changes_nothing_in_part(both: Both) -> None:
     for narrowed in (until(20 * DAY), until(20 * DAY - 5 * MINUTE), until(DAY)):
         ever = [ask(both.part, "first", text, token, filter=narrowed, explain=True, top_k=99) for text in asked]
         then = [ask(both.part, "second", text, token, filter=narrowed, explain=True, top_k=99) for text in asked]
-        assert any(one.items for one in ever)
-        for one, other in zip(ever, then, strict=True):
-            assert [(i.message.message_id, i.score, i.explanation) for i in one.items] == [
+        assert any(item.items for item in ever)
+        for item, other in zip(ever, then, strict=True):
+            assert [(i.message.message_id, i.score, i.explanation) for i in item.items] == [
                 (i.message.message_id, i.score, i.explanation) for i in other.items
             ]
-            assert one.sufficiency == other.sufficiency
+            assert item.sufficiency == other.sufficiency
 
 
 def test_who_fell_silent_long_ago_is_still_told_apart(both: Both) -> None:
     talk = log("silent")
-    for one in talk[:101]:
-        one.name = {"Ann": "Ottoline", "Bob": "Kasimir"}[one.name]
+    for message in talk[:101]:
+        message.name = {"Ann": "Ottoline", "Bob": "Kasimir"}[message.name]
     talk[40].content = talk[41].content = "I repaired the lighthouse"
     for server in (both.whole, both.part):
         write(server, talk)

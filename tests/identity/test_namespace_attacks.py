@@ -249,7 +249,7 @@ def test_user_listing_is_restricted_to_the_namespace(shared: Shared) -> None:
     cursor = ""
     while not found or cursor:
         (page,) = method.send(application.channel, q.ListUsersRequest(page_size=1, cursor=cursor), application.metadata)
-        found.extend(one.user_id for one in page.users)
+        found.extend(item.user_id for item in page.users)
         cursor = page.next_cursor
         if cursor:
             assert "CURSOR_OTHER_USER" in outcome(method, shared.victim, q.ListUsersRequest(cursor=cursor))

@@ -63,7 +63,7 @@ def test_token_reads_its_user_in_the_configured_namespace(confined: Guarded, use
     for name in READS:
         READS[name].send(confined.channel, user, own)
     evidence = recall(confined.channel, user, (*own, ("x-user-id", user))).evidence
-    assert ids(one.message for one in evidence) == ["m1"]
+    assert ids(item.message for item in evidence) == ["m1"]
 
 
 @pytest.mark.parametrize("named", ["acme/{}", "other/{}", "../acme/{}", "/{}"])
@@ -150,7 +150,9 @@ class Leaking:
             RequiredScopes(frozenset({Scope.QUERY})),
             descriptor_pool.Default().FindServiceByName(self.full_name).methods,
         )
-        return {one.name: ServedMethod(need, self.stream if one.server_streaming else self.once) for one in methods}
+        return {
+            method.name: ServedMethod(need, self.stream if method.server_streaming else self.once) for method in methods
+        }
 
     async def once(self, _request: object, _context: CallContext) -> bytes:
         reply: bytes = self.reply.SerializeToString()

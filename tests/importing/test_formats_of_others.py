@@ -75,12 +75,12 @@ def test_zeps_second_version_has_the_speaker_beside_the_role() -> None:
 
 def test_letta_gives_what_was_said_and_nothing_else() -> None:
     items = parsed("agent.af", ANN)
-    assert [(one["role"], one["content"]) for one in accepted(items)] == [
+    assert [(entry["role"], entry["content"]) for entry in accepted(items)] == [
         ("user", "I sail on Sundays"),
         ("assistant", "Fair winds!"),
         ("user", "And you?"),
     ]
-    assert {one["conversation_id"] for one in accepted(items)} == {"agent-0"}
+    assert {entry["conversation_id"] for entry in accepted(items)} == {"agent-0"}
     assert sum(isinstance(item, Skipped) for item in items) == 3
     assert [reasons for _, _, reasons in refusals(items)] == [("created_at: is required",)]
 
@@ -99,7 +99,7 @@ def test_a_chat_of_whatsapp_has_messages_of_several_lines() -> None:
     assert first["content"] == "Merry Christmas!\nAnd a happy new year: 2024"
     assert (first["name"], first["ts"]) == ("Ann", "2023-12-24T12:05:00Z")
     assert (second["name"], second["ts"]) == ("李雷", "2023-12-30T16:10:00Z")
-    assert {one["conversation_id"] for one in accepted(items)} == {"WhatsApp Chat with Ann"}
+    assert {entry["conversation_id"] for entry in accepted(items)} == {"WhatsApp Chat with Ann"}
     assert sum(isinstance(item, Skipped) for item in items) == 2
 
 
@@ -117,13 +117,13 @@ def test_what_whatsapp_says_itself_is_no_speech(tmp_path: Path) -> None:
     ]
     chat = tmp_path / "chat.txt"
     chat.write_text("".join(f"24/12/2023, 20:05 - Ann: {text}\n" for text in said), encoding="utf-8")
-    contents = [one["content"] for one in accepted(parsed(str(chat), SHANGHAI))]
+    contents = [item["content"] for item in accepted(parsed(str(chat), SHANGHAI))]
     assert contents == ["I said: this message was deleted", "I moved to Basel.", "1 < 2 > 0"]
 
 
 def test_a_chinese_phones_chat_is_read_too() -> None:
     items = parsed("_chat.txt", SHANGHAI)
-    assert [(one["name"], one["content"], one["ts"]) for one in accepted(items)] == [
+    assert [(item["name"], item["content"], item["ts"]) for item in accepted(items)] == [
         ("李雷", "我不吃辣", "2024-05-01T12:30:09Z"),
         ("妈妈", "好", "2024-05-02T01:00:00Z"),
     ]
@@ -164,11 +164,11 @@ def test_what_is_not_utf_8_is_a_reject_and_nothing_is_altered(tmp_path: Path) ->
     chat.write_bytes(lines[0].encode("latin-1") + b"\n" + f"{lines[1]}\n26/12/2023, 1:00 am - Ann: a\u00a0b".encode())
     items = parsed(str(chat), SHANGHAI)
     assert [reasons for _, _, reasons in refusals(items)] == [("is not UTF-8",)]
-    assert [one["content"] for one in accepted(items)] == ["a\u00a0b"]
+    assert [item["content"] for item in accepted(items)] == ["a\u00a0b"]
 
 
 def letta(*contents: str) -> dict[str, object]:
-    messages = [{"role": "user", "content": one, "created_at": "2025-01-01T00:00:00Z"} for one in contents]
+    messages = [{"role": "user", "content": content, "created_at": "2025-01-01T00:00:00Z"} for content in contents]
     return {"agents": None, "agent_type": "memgpt_agent", "messages": messages}
 
 
@@ -176,4 +176,4 @@ def test_json_that_a_user_said_is_kept_and_a_file_of_one_agent_is_read() -> None
     said = '{"type": "object", "message": "my own json"}'
     record = Record(SourceLocation("item", 1), letta(said, '{"type": "login"}'), "")
     kept = accepted(list(Letta(ANN).parse(record)))
-    assert [one["content"] for one in kept] == [said]
+    assert [item["content"] for item in kept] == [said]

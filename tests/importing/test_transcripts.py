@@ -29,7 +29,7 @@ def test_the_format_is_found_out(name: str, expected: str) -> None:
 
 def test_claude_code_gives_what_was_said_and_what_tools_answered() -> None:
     items = parsed("claude_code.jsonl", ANN)
-    assert [(one["role"], one.get("name"), one["content"]) for one in accepted(items)] == [
+    assert [(entry["role"], entry.get("name"), entry["content"]) for entry in accepted(items)] == [
         ("user", None, "Which port did we choose?"),
         ("assistant", None, "I look at the settings."),
         ("tool", "Bash", f"PORT=7710\nDB_PASSWORD={REDACTED}"),
@@ -43,7 +43,7 @@ def test_claude_code_gives_what_was_said_and_what_tools_answered() -> None:
 
 
 def test_codex_gives_what_was_said_and_not_what_it_says_in_the_users_place() -> None:
-    assert [(one["role"], one.get("name"), one["content"]) for one in accepted(parsed("codex.jsonl", ANN))] == [
+    assert [(item["role"], item.get("name"), item["content"]) for item in accepted(parsed("codex.jsonl", ANN))] == [
         ("user", None, "Which port did we choose?"),
         ("tool", "exec_command", "Process exited with code 0\nOutput:\nport=7710\n"),
         ("assistant", None, "Port 7710."),
@@ -52,8 +52,8 @@ def test_codex_gives_what_was_said_and_not_what_it_says_in_the_users_place() -> 
 
 def test_cursor_needs_a_time_and_has_its_files_name_as_the_session() -> None:
     assert [
-        (one["role"], one["content"], one["ts"], one["conversation_id"])
-        for one in accepted(parsed("cursor.jsonl", CURSOR))
+        (item["role"], item["content"], item["ts"], item["conversation_id"])
+        for item in accepted(parsed("cursor.jsonl", CURSOR))
     ] == [
         ("user", "Which port did we choose?", "2024-05-01T08:00:00Z", "k1"),
         ("assistant", "Port 7710.", "2024-05-01T08:00:01Z", "k1"),

@@ -74,7 +74,7 @@ def test_nothing_is_against_the_rules_of_accessibility(sam: Page, scheme: str) -
     look("users")
     sam.press("Escape")
     sam.until("!document.querySelector('dialog[open]')")
-    assert {pane: one for pane, one in found.items() if one} == {}
+    assert {pane: item for pane, item in found.items() if item} == {}
 
 
 def test_it_fits_a_narrow_screen(inspected: Inspected, browser: Browser) -> None:
@@ -143,10 +143,10 @@ def test_everything_is_reached_by_the_tab_key_and_is_seen_there(sam: Page) -> No
     for _ in range(11):
         sam.press("Tab")
         reached.append(sam.value(FOCUSED))
-    names = [one["id"] for one in reached]
+    names = [item["id"] for item in reached]
     for name in ("skip", "user", "key", "language", "theme", "tab-recall", "words", "line", "question"):
         assert name in names, names
-    assert all(one["seen"] and one["outline"] != "none" for one in reached), reached
+    assert all(item["seen"] and item["outline"] != "none" for item in reached), reached
 
 
 def test_the_skip_link_leads_to_the_question(sam: Page) -> None:

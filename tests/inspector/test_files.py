@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 FOLDER = Path(static_pages.__file__).parent / "static" / "inspector"
 THEME = FOLDER.with_name("theme")
-FILES = sorted(file.relative_to(one).as_posix() for one in (FOLDER, THEME) for file in one.rglob("*") if file.is_file())
+FILES = sorted(
+    file.relative_to(item).as_posix() for item in (FOLDER, THEME) for file in item.rglob("*") if file.is_file()
+)
 SCRIPTS = [file for file in FILES if file.endswith(".js")]
 
 

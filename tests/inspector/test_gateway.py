@@ -80,7 +80,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
 
 def test_the_page_reads_over_it(opened: Opened) -> None:
     listed = opened.client.get(LIST, params={"pageSize": 2})
-    assert [one["userId"] for one in listed.json()["users"]] == ["lin", "mei"]
+    assert [item["userId"] for item in listed.json()["users"]] == ["lin", "mei"]
     assert listed.headers["cache-control"] == "no-store"
     assert opened.client.get("/inspect/").headers["content-security-policy"].startswith("default-src 'none'")
     assert opened.client.get("/").headers["location"] == "/inspect/"

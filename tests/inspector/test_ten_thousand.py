@@ -82,12 +82,12 @@ def tasks_ms(page: Page) -> list[float]:
     """Return how long the tasks of the page's thread have computed: other programs' turns do not count."""
     told = wait_for_trace(page)
     events = [event for part in told for event in part["value"]]
-    threads = {(one["pid"], one["tid"]) for one in events if one.get("args", {}).get("name") == "CrRendererMain"}
+    threads = {(item["pid"], item["tid"]) for item in events if item.get("args", {}).get("name") == "CrRendererMain"}
     return [
-        one["tdur"] / 1000
-        for one in events
-        if one["name"] in {"RunTask", "ThreadControllerImpl::RunTask"} and (one["pid"], one["tid"]) in threads
-        if "tdur" in one
+        item["tdur"] / 1000
+        for item in events
+        if item["name"] in {"RunTask", "ThreadControllerImpl::RunTask"} and (item["pid"], item["tid"]) in threads
+        if "tdur" in item
     ]
 
 

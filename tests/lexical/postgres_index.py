@@ -44,8 +44,8 @@ class OpenPostgresIndex:
         self._users |= {sequence: message.user_id for sequence, message in added.items()}
         users = {self._users[sequence] for sequence in (*added, *removed)}
         async with self._pool.connection() as connection, connection.transaction():
-            await connection.executemany(_ADD, [_row(*one) for one in added.items()])
-            await connection.executemany(_ADD_ENTRY, [row for one in added.items() for row in _entries(*one)])
+            await connection.executemany(_ADD, [_row(*item) for item in added.items()])
+            await connection.executemany(_ADD_ENTRY, [row for item in added.items() for row in _entries(*item)])
             await connection.execute(_REMOVE, list(removed))
             await connection.execute(_COUNT, applied, list(users))
 

@@ -156,7 +156,7 @@ def test_what_is_remembered_of_a_user_is_what_the_view_holds(
             with shelf.another_reader() as opened:
                 for user, narrowed in product("uv", (EVERYTHING, Filter(since_us=2))):
                     assert shelf.weigh(user, asked) == opened.weigh(user, asked)
-                    kept, new = (one.postings(user, terms, narrowed, 5) for one in (shelf, opened))
+                    kept, new = (item.postings(user, terms, narrowed, 5) for item in (shelf, opened))
                     assert list(map(_told, kept)) == list(map(_told, new))
 
 

@@ -48,8 +48,8 @@ def test_each_term_is_told_apart_from_all_others(
             for term, posting in zip(wanted, found, strict=True):
                 expected = [
                     sequence
-                    for sequence, one in shelf.messages.items()
-                    if one.user_id == user and one.ts_us >= (narrowed.since_us or 0) and term in one.content.split()
+                    for sequence, item in shelf.messages.items()
+                    if item.user_id == user and item.ts_us >= (narrowed.since_us or 0) and term in item.content.split()
                 ]
                 assert posting.count == len(expected)
                 assert sorted(posting.sequences.tolist()) == (expected if len(expected) <= most else [])

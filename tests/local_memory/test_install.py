@@ -121,7 +121,7 @@ def test_the_plugin_hooks_the_same_events_and_names_commands_that_exist(at: Loca
     plugin = Path("plugins/nomemory")
     hooks = json.loads((plugin / "hooks/hooks.json").read_text())["hooks"]
     assert tuple(hooks) == AGENTS["claude-code"].events
-    for ((entry,),) in ((one["hooks"] for one in entries) for entries in hooks.values()):
+    for ((entry,),) in ((item["hooks"] for item in entries) for entries in hooks.values()):
         words = shlex.split(entry["command"].removesuffix(" || true"))
         done = at.run(*words[1:], answer="{}")
         assert (words[0], done.returncode, done.stdout, done.stderr) == ("nomemory", 0, "", "")

@@ -67,7 +67,7 @@ async def test_a_server_that_was_killed_is_started_again_and_has_everything(at: 
 
 async def test_two_agents_that_begin_at_once_start_one_server(at: LocalHome) -> None:
     async with agent(at) as first, agent(at) as second:
-        await asyncio.gather(*(one.call_tool("messages_list", {}) for one in (first, second)))
+        await asyncio.gather(*(item.call_tool("messages_list", {}) for item in (first, second)))
         assert len(at.servers()) == 1
 
 

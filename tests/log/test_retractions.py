@@ -100,7 +100,7 @@ async def test_the_change_feed_does_not_mark_retractions(log: Log) -> None:
     message, taker = said("a"), said("b", "a", ts_us=2)
     await log.write(message, taker)
     stored = [change.stored for change in log.feed.changes(0, 9)]
-    assert [one.wire for one in stored if one] == [wire.encode(message), wire.encode(taker)]
+    assert [item.wire for item in stored if item] == [wire.encode(message), wire.encode(taker)]
 
 
 one_message = st.builds(

@@ -66,13 +66,13 @@ def test_every_series_exists_with_its_labels(expression: str) -> None:
     for name, selectors in SELECTED.findall(expression):
         assert set(LABEL.findall(selectors)) <= {*family(name).labels, *OF_PROMETHEUS}
     grouped = {label.strip() for group in GROUPED.findall(expression) for label in group.split(",")}
-    assert grouped <= {*OF_PROMETHEUS, *(label for one in families for label in one.labels)}
+    assert grouped <= {*OF_PROMETHEUS, *(label for item in families for label in item.labels)}
 
 
 def test_every_metric_is_on_the_dashboard_or_wakes_somebody() -> None:
     shown = {family(name).name for expression in expressions() for name in NAME.findall(expression)}
     annotated = json.loads(DASHBOARD.read_text("utf-8"))["annotations"]["list"][0]["expr"]
-    assert {one.name for one in CATALOG} - shown - set(NAME.findall(annotated)) == set()
+    assert {item.name for item in CATALOG} - shown - set(NAME.findall(annotated)) == set()
 
 
 def test_every_panel_has_a_place_and_every_alert_says_what_to_do() -> None:
@@ -111,10 +111,10 @@ def test_the_page_shows_a_scrape_that_prometheus_takes() -> None:
 
 def test_names_and_kinds_are_those_that_prometheus_expects() -> None:
     assert len(BY_NAME) == len(CATALOG)
-    for one in CATALOG:
-        assert re.fullmatch(r"nomemory_[a-z][a-z_]*[a-z]", one.name)
-        assert bool(one.bounds) is (one.kind is Kind.HISTOGRAM)
-        assert list(one.bounds) == sorted(set(one.bounds))
+    for item in CATALOG:
+        assert re.fullmatch(r"nomemory_[a-z][a-z_]*[a-z]", item.name)
+        assert bool(item.bounds) is (item.kind is Kind.HISTOGRAM)
+        assert list(item.bounds) == sorted(set(item.bounds))
 
 
 def test_a_label_is_escaped() -> None:

@@ -16,7 +16,7 @@ READS = ["recall", "build_context", "search", "lexical_search", "semantic_search
 
 def ids(result: CallToolResult) -> list[str]:
     assert not result.is_error, result.content
-    return [one["message_id"] for one in result.structured_content["messages"]]
+    return [item["message_id"] for item in result.structured_content["messages"]]
 
 
 def said(result: CallToolResult) -> str:
@@ -48,7 +48,7 @@ async def test_a_recall_quotes_what_was_said(guarded: Guarded, connect: Connect)
     view = result.structured_content
     lines = [*view["preferences"], *view["profile"], *view["constraints"]]
     assert any(
-        quote["message_id"] == "a9" and "peanuts" in quote["quote"] for one in lines for quote in one["citations"]
+        quote["message_id"] == "a9" and "peanuts" in quote["quote"] for line in lines for quote in line["citations"]
     )
     assert view["verdict"] in {"supported", "insufficient"}
     assert "allergic to peanuts" in result.content[0].text  # type: ignore[union-attr]  # as above
@@ -78,8 +78,8 @@ async def test_a_recall_gives_the_model_what_its_tokens_hold_and_a_program_the_s
     lines = [json.loads(line) for line in text.splitlines() if line.startswith("[")]
     evidence = result.structured_content["evidence"]
     assert 6 < len(evidence) == len(lines)
-    assert {one["message_id"]: one["content"] for one in evidence} == {line[0]: line[3] for line in lines}
-    assert any(one["truncated"] for one in evidence)
+    assert {item["message_id"]: item["content"] for item in evidence} == {line[0]: line[3] for line in lines}
+    assert any(item["truncated"] for item in evidence)
 
 
 async def test_pages_go_on_from_their_cursor(guarded: Guarded, connect: Connect) -> None:
@@ -133,13 +133,13 @@ async def test_what_is_remembered_is_found_at_once(guarded: Guarded, connect: Co
 
 async def test_what_is_remembered_may_take_back_what_was_said_before(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.service, "cleo") as client:
-        for content, one, retracts in (("Cleo rides a horse", "c1", []), ("No, it is a mule", "c2", ["c1"])):
-            given = {"content": content, "message_id": one, "retracts": retracts, "said_at": f"2024-05-0{one[1]}"}
+        for content, item, retracts in (("Cleo rides a horse", "c1", []), ("No, it is a mule", "c2", ["c1"])):
+            given = {"content": content, "message_id": item, "retracts": retracts, "said_at": f"2024-05-0{item[1]}"}
             assert not (await client.call_tool("remember", given)).is_error
         listed = (await client.call_tool("messages_list", {})).structured_content["messages"]
         refused = await client.call_tool("remember", {"content": "x", "message_id": "c3", "retracts": ["c3"]})
         recalled = await client.call_tool("recall", {"question": "Does Cleo ride a horse?"})
-    assert [(one["message_id"], one["retracts"], one["retracted_by"]) for one in listed] == [
+    assert [(item["message_id"], item["retracts"], item["retracted_by"]) for item in listed] == [
         ("c2", ["c1"], ""),
         ("c1", [], "c2"),
     ]
@@ -193,14 +193,14 @@ async def test_a_refusal_is_told_to_programs_as_the_contract_does(guarded: Guard
 
 async def test_resources_are_the_users_conversations_and_messages(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.reader, "ann") as client:
-        listed = [str(one.uri) for one in (await client.list_resources()).resources]
+        listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
         conversation = (await client.read_resource(listed[0])).contents[0]
         message = (await client.read_resource("nomemory://messages/a9")).contents[0]
         for other in ("nomemory://messages/b0", "nomemory://conversations/none", "file:///etc/passwd"):
             with pytest.raises(MCPError, match="resource not found"):
                 await client.read_resource(other)
     assert listed == ["nomemory://conversations/garden"]
-    assert [one["message_id"] for one in json.loads(conversation.text)] == [f"a{n}" for n in range(9)]  # type: ignore[union-attr]  # as above
+    assert [load["message_id"] for load in json.loads(conversation.text)] == [f"a{n}" for n in range(9)]  # type: ignore[union-attr]  # as above
     assert json.loads(message.text)["content"] == "My sister Lena is allergic to peanuts"  # type: ignore[union-attr]  # as above
 
 

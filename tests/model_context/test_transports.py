@@ -44,7 +44,7 @@ def url(guarded: Guarded) -> Iterator[str]:
 
 async def listed(client: Client) -> list[str]:
     result = await client.call_tool("messages_list", {"page_size": 1})
-    return [one["message_id"] for one in result.structured_content["messages"]]
+    return [item["message_id"] for item in result.structured_content["messages"]]
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -93,7 +93,7 @@ def test_a_user_is_named_as_over_grpc_and_only_once(guarded: Guarded, url: str) 
     wrong = httpx2.post(url, content=body, headers=[*given[1:], (b"authorization", b"Bearer \xe9")], timeout=30)
     assert (named.status_code, twice.status_code, wrong.status_code) == (200, 400, 400)
     found = guarded.server.query.ListMessages(q.ListMessagesRequest(user_id="张é"), metadata=bearer(guarded.reader))
-    assert [one.content for one in found.items] == ["你好"]
+    assert [item.content for item in found.items] == ["你好"]
 
 
 def test_a_page_in_a_browser_cannot_call_it(guarded: Guarded, url: str) -> None:

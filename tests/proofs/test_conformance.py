@@ -39,7 +39,7 @@ def test_each_log_keeps_to_the_contract_whichever_replica_is_called(
     assert code == 0, printed
     assert printed.endswith("everything holds\n")
     users = vector_server.query.ListUsers(q.ListUsersRequest(page_size=500)).users
-    assert not [one for one in users if one.user_id.startswith("conformance-")]  # they are erased
+    assert not [user for user in users if user.user_id.startswith("conformance-")]  # they are erased
 
 
 def test_a_server_with_an_embedder_keeps_to_the_contract(server: Server, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,11 +72,11 @@ def test_what_is_missing_or_too_much_in_a_server_is_found(
 ) -> None:
     contents = {f"m{n}": f"tortured m{n}" for n in range(5)}
     ledger = Ledger(users=["u"])
-    changes = {("u", one): Version(content, 0, "c") for one, content in contents.items()}
+    changes = {("u", item): Version(content, 0, "c") for item, content in contents.items()}
     ledger.attempt(changes)
     with start(own_settings) as server:
         messages = [
-            said("u", one, content, conversation_id="c", embedding=(1, 0, 0, 0)) for one, content in contents.items()
+            said("u", item, content, conversation_id="c", embedding=(1, 0, 0, 0)) for item, content in contents.items()
         ]
         token = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token
         ledger.acknowledge(changes, token)

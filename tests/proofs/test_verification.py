@@ -12,9 +12,9 @@ ONE, OTHER = Version("tortured one", 1, "c"), Version("tortured other", 2, "c")
 
 def acknowledged(**states: Version | None) -> Ledger:
     ledger = Ledger(users=["u"])
-    for one, state in states.items():
-        ledger.attempt({("u", one): state})
-        ledger.acknowledge({("u", one): state}, "token")
+    for item, state in states.items():
+        ledger.attempt({("u", item): state})
+        ledger.acknowledge({("u", item): state}, "token")
     return ledger
 
 

@@ -60,4 +60,4 @@ def test_every_exception_of_the_package_is_a_recall_error() -> None:
         if issubclass(found, Exception) and found.__module__.startswith(recall.__name__)
     ]
     assert len(own) > 10
-    assert [one for one in own if not issubclass(one, RecallError)] == []
+    assert [item for item in own if not issubclass(item, RecallError)] == []

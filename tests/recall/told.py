@@ -33,12 +33,12 @@ def findings(
 ) -> Findings:
     """Say what a search has come to."""
     retrieval = Retrieval()
-    retrieval.add(one.message for one in evidence)
+    retrieval.add(item.message for item in evidence)
     known = None if sufficiency is None else Sufficiency(sufficiency, speaker_matched=False)
     return Findings(tuple(evidence), retrieval, tuple(relations), known)
 
 
 def quoting(*messages: Retrieved) -> Draft:
     """Draft statements that quote whole messages."""
-    cited = ((one.content, (DraftCitation(one.message_id, one.content),)) for one in messages)
-    return Draft(tuple(DraftStatement(Section.PROFILE, *one) for one in cited))
+    cited = ((message.content, (DraftCitation(message.message_id, message.content),)) for message in messages)
+    return Draft(tuple(DraftStatement(Section.PROFILE, *item) for item in cited))

@@ -74,7 +74,7 @@ class RawPeer:
 
     def take(self, stream: Stream) -> None:
         """Let the server send all of a reply, whatever the window."""
-        number = next(number for number, one in self.streams.items() if one is stream)
+        number = next(number for number, item in self.streams.items() if item is stream)
         self._http2.increment_flow_control_window(_ALL, number)
 
     def ping(self) -> None:

@@ -83,7 +83,7 @@ def test_excluded_conversations_have_no_related_message(vector_server: Server, u
 
 
 def test_tool_output_is_related_only_where_nothing_else_is(vector_server: Server, user: str) -> None:
-    token = write(vector_server, [one for one in conversation(user) if one.message_id in {"search", "hello"}])
+    token = write(vector_server, [item for item in conversation(user) if item.message_id in {"search", "hello"}])
     reply = build(vector_server, user, turns=[turn("Kochi hotels")], conversation_id="now", at_least=token)
     assert ids(reply.related) == ["search"]
 

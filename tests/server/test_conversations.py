@@ -33,7 +33,7 @@ def summed_up(messages: list[m.ChatMessage]) -> list[tuple[str, float, float, in
         if message.conversation_id:
             times.setdefault(message.conversation_id, []).append(message.ts.seconds)
     summaries = [(name, min(said), max(said), len(said)) for name, said in times.items()]
-    return sorted(summaries, key=lambda one: (one[2], one[0]), reverse=True)
+    return sorted(summaries, key=lambda summary: (summary[2], summary[0]), reverse=True)
 
 
 def as_tuple(one: q.Conversation) -> tuple[str, float, float, int]:
@@ -54,7 +54,7 @@ def test_conversations_are_what_brute_force_sums_up(
     messages = [said(user, f"m{n}", "x", ts, conversation_id=name) for n, (name, ts) in enumerate(talk)]
     write(vector_server, [*messages, said(f"{user}-other", "m0", "x", 99, conversation_id="a")])
     pages = list(conversation_pages(vector_server, user, size))
-    assert [as_tuple(one) for page in pages for one in page] == summed_up(messages)
+    assert [as_tuple(item) for page in pages for item in page] == summed_up(messages)
     assert all(len(page) == size for page in pages[:-1])
 
 
@@ -69,9 +69,9 @@ def test_conversations_come_once_while_messages_are_written_replaced_and_deleted
     begun, walked = {name for name, *_ in summed_up(list(there.values()))}, list[str]()
     for turn, page in enumerate(conversation_pages(vector_server, user, size)):
         as_it_is = {name: rest for name, *rest in summed_up(list(there.values()))}
-        for one in page:
-            assert list(as_tuple(one)[1:]) == as_it_is[one.conversation_id]
-        walked += [one.conversation_id for one in page]
+        for item in page:
+            assert list(as_tuple(item)[1:]) == as_it_is[item.conversation_id]
+        walked += [item.conversation_id for item in page]
         for change in ("replaced", "deleted"):
             for message_id in draw.sample(sorted(there), min(len(there), 3)):
                 del there[message_id]
@@ -95,7 +95,7 @@ def test_a_conversation_that_moves_back_after_it_was_delivered_does_not_come_aga
     )
     walked = []
     for page in conversation_pages(vector_server, user, 1):
-        walked += [(one.conversation_id, one.message_count) for one in page]
+        walked += [(item.conversation_id, item.message_count) for item in page]
         delete(vector_server, user, ["a9", "b8", "d6"])
     assert walked == [("a", 2), ("c", 2), ("d", 1), ("b", 1)]
 
@@ -105,5 +105,5 @@ def test_a_cursor_holds_as_many_interleaved_conversations_as_there_are(vector_se
     messages = [said(user, f"m{name}-{ts}", "x", ts, conversation_id=f"c{name}") for name, ts in ends]
     for at in range(0, len(messages), 1000):
         write(vector_server, messages[at : at + 1000])
-    found = [one.conversation_id for page in conversation_pages(vector_server, user, 500) for one in page]
+    found = [item.conversation_id for page in conversation_pages(vector_server, user, 500) for item in page]
     assert found == [f"c{name}" for name in reversed(range(4000))]

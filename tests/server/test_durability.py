@@ -57,7 +57,7 @@ def write_until_killed(server: Process, first: int, acknowledged: list[str], sta
     n = first
     while True:
         batch = [f"m{n + k:06}" for k in range(20)]
-        messages = [said("u", one, f"word {one}", ts=n, embedding=VECTOR) for one in batch]
+        messages = [said("u", item, f"word {item}", ts=n, embedding=VECTOR) for item in batch]
         try:
             server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
         except grpc.RpcError:

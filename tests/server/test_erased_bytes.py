@@ -66,8 +66,8 @@ def texts_and_vectors(user: str, messages: int = MESSAGES) -> list[bytes]:
 
 def remains(data: Path, wanted: Sequence[bytes]) -> dict[str, bytes]:
     """Return the files in which there is something of it, with what was found first."""
-    found = ((file, next((one for one in wanted if one in held), None)) for file, held in contents(data))
-    return {str(file.relative_to(data)): one for file, one in found if one is not None}
+    found = ((file, next((item for item in wanted if item in held), None)) for file, held in contents(data))
+    return {str(file.relative_to(data)): item for file, item in found if item is not None}
 
 
 def contents(data: Path) -> Iterator[tuple[Path, bytes]]:
@@ -163,14 +163,14 @@ def test_nothing_of_what_is_removed_is_left_in_any_file(start: Start, erasing: S
             plant(server, user)
         plant_to_expire(server, "q7expired")
         for user in (*ways, "replaced"):
-            assert all(any(one in held for _, held in contents(data)) for one in traces(user))
+            assert all(any(trace in held for _, held in contents(data)) for trace in traces(user))
         server.ingest.EraseUser(i.EraseUserRequest(user_id="q7erased"))
         delete(server, "q7deleted")
         server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="q7filtered", filter=m.Filter(role=m.ROLE_USER)))
         write(
             server, [said("replaced", f"replaced-id-{n}", "other words", ts=n) for n in range(MESSAGES)], replace=True
         )
-        gone = [*(one for user in ways for one in traces(user)), *texts_and_vectors("replaced")]
+        gone = [*(trace for user in ways for trace in traces(user)), *texts_and_vectors("replaced")]
         wait_until_gone(data, gone)
         assert_complete(server, "keeper", range(MESSAGES))
         delete(server, "keeper", range(0, MESSAGES, 2))

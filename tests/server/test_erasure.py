@@ -104,9 +104,9 @@ def test_erased_user_is_absent_from_every_read(vector_server: Server, user: str)
         i.STORAGE_LOCATION_VECTOR_BACKLOG,
     }
     within = vector_server.settings.erasure.within_s
-    for one in receipt.residues:
-        assert one.detail
-        assert one.purge_ts.ToNanoseconds() - receipt.erase_ts.ToNanoseconds() == within * 1e9
+    for item in receipt.residues:
+        assert item.detail
+        assert item.purge_ts.ToNanoseconds() - receipt.erase_ts.ToNanoseconds() == within * 1e9
     write(vector_server, said(user, "z", "an anchor", ts=9))
     found = found_by_every_read(vector_server, user, "z", receipt.write_token)
     assert {message_id for some in found.values() for message_id in some} <= {"z"}
@@ -121,7 +121,7 @@ def test_erasing_a_user_again_or_one_who_has_nothing_is_no_error(vector_server: 
     first, again = (vector_server.ingest.EraseUser(i.EraseUserRequest(user_id=user)) for _ in range(2))
     assert (first.deleted, again.deleted) == (1, 0)
     assert again.sequence == first.sequence
-    assert [one.location for one in again.residues] == [one.location for one in first.residues]
+    assert [residue.location for residue in again.residues] == [residue.location for residue in first.residues]
 
 
 def test_erasure_requires_a_user(vector_server: Server) -> None:

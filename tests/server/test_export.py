@@ -59,7 +59,7 @@ def anything_said(draw: st.DrawFn) -> m.ChatMessage:
     return message
 
 
-@given(messages=st.lists(anything_said(), max_size=14, unique_by=lambda one: one.message_id))
+@given(messages=st.lists(anything_said(), max_size=14, unique_by=lambda item: item.message_id))
 @HERE
 def test_an_export_is_what_was_written_and_resumes_after_any_batch(
     small_batches: Server, messages: list[m.ChatMessage]
@@ -71,7 +71,7 @@ def test_an_export_is_what_was_written_and_resumes_after_any_batch(
         write(small_batches, messages[at : at + 3])
     write(small_batches, [said(f"{user}-other", "m", "x")])
     batches = export(small_batches, user)
-    assert exported(batches) == sorted(messages, key=lambda one: (one.ts.ToMicroseconds(), one.message_id))
+    assert exported(batches) == sorted(messages, key=lambda item: (item.ts.ToMicroseconds(), item.message_id))
     assert all(0 < len(batch.messages) <= 3 for batch in batches if messages)
     for place, batch in enumerate(batches[:-1]):
         assert exported(export(small_batches, user, batch.next_cursor)) == exported(batches[place + 1 :])
@@ -92,7 +92,7 @@ def test_an_export_is_narrowed_by_its_filter(
     stored(small_batches, user, conversation[3:6])
     request = q.ExportMessagesRequest(user_id=user, filter=as_filter(narrowed))
     batches = list(small_batches.query.ExportMessages(request))
-    assert ids(exported(batches)) == [one.message_id for one in matching(conversation[:6], narrowed)][::-1]
+    assert ids(exported(batches)) == [item.message_id for item in matching(conversation[:6], narrowed)][::-1]
 
 
 def test_writes_during_an_export_do_not_disturb_it(small_batches: Server, user: str) -> None:

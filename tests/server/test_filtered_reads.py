@@ -51,7 +51,7 @@ conversations = st.lists(
         metadata=METADATA,
     ),
     max_size=25,
-    unique_by=lambda one: one.message_id,
+    unique_by=lambda build: build.message_id,
 )
 wanted = st.fixed_dictionaries(
     {
@@ -85,16 +85,16 @@ def as_filter(narrowed: dict[str, Any]) -> m.Filter:
 
 def matching(conversation: list[Said], narrowed: dict[str, Any]) -> list[Said]:
     found = [
-        one
-        for one in conversation
-        if (narrowed["since"] is None or one.ts >= narrowed["since"])
-        and ((end := until(narrowed)) is None or one.ts < end)
-        and narrowed["role"] in (0, one.role)
-        and narrowed["conversation"] in ("", one.conversation)
-        and one.conversation not in narrowed["excluded"]
-        and narrowed["metadata"].items() <= one.metadata.items()
+        item
+        for item in conversation
+        if (narrowed["since"] is None or item.ts >= narrowed["since"])
+        and ((end := until(narrowed)) is None or item.ts < end)
+        and narrowed["role"] in (0, item.role)
+        and narrowed["conversation"] in ("", item.conversation)
+        and item.conversation not in narrowed["excluded"]
+        and narrowed["metadata"].items() <= item.metadata.items()
     ]
-    return sorted(found, key=lambda one: (one.ts, one.message_id), reverse=True)
+    return sorted(found, key=lambda item: (item.ts, item.message_id), reverse=True)
 
 
 def cosine(vector: tuple[float, ...]) -> float:
@@ -106,15 +106,15 @@ def stored(server: Server, user: str, conversation: list[Said]) -> str:
     messages = [
         said(
             user,
-            one.message_id,
-            " ".join(["好", *sorted(one.words)]),
-            one.ts,
-            one.role,  # type: ignore[arg-type]
-            conversation_id=one.conversation,
-            embedding=one.vector,
-            metadata=one.metadata,
+            item.message_id,
+            " ".join(["好", *sorted(item.words)]),
+            item.ts,
+            item.role,  # type: ignore[arg-type]
+            conversation_id=item.conversation,
+            embedding=item.vector,
+            metadata=item.metadata,
         )
-        for one in conversation
+        for item in conversation
     ]
     return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token if messages else ""
 
@@ -129,7 +129,7 @@ def test_reads_equal_brute_force_results(
     expected = matching(conversation, narrowed)
 
     listed = vector_server.query.ListMessages(q.ListMessagesRequest(user_id=user, filter=chosen, at_least=token))
-    assert ids(listed.items) == [one.message_id for one in expected]
+    assert ids(listed.items) == [entry.message_id for entry in expected]
 
     for query, holds in (
         ("火锅", lambda words: "火锅" in words),
@@ -139,7 +139,7 @@ def test_reads_equal_brute_force_results(
         found = vector_server.query.LexicalSearch(
             q.LexicalSearchRequest(user_id=user, query_text=query, filter=chosen, at_least=token)
         )
-        assert ids(found.items) == [one.message_id for one in expected if holds(one.words)]
+        assert ids(found.items) == [entry.message_id for entry in expected if holds(entry.words)]
         assert not found.index_lagging
 
     near = vector_server.query.SemanticSearch(
@@ -147,10 +147,12 @@ def test_reads_equal_brute_force_results(
             user_id=user, query_embedding=q.Embedding(values=QUERY_VECTOR), filter=chosen, top_k=10, at_least=token
         )
     )
-    nearest = sorted(expected, key=lambda one: (round(cosine(one.vector), 4), one.ts, one.message_id), reverse=True)
-    assert [item.message.message_id for item in near.items] == [one.message_id for one in nearest[:10]]
-    for item, one in zip(near.items, nearest, strict=False):
-        assert math.isclose(item.score, cosine(one.vector), abs_tol=1e-4)
+    nearest = sorted(
+        expected, key=lambda entry: (round(cosine(entry.vector), 4), entry.ts, entry.message_id), reverse=True
+    )
+    assert [item.message.message_id for item in near.items] == [entry.message_id for entry in nearest[:10]]
+    for item, entry in zip(near.items, nearest, strict=False):
+        assert math.isclose(item.score, cosine(entry.vector), abs_tol=1e-4)
 
     both = vector_server.query.HybridSearch(
         q.HybridSearchRequest(
@@ -162,4 +164,4 @@ def test_reads_equal_brute_force_results(
             at_least=token,
         )
     )
-    assert {item.message.message_id for item in both.items} == {one.message_id for one in expected}
+    assert {item.message.message_id for item in both.items} == {entry.message_id for entry in expected}

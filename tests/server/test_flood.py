@@ -58,11 +58,11 @@ def test_flooding_caller_gets_retry_info_and_others_are_served(small: Server) ->
     listed = small.query.ListMessages(q.ListMessagesRequest(user_id="quiet"), timeout=GENEROUS_S)
     with grpc.insecure_channel(small.target) as channel:
         health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=GENEROUS_S)
-    assert [one.message_id for one in listed.items] == ["m"]
+    assert [item.message_id for item in listed.items] == ["m"]
     told = refusals(flood)
     assert 0 < len(told) < CALLERS
-    assert {(one.code, one.reason) for one in told} == {(grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")}
-    assert all(one.retry_s for one in told)
+    assert {(item.code, item.reason) for item in told} == {(grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")}
+    assert all(item.retry_s for item in told)
 
 
 def test_rejected_recall_reports_the_reason(small: Server) -> None:
@@ -72,7 +72,7 @@ def test_rejected_recall_reports_the_reason(small: Server) -> None:
         flood = [recall.future(asked, metadata=(("x-user-id", "loud"),), timeout=60) for _ in range(CALLERS)]
         told = refusals(flood)
     assert told
-    assert {one.reason for one in told} == {"OVERLOADED"}
+    assert {item.reason for item in told} == {"OVERLOADED"}
 
 
 def test_the_server_says_how_many_reads_it_has_in_hand_and_has_refused(small: Server) -> None:
@@ -96,7 +96,7 @@ def test_a_recall_over_another_server_that_has_no_room_says_so(start: Start, own
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
         recall, asked = RecallServiceStub(channel).Recall, r.RecallRequest(question=QUESTION)
         told = refusals([recall.future(asked, metadata=(("x-user-id", "loud"),), timeout=GENEROUS_S) for _ in range(8)])
-    assert {one.reason for one in told} == {"OVERLOADED"}
+    assert {item.reason for item in told} == {"OVERLOADED"}
 
 
 async def test_what_a_search_of_a_recall_says_of_overload_is_what_its_caller_is_told() -> None:

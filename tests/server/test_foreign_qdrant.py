@@ -48,4 +48,10 @@ def test_a_server_of_another_log_does_not_start_on_a_qdrant_that_is_used(
             assert len(server.query.SemanticSearch(near, timeout=60).items) == 1
         with start(ours) as server:
             assert len(server.query.SemanticSearch(near, timeout=60).items) == 1
-            assert sum(qdrant.points.count(one.name).count for one in qdrant.points.get_collections().collections) == 1
+            assert (
+                sum(
+                    qdrant.points.count(collection.name).count
+                    for collection in qdrant.points.get_collections().collections
+                )
+                == 1
+            )

@@ -27,7 +27,7 @@ Start = Callable[[Settings], AbstractContextManager["Server"]]
 
 
 def batch(user: str, *message_ids: str, content: str = "x") -> i.ImportMessagesRequest:
-    return i.ImportMessagesRequest(messages=[said(user, one, content) for one in message_ids])
+    return i.ImportMessagesRequest(messages=[said(user, item, content) for item in message_ids])
 
 
 def facts(error: grpc.RpcError) -> dict[str, str]:

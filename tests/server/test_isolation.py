@@ -36,7 +36,7 @@ def seen(server: Server, user: str, token: str) -> list[object]:
     near = server.query.SemanticSearch(
         q.SemanticSearchRequest(user_id=user, query_embedding=q.Embedding(values=EAST), top_k=200, at_least=token)
     )
-    return [(ids(one.items), [(scored.message_id, scored.score) for scored in one.scores]) for one in found] + [
+    return [(ids(item.items), [(scored.message_id, scored.score) for scored in item.scores]) for item in found] + [
         near.items
     ]
 

@@ -80,7 +80,7 @@ def test_oldest_first_reverses_newest_first(
             )
             walked[order] += ids(page.items)
             cursor, more = page.next_cursor, bool(page.next_cursor)
-    assert walked[NEWEST] == [one.message_id for one in matching(conversation, narrowed)]
+    assert walked[NEWEST] == [item.message_id for item in matching(conversation, narrowed)]
     assert walked[OLDEST] == walked[NEWEST][::-1]
 
 
@@ -126,7 +126,7 @@ def test_users_are_listed_by_id_with_their_counts(
         delete(server, "gone", ["m0"])
         for size in (1, 2, 3, 7, 8):
             pages = list(listed_users(server, size))
-            assert [(one.user_id, one.message_count) for page in pages for one in page] == [
+            assert [(item.user_id, item.message_count) for page in pages for item in page] == [
                 (name, n + 1) for n, name in enumerate(names)
             ]
             assert all(len(page) == size for page in pages[:-1])
@@ -139,7 +139,7 @@ def test_a_user_who_comes_meanwhile_is_listed_if_still_to_come(
         write(server, [said(name, "m", "x") for name in ("b", "d", "f")])
         found = []
         for page in listed_users(server, 2):
-            found += [one.user_id for one in page]
+            found += [item.user_id for item in page]
             write(server, [said(name, "m", "x") for name in ("a", "e")])
         assert found == ["b", "d", "e", "f"]
 

@@ -137,7 +137,7 @@ def test_filter_fields_are_validated() -> None:
     raw = q.ListMessagesRequest(filter=m.Filter(metadata={f"{n:09}": "" for n in range(MANY)})).SerializeToString()
     with pytest.raises(Fault) as refused_by:
         asyncio.run(READS.parse(raw))
-    assert [one.field for one in refused_by.value.violations] == ["metadata"]
+    assert [violation.field for violation in refused_by.value.violations] == ["metadata"]
 
 
 def test_entries_of_all_messages_together_are_few_and_others_run_while_they_are_counted() -> None:

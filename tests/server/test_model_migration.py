@@ -178,7 +178,7 @@ def test_no_read_mixes_two_models_while_they_are_changed(data: Path, endpoint: M
             stack.callback(stop.set)
             assert until(lambda: len(answers) > 20)
             endpoint.release()
-            assert all(until(lambda one=channel: is_switched(one)) for channel in channels)  # type: ignore[misc]
+            assert all(until(lambda item=channel: is_switched(item)) for channel in channels)  # type: ignore[misc]
             asked = len(answers)
             assert until(lambda: len(answers) > asked + 20)
         assert not failures
@@ -315,8 +315,8 @@ def test_an_erasure_that_waits_for_the_coming_index_is_said(data: Path, endpoint
         ingest = IngestServiceStub(channel)
         ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=["text-11"]))
         waits = (i.FAULT_KIND_ERASURE_BLOCKED, f"the index new-{DIMENSION} is behind")
-        assert until(lambda: [(one.kind, one.detail) for one in status(channel).faults] == [waits]), [
-            str(one) for one in status(channel).faults
+        assert until(lambda: [(fault.kind, fault.detail) for fault in status(channel).faults] == [waits]), [
+            str(fault) for fault in status(channel).faults
         ]
         receipt = ingest.EraseUser(i.EraseUserRequest(user_id="u"))
         assert {residue.location for residue in receipt.residues if residue.HasField("purge_ts")} == {

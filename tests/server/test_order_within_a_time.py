@@ -29,7 +29,7 @@ Send = Callable[[IngestServiceStub, Sequence[m.ChatMessage]], str]
 
 
 def alone(ingest: IngestServiceStub, messages: Sequence[m.ChatMessage]) -> str:
-    return [ingest.WriteMessages(i.WriteMessagesRequest(messages=[one])).write_token for one in messages][-1]
+    return [ingest.WriteMessages(i.WriteMessagesRequest(messages=[message])).write_token for message in messages][-1]
 
 
 def batch(ingest: IngestServiceStub, messages: Sequence[m.ChatMessage]) -> str:
@@ -40,13 +40,13 @@ def request(ingest: IngestServiceStub, messages: Sequence[m.ChatMessage]) -> str
     """Send a request, and send it again."""
     sent = i.WriteMessagesRequest(messages=messages, request_id=uuid4().hex)
     first, again = ingest.WriteMessages(sent), ingest.WriteMessages(sent)
-    assert [one.message_id for one in again.results] == [one.message_id for one in first.results]
-    assert {one.outcome for one in again.results} == {i.WRITE_OUTCOME_UNCHANGED}
+    assert [result.message_id for result in again.results] == [result.message_id for result in first.results]
+    assert {result.outcome for result in again.results} == {i.WRITE_OUTCOME_UNCHANGED}
     return again.write_token
 
 
 def stream(ingest: IngestServiceStub, messages: Sequence[m.ChatMessage]) -> str:
-    sent = [i.ImportMessagesRequest(messages=[one]) for one in messages]
+    sent = [i.ImportMessagesRequest(messages=[message]) for message in messages]
     return ingest.ImportMessages(iter(sent)).write_token
 
 
@@ -69,19 +69,19 @@ SENDS = (alone, batch, request, stream, stream_of_requests)
 def by_every_read(query: QueryServiceStub, user: str, token: str) -> Iterator[list[str]]:
     """Read all contents in every way that lists them in order, oldest first."""
     listed = query.ListMessages(q.ListMessagesRequest(user_id=user, page_size=500, at_least=token)).items
-    yield [one.content for one in reversed(listed)]
+    yield [item.content for item in reversed(listed)]
     paged, cursor = list[str](), ""
     while True:
         page = query.ListMessages(q.ListMessagesRequest(user_id=user, page_size=3, cursor=cursor))
-        paged += [one.content for one in page.items]
+        paged += [item.content for item in page.items]
         if not (cursor := page.next_cursor):
             break
     yield paged[::-1]
     around = q.GetNeighborsRequest(user_id=user, message_id=listed[-1].message_id, before=0, after=200)
-    yield [one.content for one in query.GetNeighbors(around).items]
+    yield [item.content for item in query.GetNeighbors(around).items]
     filtered = m.Filter(role=m.ROLE_USER)
     words = q.LexicalSearchRequest(user_id=user, filter=filtered, page_size=500, at_least=token)
-    yield [one.content for one in reversed(query.LexicalSearch(words).items)]
+    yield [item.content for item in reversed(query.LexicalSearch(words).items)]
 
 
 @given(batches=st.lists(st.tuples(st.sampled_from(SENDS), st.integers(1, 5)), min_size=1, max_size=6))
@@ -107,4 +107,4 @@ def test_the_order_holds_across_a_restart(
                 send(server.ingest, [said(user, "", f"{life} {send.__name__} {n}") for n in range(3)])
             listed = server.query.ListMessages(q.ListMessagesRequest(user_id=user)).items
     expected = [f"{life} {name} {n}" for life in range(3) for name in ("batch", "request") for n in range(3)]
-    assert [one.content for one in reversed(listed)] == expected
+    assert [item.content for item in reversed(listed)] == expected

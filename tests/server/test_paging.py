@@ -51,12 +51,12 @@ def walk(
             listed = server.query.ListMessages(
                 q.ListMessagesRequest(user_id=user, filter=narrowed, page_size=size, cursor=cursor)
             )
-            page, cursor = [(one, 0.0) for one in ids(listed.items)], listed.next_cursor
+            page, cursor = [(item, 0.0) for item in ids(listed.items)], listed.next_cursor
         else:
             found = server.query.LexicalSearch(
                 q.LexicalSearchRequest(user_id=user, query_text=query, filter=narrowed, page_size=size, cursor=cursor)
             )
-            page, cursor = [(one.message_id, one.score) for one in found.scores], found.next_cursor
+            page, cursor = [(score.message_id, score.score) for score in found.scores], found.next_cursor
         yield page
 
 
@@ -67,9 +67,9 @@ def test_following_cursors_gives_every_match_once_in_order(vector_server: Server
     whole = vector_server.query.LexicalSearch(
         q.LexicalSearchRequest(user_id=user, query_text=query or "", page_size=500, at_least=token)
     )
-    walked = [one for page in walk(vector_server, user, query, [7, 1, 13]) for one in page]
+    walked = [item for page in walk(vector_server, user, query, [7, 1, 13]) for item in page]
     assert [message_id for message_id, _ in walked] == ids(whole.items)
-    assert [score for _, score in walked] == [one.score for one in whole.scores]
+    assert [score for _, score in walked] == [item.score for item in whole.scores]
     times = {message.message_id: message.ts.seconds for message in messages}
     order = [(score, times[message_id], message_id) for message_id, score in walked]
     assert order == sorted(order, reverse=True)
@@ -88,15 +88,15 @@ def test_writes_deletes_and_replacements_between_pages_do_not_disturb_a_listing(
     walked: list[str] = []
     for turn, page in enumerate(walk(vector_server, user, query, [11, 3])):
         walked += [message_id for message_id, _ in page]
-        ahead = [one for one in expected if one not in walked and one not in gone]
+        ahead = [item for item in expected if item not in walked and item not in gone]
         deleted, replaced = draw.sample(ahead, min(2, len(ahead))), draw.sample(ahead, min(2, len(ahead)))
         gone.update(deleted, replaced)
         write(vector_server, conversation(user, 10, prefix=f"late{turn}-", seed=turn))
         if ahead:
             vector_server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user, message_ids=deleted))
-            token = write(vector_server, [said(user, one, "火锅 tea", ts=999) for one in replaced], replace=True)
+            token = write(vector_server, [said(user, item, "火锅 tea", ts=999) for item in replaced], replace=True)
             vector_server.query.LexicalSearch(q.LexicalSearchRequest(user_id=user, query_text="tea", at_least=token))
-    assert walked == [one for one in expected if one not in gone or one in walked]
+    assert walked == [item for item in expected if item not in gone or item in walked]
     assert not gone.intersection(walked)
 
 
@@ -105,8 +105,8 @@ def test_writes_between_pages_do_not_disturb_a_listing_by_metadata(
     vector_server: Server, user: str, query: str | None
 ) -> None:
     messages = conversation(user, 120)
-    for n, one in enumerate(messages):
-        one.metadata.update({"kind": "note" if n % 2 else "chat", "app": f"a{n % 3}"})
+    for n, item in enumerate(messages):
+        item.metadata.update({"kind": "note" if n % 2 else "chat", "app": f"a{n % 3}"})
     token = write(vector_server, messages)
     narrowed = m.Filter(metadata={"kind": "note", "app": "a1"})
     before = vector_server.query.LexicalSearch(
@@ -119,15 +119,17 @@ def test_writes_between_pages_do_not_disturb_a_listing_by_metadata(
     for turn, page in enumerate(walk(vector_server, user, query, [3, 1], narrowed)):
         walked += [message_id for message_id, _ in page]
         late = conversation(user, 10, prefix=f"late{turn}-", seed=turn)
-        others = [one for one in messages if one.message_id not in expected][turn * 2 :][:2]
-        leaving = [one for one in messages if one.message_id in expected and one.message_id not in walked][-1:]
+        others = [message for message in messages if message.message_id not in expected][turn * 2 :][:2]
+        leaving = [
+            message for message in messages if message.message_id in expected and message.message_id not in walked
+        ][-1:]
         gone.update(ids(leaving))
-        for one in [*late, *others]:
-            one.metadata.update(narrowed.metadata)
-        for one in leaving:
-            one.metadata["app"] = "another"
+        for item in [*late, *others]:
+            item.metadata.update(narrowed.metadata)
+        for item in leaving:
+            item.metadata["app"] = "another"
         write(vector_server, [*late, *others, *leaving], replace=True)
-    assert walked == [one for one in expected if one not in gone or one in walked]
+    assert walked == [item for item in expected if item not in gone or item in walked]
     assert not gone.intersection(walked)
 
 

@@ -63,6 +63,6 @@ def test_searches_ask_the_database_few_times(server: Server, asked: list[str]) -
 
 def statements(asked: list[str]) -> list[str]:
     """Return what was asked since the last time, without the index that looks how far the log is."""
-    found = [one for one in asked if not one.startswith("SELECT sequence FROM buckets")]
+    found = [item for item in asked if not item.startswith("SELECT sequence FROM buckets")]
     asked.clear()
     return found

@@ -221,7 +221,7 @@ def test_recall_without_exactly_one_user_is_rejected(attacked: Process, metadata
 def test_the_other_user_can_recall_what_is_theirs(attacked: Process) -> None:
     reply = ask(attacked, "What is my favourite food?", user=BOB)
     assert reply.evidence
-    assert all(any(one in item.message.content for one in CANARIES[:2]) for item in reply.evidence)
+    assert all(any(entry in item.message.content for entry in CANARIES[:2]) for item in reply.evidence)
 
 
 def test_invalid_requests_report_every_violation(attacked: Process) -> None:

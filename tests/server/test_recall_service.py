@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 SAMPLE = Path(__file__).parents[2] / "sample"
 ASKED = [json.loads(line) for line in (SAMPLE / "questions.jsonl").read_text("utf-8").splitlines()]
 SAID = {
-    (one["user_id"], one["message_id"]): one
-    for one in map(json.loads, (SAMPLE / "messages.jsonl").read_text("utf-8").splitlines())
+    (splitline["user_id"], splitline["message_id"]): splitline
+    for splitline in map(json.loads, (SAMPLE / "messages.jsonl").read_text("utf-8").splitlines())
 }
 
 
@@ -40,7 +40,7 @@ def remembering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         Settings.from_environment(data=data, listen="127.0.0.1:0", embedder="none", drain_timeout_s=0.0)
     ) as server:
         with Client(server.target) as client:
-            messages: Any = ({**one, "ts": datetime.fromisoformat(one["ts"])} for one in SAID.values())
+            messages: Any = ({**item, "ts": datetime.fromisoformat(item["ts"])} for item in SAID.values())
             written = client.import_messages(messages)
             client.lexical_search("lin", "a", at_least=written.write_token)
         yield server
@@ -128,7 +128,7 @@ def test_request_can_raise_the_evidence_limit(server: Server, wanted: int, given
         client.lexical_search("eve", "lake", at_least=client.write(messages).write_token)
         reply = client.recall("Where around the lake do I walk?", user_id="eve", evidence_messages=wanted)
     assert len(reply.evidence) == given
-    assert all(one.message.content in days for one in reply.evidence)
+    assert all(item.message.content in days for item in reply.evidence)
 
 
 def test_request_can_lower_the_budget(remembering: Server) -> None:

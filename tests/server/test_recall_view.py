@@ -94,9 +94,9 @@ def test_what_was_said_anew_stands_first_and_the_old_names_it(asking: Asking) ->
     new = told(asking.user, "new", "My studio is no longer in Mill Lane: it is above the ferry office.", 4, STUDIO)
     asking.write([*chatter(asking.user), old, new])
     found = statements(asking.recall("Where is my studio?"))
-    assert [cited(one) for one in found][:2] == ["new", "old"]
-    assert {cited(one): one.superseded_by for one in found} | {"new": "", "old": "new"} == {
-        cited(one): one.superseded_by for one in found
+    assert [cited(item) for item in found][:2] == ["new", "old"]
+    assert {cited(item): item.superseded_by for item in found} | {"new": "", "old": "new"} == {
+        cited(item): item.superseded_by for item in found
     }
 
 
@@ -104,7 +104,7 @@ def test_the_same_holds_in_chinese(asking: Asking) -> None:
     old = told(asking.user, "old", "我的画室在磨坊巷的面包店楼上", 40, STUDIO)
     new = told(asking.user, "new", "我的画室从磨坊巷搬到渡口边上了", 4, STUDIO)
     asking.write([*chatter(asking.user), old, new])
-    found = {cited(one): one.superseded_by for one in statements(asking.recall("我的画室在哪里？"))}
+    found = {cited(statement): statement.superseded_by for statement in statements(asking.recall("我的画室在哪里？"))}
     assert (found["old"], found["new"]) == ("new", "")
 
 
@@ -121,7 +121,7 @@ def test_where_words_alone_match_a_little_the_log_may_answer(asking: Asking) -> 
     asking.write(chatter(asking.user))
     reply = asking.recall("Which soup did the mayor of the harbour serve to the visiting choir?", ())
     assert reply.verdict == r.VERDICT_POSSIBLE
-    assert {cited(one) for one in statements(reply)} <= {item.message.message_id for item in reply.evidence}
+    assert {cited(statement) for statement in statements(reply)} <= {item.message.message_id for item in reply.evidence}
     assert statements(reply)
 
 
@@ -174,7 +174,7 @@ def test_what_the_user_asserts_is_quoted_before_what_the_assistant_repeats_or_th
     asking.write([*echoes, *asks, own])
     reply = asking.recall("Where do the bees winter?")
     assert reply.evidence[0].message.message_id == "own"
-    assert "own" in {cited(one) for one in statements(reply)}
+    assert "own" in {cited(statement) for statement in statements(reply)}
 
 
 @given(

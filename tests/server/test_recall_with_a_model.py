@@ -138,9 +138,9 @@ def test_a_fault_of_the_model_changes_nothing_that_was_promised(script: ChatScri
     reply = client.recall(QUESTION, user_id="sam")
     found = statements(reply)
     assert found
-    assert all(one.quote in SAID[one.message_id] for statement in found for one in statement.citations)
+    assert all(citation.quote in SAID[citation.message_id] for statement in found for citation in statement.citations)
     assert all(statement.text in SAID.values() for statement in found)
-    assert {one.message.message_id for one in reply.evidence} <= SAID.keys()
+    assert {item.message.message_id for item in reply.evidence} <= SAID.keys()
     assert any("rules composed the view" in note.text for note in reply.limits.notes)
     assert reply.verdict in {pb.VERDICT_SUPPORTED, pb.VERDICT_POSSIBLE, pb.VERDICT_INSUFFICIENT, pb.VERDICT_CONFLICTING}
     assert (reply.verdict == pb.VERDICT_CONFLICTING) == bool(reply.conflicts)
@@ -169,7 +169,7 @@ def test_a_slow_model_has_the_time_that_its_setting_says(script: ChatScript, cli
     reply = client.recall(QUESTION, user_id="sam")
     assert reply.limits.planner == pb.PLANNER_LLM
     assert reply.limits.model_calls == 3
-    assert [one.text for one in statements(reply)] == ["eats nothing spicy"]
+    assert [statement.text for statement in statements(reply)] == ["eats nothing spicy"]
 
 
 def test_each_step_is_shown_as_it_happens(script: ChatScript, client: Client) -> None:
@@ -191,7 +191,7 @@ def test_a_good_answer_is_the_models_with_its_verdict_and_conflict(script: ChatS
     (conflict,) = reply.conflicts
     assert reply.verdict == pb.VERDICT_CONFLICTING
     assert (conflict.earlier.text, conflict.later.text) == ("eats nothing spicy", "loves spicy hotpot")
-    assert [one.text for one in statements(reply)] == ["loves spicy hotpot", "eats nothing spicy"]
+    assert [statement.text for statement in statements(reply)] == ["loves spicy hotpot", "eats nothing spicy"]
 
 
 def test_where_a_model_finds_no_answer_the_nearest_messages_are_attached(script: ChatScript, client: Client) -> None:
@@ -199,15 +199,15 @@ def test_where_a_model_finds_no_answer_the_nearest_messages_are_attached(script:
     reply = client.recall(QUESTION, user_id="sam")
     assert reply.verdict == pb.VERDICT_INSUFFICIENT
     assert not statements(reply)
-    assert {one.message.message_id for one in reply.evidence} == SAID.keys()
+    assert {item.message.message_id for item in reply.evidence} == SAID.keys()
 
 
 def test_the_model_sees_dated_messages_in_the_order_of_time_as_data(script: ChatScript, client: Client) -> None:
     script.answers = [view(STATEMENT)]
     client.recall(QUESTION, user_id="sam", time_zone="Asia/Shanghai")
     lines = shown(script.bodies[-1])
-    assert [one["text"] for one in lines] == list(SAID.values())
+    assert [line["text"] for line in lines] == list(SAID.values())
     assert '{"day":"Mon 2026-06-01"}' in script.bodies[-1]["messages"][1]["content"]
-    assert [one["at"] for one in lines] == ["08:00"] * 3
-    assert {one["by"] for one in lines} == {"user"}
-    assert sorted(one["id"] for one in lines) == ["m1", "m2", "m3"]
+    assert [line["at"] for line in lines] == ["08:00"] * 3
+    assert {line["by"] for line in lines} == {"user"}
+    assert sorted(line["id"] for line in lines) == ["m1", "m2", "m3"]

@@ -38,7 +38,7 @@ def tea(user: str, message_id: str, *retracts: str, ts: float = 1) -> m.ChatMess
 
 
 def marks(messages: Iterable[m.ChatMessage]) -> dict[str, str]:
-    return {one.message_id: one.retracted_by for one in messages}
+    return {message.message_id: message.retracted_by for message in messages}
 
 
 def listed(server: Server, user: str) -> dict[str, str]:
@@ -158,7 +158,7 @@ def test_every_violation_is_reported(vector_server: Server, user: str) -> None:
 def test_an_import_refuses_such_a_message_and_stores_the_others(vector_server: Server, user: str) -> None:
     batch = i.ImportMessagesRequest(messages=[tea(user, "b", "b"), tea(user, "c", "a", ts=2), tea(user, "a")])
     reply = vector_server.ingest.ImportMessages(iter([batch]))
-    assert [list(one.violations) for one in reply.rejections] == [
+    assert [list(rejection.violations) for rejection in reply.rejections] == [
         ["retracts: must not contain the id of the message itself"]
     ]
     assert listed(vector_server, user) == {"c": "", "a": "c"}
@@ -177,7 +177,7 @@ def test_http_says_it_too(tmp_path: Path, start: Start) -> None:
         write(server, tea("u", "a"), tea("u", "b", "a", ts=2))
         with urllib.request.urlopen(f"{server.http}/v1/users/u/messages") as reply:  # noqa: S310 - our own
             items = json.load(reply)["items"]
-    assert [(one["messageId"], one.get("retracts"), one.get("retractedBy")) for one in items] == [
+    assert [(item["messageId"], item.get("retracts"), item.get("retractedBy")) for item in items] == [
         ("b", ["a"], None),
         ("a", None, "b"),
     ]
@@ -196,11 +196,11 @@ def test_a_recall_brings_what_took_it_back_and_says_so(vector_server: Server, us
     others = [said(user, f"o{n}", f"The tram was full again {n}.", 1_000_000 + n) for n in range(9)]
     token = write(vector_server, wrong, right, *others)
     reply = recalled(vector_server, user, "Am I allergic to peanuts?", token)
-    shown = [(one.message.message_id, one.message.retracted_by) for one in reply.evidence]
+    shown = [(item.message.message_id, item.message.retracted_by) for item in reply.evidence]
     assert shown[:2] == [("b", ""), ("a", "b")]
     assert list(reply.evidence[0].message.retracts) == ["a"]
     view = [*reply.memory_view.preferences, *reply.memory_view.profile, *reply.memory_view.constraints]
-    assert {one.citations[0].message_id: one.superseded_by for one in view} == {"b": "", "a": "b"}
+    assert {item.citations[0].message_id: item.superseded_by for item in view} == {"b": "", "a": "b"}
     assert reply.verdict == r.VERDICT_POSSIBLE
 
 
@@ -214,7 +214,10 @@ def test_a_correction_answers_what_the_corrected_message_answered(
     reply = recalled(vector_server, user, "Where do I live?", write(vector_server, lyon, basel, *tram))
     view = [*reply.memory_view.preferences, *reply.memory_view.profile, *reply.memory_view.constraints]
     assert reply.verdict in {r.VERDICT_POSSIBLE, r.VERDICT_SUPPORTED}
-    assert [(one.citations[0].message_id, one.superseded_by) for one in view][:2] == [("basel", ""), ("lyon", "basel")]
+    assert [(item.citations[0].message_id, item.superseded_by) for item in view][:2] == [
+        ("basel", ""),
+        ("lyon", "basel"),
+    ]
 
 
 def test_a_recall_of_a_time_brings_what_took_it_back_later(vector_server: Server, user: str) -> None:
@@ -227,10 +230,10 @@ def test_a_recall_of_a_time_brings_what_took_it_back_later(vector_server: Server
         request = r.RecallRequest(question="Am I allergic to peanuts?", at_least=token, include_trace=True)
         request.context.time_range.until.FromSeconds(90_000)
         reply = RecallServiceStub(channel).Recall(request, metadata=(("x-user-id", user),))
-    assert "c" in [one.message.message_id for one in reply.evidence]
+    assert "c" in [item.message.message_id for item in reply.evidence]
     read = [list(step.message_ids) for step in reply.trace if step.thought.startswith("what took back")]
     assert read == [["b"], ["c"]]
-    scores = [one.score for one in reply.evidence]
+    scores = [item.score for item in reply.evidence]
     assert scores == sorted(scores, reverse=True)
 
 
@@ -242,5 +245,5 @@ def test_a_recall_of_one_conversation_marks_what_was_taken_back_in_another(vecto
         request = r.RecallRequest(question="Am I allergic to peanuts?", at_least=token)
         request.context.conversation_id = "old"
         reply = RecallServiceStub(channel).Recall(request, metadata=(("x-user-id", user),))
-    assert [(one.message.message_id, one.message.retracted_by) for one in reply.evidence] == [("a", "b")]
+    assert [(item.message.message_id, item.message.retracted_by) for item in reply.evidence] == [("a", "b")]
     assert reply.verdict == r.VERDICT_INSUFFICIENT

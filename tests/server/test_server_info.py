@@ -165,7 +165,7 @@ def test_whoever_is_let_in_may_ask_and_nobody_else(start: Start, own_settings: S
         ask = ServerServiceStub(channel).GetServerInfo
         let_in = [keyring.key(scope) for scope in ("query", "ingest", "recall", "admin")]
         let_in += [token("ann"), token("ann", scope="openid")]
-        answers = [ask(s.GetServerInfoRequest(), metadata=bearer(one)) for one in let_in]
+        answers = [ask(s.GetServerInfoRequest(), metadata=bearer(item)) for item in let_in]
         callers = [(answer.caller.user_id, list(answer.caller.scopes)) for answer in answers]
         services = [("", [scope]) for scope in ("query", "ingest", "recall", "admin")]
         assert callers == [*services, ("ann", ["query", "recall"]), ("ann", [])]

@@ -50,7 +50,10 @@ class Two:
         return found(server.query, user, vector, at_least)
 
     def points(self) -> int:
-        return sum(self.qdrant.points.count(one.name).count for one in self.qdrant.points.get_collections().collections)
+        return sum(
+            self.qdrant.points.count(collection.name).count
+            for collection in self.qdrant.points.get_collections().collections
+        )
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_generated_ids_are_ulids_and_differ_between_requests(vector_server: Serv
         for result in write(vector_server, said(user, "", "x"), **fields).results
     ]
     assert len(set(made)) == 4
-    assert all(re.fullmatch(r"m_[0-7][0-9A-HJKMNP-TV-Z]{25}", one) for one in made)
+    assert all(re.fullmatch(r"m_[0-7][0-9A-HJKMNP-TV-Z]{25}", item) for item in made)
 
 
 def test_request_id_reused_for_another_request_is_rejected(vector_server: Server, user: str) -> None:
@@ -79,8 +79,10 @@ def test_a_message_without_a_time_was_said_when_it_came(vector_server: Server, u
     write(vector_server, undated(user, "z", "one"), undated(user, "", "two"), said(user, "a", "old", ts=7))
     write(vector_server, undated(user, "a2", "three"))
     stored = everything(vector_server, user)[::-1]
-    assert [one.content for one in stored] == ["old", "one", "two", "three"], "the order in which they were given"
-    assert all(before - 1 < one.ts.ToMicroseconds() / 1e6 < time.time() + 1 for one in stored[1:])
+    assert [message.content for message in stored] == ["old", "one", "two", "three"], (
+        "the order in which they were given"
+    )
+    assert all(before - 1 < message.ts.ToMicroseconds() / 1e6 < time.time() + 1 for message in stored[1:])
 
 
 def test_sending_a_message_without_a_time_again_changes_nothing(vector_server: Server, user: str) -> None:
@@ -104,7 +106,7 @@ def test_a_message_with_a_time_is_the_same_without_it_unless_it_says_something_e
         write(vector_server, undated(user, "a", "two"))
     assert refusal(error.value).fields == ["messages[0].message_id"]
     assert write(vector_server, undated(user, "a", "two"), replace=True).results[0].outcome == REPLACED
-    assert [(one.content, one.ts.seconds) for one in everything(vector_server, user)] == [("two", 7)]
+    assert [(item.content, item.ts.seconds) for item in everything(vector_server, user)] == [("two", 7)]
 
 
 def test_the_same_id_with_other_content_is_refused_unless_replaced(vector_server: Server, user: str) -> None:
@@ -116,12 +118,12 @@ def test_the_same_id_with_other_content_is_refused_unless_replaced(vector_server
     assert refused.fields == ["messages[1].message_id"]
     replaced = write(vector_server, said(user, "a", "two", ts=7), replace=True)
     assert [result.outcome for result in replaced.results] == [REPLACED]
-    assert [(one.content, one.ts.seconds) for one in everything(vector_server, user)] == [("two", 7)]
+    assert [(item.content, item.ts.seconds) for item in everything(vector_server, user)] == [("two", 7)]
 
 
 def test_one_batch_may_hold_many_users(vector_server: Server, user: str) -> None:
     write(vector_server, said(f"{user}-a", "m", "one"), said(f"{user}-b", "m", "two"))
-    assert [one.content for one in everything(vector_server, f"{user}-b")] == ["two"]
+    assert [item.content for item in everything(vector_server, f"{user}-b")] == ["two"]
 
 
 def test_import_stores_valid_and_reports_invalid_messages(vector_server: Server, user: str) -> None:
@@ -135,8 +137,8 @@ def test_import_stores_valid_and_reports_invalid_messages(vector_server: Server,
     summary = vector_server.ingest.ImportMessages(stream())
     assert (summary.created, summary.unchanged, summary.replaced, summary.rejected) == (2, 1, 1, 3)
     assert [
-        (one.index, one.message_id, ErrorReason.Name(one.reason).removeprefix("ERROR_REASON_"))
-        for one in summary.rejections
+        (rejection.index, rejection.message_id, ErrorReason.Name(rejection.reason).removeprefix("ERROR_REASON_"))
+        for rejection in summary.rejections
     ] == [
         (1, "bad", "INVALID_FIELD"),
         (3, "other", "MESSAGE_CONFLICT"),

@@ -87,7 +87,7 @@ def test_work_within_work_is_a_tree() -> None:
         pass
     began.end(failed=False)
     inner, outer, call = kept.spans
-    assert [one.name for one in (inner, outer, call)] == ["inner", "outer", "call"]
+    assert [item.name for item in (inner, outer, call)] == ["inner", "outer", "call"]
     assert inner.parent == outer.get_span_context()
     assert outer.parent == call.get_span_context()
     assert call.parent is None

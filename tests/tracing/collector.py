@@ -75,7 +75,7 @@ class Collector:
         """Wait for spans; return all that have come."""
         give_up = time.monotonic() + WAIT_S
         while not enough(list(self.spans)):
-            assert time.monotonic() < give_up, sorted(one.name for one in self.spans)
+            assert time.monotonic() < give_up, sorted(span.name for span in self.spans)
             time.sleep(0.02)
         return list(self.spans)
 
@@ -83,18 +83,18 @@ class Collector:
         """Wait until a trace has spans of these names, and the parent of each; return it."""
 
         def of_trace(spans: list[Seen]) -> list[Seen]:
-            return [one for one in spans if one.trace == trace_id]
+            return [span for span in spans if span.trace == trace_id]
 
         def is_whole(spans: list[Seen]) -> bool:
-            return set(names) <= {one.name for one in spans} and not list(strays(spans))
+            return set(names) <= {span.name for span in spans} and not list(strays(spans))
 
         return of_trace(self.wait(lambda spans: is_whole(of_trace(spans))))
 
 
 def strays(spans: list[Seen]) -> Iterator[Seen]:
     """Return the spans whose parent is neither the caller's nor among them."""
-    known = {"", CALLER, *(one.span for one in spans)}
-    return (one for one in spans if one.parent not in known)
+    known = {"", CALLER, *(span.span for span in spans)}
+    return (span for span in spans if span.parent not in known)
 
 
 def _seen(request: wire.ExportTraceServiceRequest) -> Iterator[Seen]:

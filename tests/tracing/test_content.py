@@ -88,7 +88,7 @@ def test_spans_hold_no_content_and_no_ids(
     with start(with_model(traced_settings, script)) as server:
         seen = talked(server, collector, fresh_trace())
     assert [mark for mark in MARKS if mark.encode() in seen.raw.lower()] == []
-    names = {one.name for one in seen.spans}
+    names = {span.name for span in seen.spans}
     assert {
         "search_memory",
         "upsert_memory",
@@ -96,10 +96,10 @@ def test_spans_hold_no_content_and_no_ids(
         "chat scripted",
         "log first_encoded_page",
     } <= names
-    asked = next(one for one in seen.spans if one.name == "chat scripted")
+    asked = next(span for span in seen.spans if span.name == "chat scripted")
     assert asked.attributes["gen_ai.operation.name"] == "chat"
     assert asked.attributes["gen_ai.request.model"] == "scripted"
-    by_id = {one.span: one for one in seen.spans}
+    by_id = {span.span: span for span in seen.spans}
     assert by_id[asked.parent].name == "invoke_agent recall"
 
 
@@ -109,7 +109,7 @@ def test_content_is_there_where_a_setting_allows_it(
     allowed = with_model(traced_settings, script).with_changes(trace_content=True)
     with start(allowed) as server:
         seen = talked(server, collector, fresh_trace())
-    of = {(one.name, name, str(value)) for one in seen.spans for name, value in one.attributes.items()}
+    of = {(span.name, name, str(value)) for span in seen.spans for name, value in span.attributes.items()}
     assert ("invoke_agent recall", "gen_ai.memory.query.text", QUESTION) in of
     assert ("invoke_agent recall", "gen_ai.memory.store.id", USER) in of
     assert ("search_memory", "gen_ai.memory.query.text", QUESTION) in of
@@ -120,7 +120,7 @@ def test_content_is_there_where_a_setting_allows_it(
 
 def told(seen: Talked, name: str, attribute: str) -> str:
     """Return what the spans of a name have as an attribute."""
-    return "\n".join(str(one.attributes.get(attribute)) for one in seen.spans if one.name == name)
+    return "\n".join(str(span.attributes.get(attribute)) for span in seen.spans if span.name == name)
 
 
 def with_model(settings: Settings, script: ChatScript) -> Settings:
@@ -156,9 +156,9 @@ def test_a_trace_of_somebody_else_confers_nothing(
             refused[name] = refusal(error.value).reason
         assert refused == {"as mallory": "OTHER_USER", "as nobody": "CREDENTIALS_MISSING"}
         own = server.query.ListMessages(q.ListMessagesRequest(user_id="mallory"), metadata=mallorys).items
-        assert [one.message_id for one in own] == ["m2"]
-        spans = collector.wait(lambda spans: sum(one.parent == CALLER for one in spans) == 4)
-    said_of = {value for one in spans for value in one.attributes.values()}
+        assert [item.message_id for item in own] == ["m2"]
+        spans = collector.wait(lambda spans: sum(span.parent == CALLER for span in spans) == 4)
+    said_of = {value for span in spans for value in span.attributes.values()}
     assert not {"alice", "mallory", "loader", "my secret"} & said_of
     assert b"alice" not in b"".join(collector.raw)
 
@@ -177,13 +177,13 @@ def test_a_call_over_http_is_part_of_its_callers_trace(
         for trace in traces:
             spans = collector.trace(trace, "nomemory.v1.QueryService/ListMessages", "log first_encoded_page")
             assert len(spans) == 2
-            (call,) = (one for one in spans if one.parent == CALLER)
+            (call,) = (span for span in spans if span.parent == CALLER)
             assert call.attributes["nomemory.via"] == "http"
 
 
 def test_a_call_without_a_trace_begins_one(start: Start, traced_settings: Settings, collector: Collector) -> None:
     with start(traced_settings) as server:
         QueryServiceStub(grpc.insecure_channel(server.target)).ListMessages(q.ListMessagesRequest(user_id="lin"))
-        (call,) = (one for one in collector.wait(lambda spans: len(spans) == 2) if not one.parent)
+        (call,) = (item for item in collector.wait(lambda spans: len(spans) == 2) if not item.parent)
     assert call.name == "nomemory.v1.QueryService/ListMessages"
     assert call.resource["service.name"] == "nomemory"

@@ -33,14 +33,14 @@ def test_a_question_is_embedded_within_its_call(
             server.query.SemanticSearch(request, metadata=of_trace(trace), timeout=30)
         spans = collector.trace(asked, CALL, "search_memory", "embeddings some-model")
         remembered = collector.trace(again, CALL, "search_memory")
-    (embedded,) = (one for one in spans if one.name == "embeddings some-model")
+    (embedded,) = (span for span in spans if span.name == "embeddings some-model")
     assert embedded.attributes == {
         "gen_ai.operation.name": "embeddings",
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": "some-model",
         "gen_ai.embeddings.dimension.count": DIMENSION,
     }
-    by_id = {one.span: one for one in spans}
+    by_id = {span.span: span for span in spans}
     assert by_id[embedded.parent].name == "search_memory"
-    assert "embeddings some-model" not in {one.name for one in remembered}
+    assert "embeddings some-model" not in {item.name for item in remembered}
     assert b"zeppelin" not in b"".join(collector.raw)

@@ -48,11 +48,11 @@ def test_a_recall_is_one_tree(channel: grpc.Channel, lin: str, shared_collector:
     recalled(channel, trace, tracestate="vendor=1")
     spans = shared_collector.trace(trace, "nomemory.v1.RecallService/Recall", "vectors search")
     assert lin
-    assert [one.name for one in spans if one.parent == CALLER] == ["nomemory.v1.RecallService/Recall"]
+    assert [span.name for span in spans if span.parent == CALLER] == ["nomemory.v1.RecallService/Recall"]
     assert not list(strays(spans))
-    assert len({one.span for one in spans}) == len(spans)
-    assert {one.state for one in spans} == {"vendor=1"}
-    assert len({one.process_id for one in spans}) == 1
+    assert len({span.span for span in spans}) == len(spans)
+    assert {span.state for span in spans} == {"vendor=1"}
+    assert len({span.process_id for span in spans}) == 1
 
 
 def test_each_piece_of_work_lies_within_what_it_is_for(
@@ -61,17 +61,17 @@ def test_each_piece_of_work_lies_within_what_it_is_for(
     trace = fresh_trace()
     recalled(channel, trace)
     spans = shared_collector.trace(trace, "nomemory.v1.RecallService/Recall", "vectors search")
-    by_id = {one.span: one for one in spans}
+    by_id = {item.span: item for item in spans}
     assert lin
-    for one in spans:
-        around = by_id.get(one.parent)
+    for item in spans:
+        around = by_id.get(item.parent)
         if around is not None:
-            assert around.began_ns <= one.began_ns <= one.ended_ns <= around.ended_ns
+            assert around.began_ns <= item.began_ns <= item.ended_ns <= around.ended_ns
 
     def way(span: Seen) -> list[str]:
         return [*(way(by_id[span.parent]) if span.parent in by_id else []), span.name]
 
-    (deepest, *_) = (way(one) for one in spans if one.name == "vectors search")
+    (deepest, *_) = (way(item) for item in spans if item.name == "vectors search")
     assert deepest == [
         "nomemory.v1.RecallService/Recall",
         "invoke_agent recall",
@@ -86,7 +86,7 @@ def test_a_write_is_part_of_its_callers_trace(channel: grpc.Channel, shared_coll
     request = i.WriteMessagesRequest(messages=[said("ben", "m1", "Good morning"), said("ben", "m2", "Good night")])
     IngestServiceStub(channel).WriteMessages(request, metadata=of_trace(trace), timeout=30)
     spans = shared_collector.trace(trace, "nomemory.v1.IngestService/WriteMessages", "upsert_memory")
-    (stored,) = (one for one in spans if one.name == "upsert_memory")
+    (stored,) = (span for span in spans if span.name == "upsert_memory")
     assert stored.attributes["gen_ai.memory.record.count"] == 2
 
 
@@ -118,7 +118,7 @@ def test_what_the_caller_does_not_record_is_not_recorded(channel: grpc.Channel, 
             q.ListMessagesRequest(user_id="lin"), metadata=of_trace(trace, sampled=sampled), timeout=30
         )
     shared_collector.trace(heard, "nomemory.v1.QueryService/ListMessages")
-    assert [one for one in shared_collector.spans if one.trace == quiet] == []
+    assert [span for span in shared_collector.spans if span.trace == quiet] == []
 
 
 def test_a_refused_call_is_told_by_its_code_and_reason(channel: grpc.Channel, shared_collector: Collector) -> None:

@@ -32,8 +32,8 @@ class Expected:
         return [] if after else ["u"]
 
     def compare(self, _users: Sequence[str], stored: Sequence[Counter[int]], _until: int) -> Differences:
-        orphans = [one for one in (ORPHAN, LEAVING) if one.sequence in stored[0]]
-        return Differences(2, [one for one in (LATE, LOST) if one.sequence not in stored[0]], orphans)
+        orphans = [item for item in (ORPHAN, LEAVING) if item.sequence in stored[0]]
+        return Differences(2, [item for item in (LATE, LOST) if item.sequence not in stored[0]], orphans)
 
 
 ORPHAN, LEAVING = Orphan("u", 3), Orphan("u", 4)

@@ -201,7 +201,7 @@ class Cluster:
 
     def GetPoints(self) -> Message:  # noqa: N802 - as above
         found, self.found = self.found, []
-        return qdrant.GetResponse(result=[qdrant.RetrievedPoint(id=qdrant.PointId(uuid=one)) for one in found])
+        return qdrant.GetResponse(result=[qdrant.RetrievedPoint(id=qdrant.PointId(uuid=item)) for item in found])
 
 
 _DONE = qdrant.PointsOperationResponse(result=qdrant.UpdateResult(status=qdrant.UpdateStatus.Completed))
@@ -263,16 +263,16 @@ async def test_a_collection_has_a_shard_key_per_bucket_and_replicas(cluster: Clu
     assert (made.shard_number, made.replication_factor, made.write_consistency_factor) == (1, 3, 2)
     assert made.strict_mode_config.enabled
     assert made.strict_mode_config.search_allow_exact
-    keys = [one.request for one in cluster.asked["CreateShardKey"]]
-    assert [one.shard_key.keyword for one in keys] == SHARDING.keys
-    assert {(one.shards_number, one.replication_factor) for one in keys} == {(1, 3)}
+    keys = [item.request for item in cluster.asked["CreateShardKey"]]
+    assert [item.shard_key.keyword for item in keys] == SHARDING.keys
+    assert {(item.shards_number, item.replication_factor) for item in keys} == {(1, 3)}
 
 
 async def test_missing_shard_keys_are_created_later(cluster: Cluster, index: QdrantIndex) -> None:
     cluster.exists, cluster.keys = True, SHARDING.keys[:3]
     await index.count()
     assert not cluster.asked["Create"]
-    assert [one.request.shard_key.keyword for one in cluster.asked["CreateShardKey"]] == SHARDING.keys[3:]
+    assert [item.request.shard_key.keyword for item in cluster.asked["CreateShardKey"]] == SHARDING.keys[3:]
 
 
 async def test_writes_use_the_shard_key_of_the_user_and_a_majority(cluster: Cluster, index: QdrantIndex) -> None:
@@ -281,9 +281,9 @@ async def test_writes_use_the_shard_key_of_the_user_and_a_majority(cluster: Clus
     assert batch.wait
     assert batch.ordering.type == qdrant.WriteOrderingType.Medium
     dealt = {
-        one.payload["user_id"].string_value: key(operation.upsert.shard_key_selector)
+        item.payload["user_id"].string_value: key(operation.upsert.shard_key_selector)
         for operation in batch.operations
-        for one in operation.upsert.points
+        for item in operation.upsert.points
     }
     assert dealt == {user: SHARDING.key_of(user) for user in USERS}
     assert set(dealt.values()) == set(SHARDING.keys)
@@ -312,15 +312,15 @@ async def test_reads_use_the_shard_key_of_the_user_and_a_majority(cluster: Clust
 
 async def test_every_filter_field_is_indexed(cluster: Cluster, index: QdrantIndex) -> None:
     await index.count()
-    assert {one.field_name for one in cluster.asked["CreateFieldIndex"]} == FILTERED
+    assert {item.field_name for item in cluster.asked["CreateFieldIndex"]} == FILTERED
 
 
 @pytest.mark.parametrize("indexed", [10, 9])
 async def test_an_incomplete_tenant_index_is_rebuilt(cluster: Cluster, index: QdrantIndex, indexed: int) -> None:
     cluster.exists, cluster.keys, cluster.points, cluster.indexed = True, SHARDING.keys, 10, indexed
     await index.count()
-    assert [one.field_name for one in cluster.asked["DeleteFieldIndex"]] == ["user_id"] * (10 - indexed)
-    made = [one.field_name for one in cluster.asked["CreateFieldIndex"]]
+    assert [item.field_name for item in cluster.asked["DeleteFieldIndex"]] == ["user_id"] * (10 - indexed)
+    made = [item.field_name for item in cluster.asked["CreateFieldIndex"]]
     assert made.count("user_id") == 11 - indexed
 
 

@@ -183,7 +183,7 @@ async def test_all_messages_with_surplus_parts_are_reported(index: VectorIndex) 
 async def test_the_vectors_of_a_version_are_read_back_part_by_part(index: VectorIndex) -> None:
     parts = [point("m", vector(3, part), part=part) for part in range(40)]
     await index.upsert([*parts, point("m", vector(1), part=40, sequence=7), point("m", vector(1), user_id="bob")])
-    read = [np.frombuffer(one, "<f4") for one in await index.version_vectors("ann", "m", sequence_of("m"))]
+    read = [np.frombuffer(item, "<f4") for item in await index.version_vectors("ann", "m", sequence_of("m"))]
     expected = [np.frombuffer(part.vector, "<f4") / np.linalg.norm(np.frombuffer(part.vector, "<f4")) for part in parts]
     assert np.allclose(read, expected, atol=1e-6)
     assert await index.version_vectors("ann", "m", 7) == await index.version_vectors("ann", "none", 7) == []

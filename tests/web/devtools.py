@@ -205,8 +205,8 @@ class Page:
         """Return what the page's console says of errors: thrown ones, and what its policy has kept from being done."""
         thrown = [event["exceptionDetails"] for event in self.events("Runtime.exceptionThrown")]
         logged = [event["entry"] for event in self.events("Log.entryAdded")]
-        return [one.get("exception", {}).get("description", one["text"]) for one in thrown] + [
-            f"{one['text']} {one.get('url', '')}" for one in logged if one["level"] == "error"
+        return [item.get("exception", {}).get("description", item["text"]) for item in thrown] + [
+            f"{message['text']} {message.get('url', '')}" for message in logged if message["level"] == "error"
         ]
 
 

@@ -23,12 +23,12 @@ GOOD = {"user_id": "u", "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "cont
 
 
 def violations(answer: httpx.Response) -> dict[str, str]:
-    details = {one["@type"].rpartition(".")[2]: one for one in answer.json()["error"]["details"]}
-    return {one["field"]: one["description"] for one in details["BadRequest"]["fieldViolations"]}
+    details = {item["@type"].rpartition(".")[2]: item for item in answer.json()["error"]["details"]}
+    return {detail["field"]: detail["description"] for detail in details["BadRequest"]["fieldViolations"]}
 
 
 def reason(answer: httpx.Response) -> str:
-    (info,) = (one for one in answer.json()["error"]["details"] if one["@type"].endswith("ErrorInfo"))
+    (info,) = (item for item in answer.json()["error"]["details"] if item["@type"].endswith("ErrorInfo"))
     assert info["domain"] == "nomemory"
     assert info["metadata"]["request_id"] == answer.headers["x-request-id"]
     return str(info["reason"]).removeprefix("ERROR_REASON_")
@@ -147,7 +147,7 @@ def test_body_with_too_many_values_is_rejected_before_parsing(web: Web) -> None:
 def test_at_most_1000_violations_are_reported(web: Web, body: dict[str, Any]) -> None:
     answer = web.client.post("/v1/messages", json=body)
     assert violations(answer)["the request"] == "has more than 1000 violations; the others are not listed"
-    (info,) = (one for one in answer.json()["error"]["details"] if one["@type"].endswith("ErrorInfo"))
+    (info,) = (item for item in answer.json()["error"]["details"] if item["@type"].endswith("ErrorInfo"))
     assert info["metadata"]["violations"] == "1001"
 
 

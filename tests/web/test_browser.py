@@ -53,7 +53,7 @@ def seen(pages: Pages, server: Server, key: str, host: str) -> Mapping[str, Any]
 def test_browser_page_writes_and_reads(visited: Visited) -> None:
     found = visited.allowed
     assert found["write"]["json"]["results"][0]["messageId"] == "m1"
-    assert [one["messageId"] for one in found["list"]["json"]["items"]] == ["m1"]
+    assert [item["messageId"] for item in found["list"]["json"]["items"]] == ["m1"]
     assert "不吃辣" in found["search"]["json"]["items"][0]["content"]
     assert found["count"]["json"] == {"count": "1"}
     assert found["erase"]["status"] == 200
@@ -79,14 +79,14 @@ def test_browser_page_recalls_unary_and_streaming(visited: Visited) -> None:
 def test_browser_page_reads_errors(visited: Visited) -> None:
     wrong, nobody = visited.allowed["wrong"], visited.allowed["nobody"]
     assert (wrong["status"], wrong["json"]["error"]["code"]) == (400, "INVALID_ARGUMENT")
-    assert {one["field"] for one in wrong["json"]["error"]["details"][1]["fieldViolations"]} == {"colour"}
+    assert {item["field"] for item in wrong["json"]["error"]["details"][1]["fieldViolations"]} == {"colour"}
     assert (nobody["status"], nobody["json"]["error"]["code"]) == (401, "UNAUTHENTICATED")
 
 
 def test_browser_page_of_another_origin_reads_nothing(visited: Visited) -> None:
     refused = dict(visited.refused)
     blind = refused.pop("blind")
-    assert all("TypeError: Failed to fetch" in one.get("refused", "") for one in refused.values()), refused
+    assert all("TypeError: Failed to fetch" in item.get("refused", "") for item in refused.values()), refused
     assert blind == {"type": "opaque", "status": 0}
 
 
@@ -94,7 +94,7 @@ def test_requests_without_preflight_write_nothing(visited: Visited) -> None:
     assert visited.allowed["blind"] == {"type": "opaque", "status": 0}
     headers = {"authorization": f"Bearer {visited.key}"}
     listed = httpx.get(f"{visited.server.http}/v1/users/ann/messages", headers=headers).json()
-    assert [one["messageId"] for one in listed["items"]] == ["m1"]
+    assert [item["messageId"] for item in listed["items"]] == ["m1"]
 
 
 def test_explorer_page_lists_methods_without_external_requests(web: Web, tmp_path: Path) -> None:

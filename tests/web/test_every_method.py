@@ -105,8 +105,8 @@ def of_the_moment_removed(reply: ProtoMessage) -> ProtoMessage:
         if field.name in OF_THE_MOMENT:
             reply.ClearField(field.name)
         elif field.message_type is not None and not field.message_type.GetOptions().map_entry:
-            for one in value if field.is_repeated else [value]:
-                of_the_moment_removed(one)
+            for item in value if field.is_repeated else [value]:
+                of_the_moment_removed(item)
     return reply
 
 
@@ -140,11 +140,11 @@ def test_export_lines_can_be_imported(web: Web, user: str) -> None:
 
 def test_request_may_use_short_enum_names(web: Web, user: str) -> None:
     said = [{"role": "user", "content": "I moved to Basel."}, {"role": "assistant", "content": "Noted."}]
-    written = web.client.post("/v1/messages", json={"messages": [{"userId": user, **one} for one in said]}).json()
+    written = web.client.post("/v1/messages", json={"messages": [{"userId": user, **item} for item in said]}).json()
     at_least = {"atLeast": written["writeToken"]}
     listed = web.client.get(f"/v1/users/{user}/messages", params={"filter.role": "user", "order": "oldest_first"})
-    assert [one["role"] for one in listed.json()["items"]] == ["ROLE_USER"], "answers have the whole name"
+    assert [item["role"] for item in listed.json()["items"]] == ["ROLE_USER"], "answers have the whole name"
     for role in ("user", "ROLE_USER"):
         asked = {"userId": user, "queryText": "Basel OR noted", "filter": {"role": role}, **at_least}
         found = web.client.post("/v1/messages/lexical_search", json=asked).json()
-        assert [one["content"] for one in found["items"]] == ["I moved to Basel."]
+        assert [item["content"] for item in found["items"]] == ["I moved to Basel."]

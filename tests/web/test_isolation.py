@@ -134,7 +134,7 @@ def test_namespaces_are_isolated_over_http(filled: GuardedWeb) -> None:
     said = {"user_id": "lin", "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": "of acme"}
     filled.client.post("/v1/messages", json={"messages": [said]}, headers=bearer(key))
     listed = filled.client.get("/v1/users/lin/messages", headers=bearer(key)).json()
-    assert [(one["userId"], one["content"]) for one in listed["items"]] == [("lin", "of acme")]
+    assert [(item["userId"], item["content"]) for item in listed["items"]] == [("lin", "of acme")]
     assert filled.client.get("/v1/users", headers=bearer(key)).json()["users"] == [
         {"userId": "lin", "messageCount": "1"}
     ]
@@ -147,4 +147,4 @@ def test_slash_in_an_id_does_not_change_the_path(web: Web) -> None:
         said = {"user_id": user, "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": f"of {user}"}
         web.client.post("/v1/messages", json={"messages": [said]})
         listed = web.client.get(f"/v1/users/{quote(user, safe='')}/messages").json()
-        assert {one["content"] for one in listed["items"]} == {f"of {user}"}
+        assert {item["content"] for item in listed["items"]} == {f"of {user}"}

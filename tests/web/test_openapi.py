@@ -62,12 +62,12 @@ def test_it_is_whole(document: dict[str, Any]) -> None:
     assert len(names) == len(set(names))
     for path, verb, operation in operations(document):
         assert verb in VERBS
-        parameters = [one if "name" in one else resolved(document, one["$ref"]) for one in operation["parameters"]]
-        in_path = [one["name"] for one in parameters if one["in"] == "path"]
+        parameters = [item if "name" in item else resolved(document, item["$ref"]) for item in operation["parameters"]]
+        in_path = [parameter["name"] for parameter in parameters if parameter["in"] == "path"]
         assert sorted(in_path) == sorted(re.findall(r"\{(.*?)\}", path))
-        assert all(one["required"] for one in parameters if one["in"] == "path")
-        assert len({(one["name"], one["in"]) for one in parameters}) == len(parameters)
-        assert all("schema" in one for one in parameters)
+        assert all(parameter["required"] for parameter in parameters if parameter["in"] == "path")
+        assert len({(parameter["name"], parameter["in"]) for parameter in parameters}) == len(parameters)
+        assert all("schema" in parameter for parameter in parameters)
         assert {"200", "default"} <= set(operation["responses"])
         assert set(operation["tags"]) <= {tag["name"] for tag in document["tags"]}
 
@@ -75,7 +75,7 @@ def test_it_is_whole(document: dict[str, Any]) -> None:
 def test_openapi_descriptions_are_the_proto_comments(document: dict[str, Any]) -> None:
     listing = document["paths"]["/v1/users/{user_id}/messages"]["get"]
     assert listing["description"].startswith("ListMessages returns messages by time, newest first")
-    (size,) = (one for one in listing["parameters"] if one.get("name") == "pageSize")
+    (size,) = (item for item in listing["parameters"] if item.get("name") == "pageSize")
     assert size["description"].startswith("page_size is the maximum number of messages.")
     schemas = [node for name, node in document["components"]["schemas"].items() if name != "Error"]
     assert all(node.get("description") for node in schemas)

@@ -53,7 +53,7 @@ def test_chunk_headers_have_a_size_limit(web: Web, begun: bytes) -> None:
 
 def test_pipelined_requests_are_answered_in_order(web: Web) -> None:
     ahead = [request(f"GET /v1/index_status?user_id=u{n}", f"x-request-id: r{n}") for n in range(5)]
-    ahead = [one.replace(b"connection: close\r\n", b"") for one in ahead[:-1]] + ahead[-1:]
+    ahead = [item.replace(b"connection: close\r\n", b"") for item in ahead[:-1]] + ahead[-1:]
     with closing(connected(web.server.http)) as peer:
         peer.sendall(b"".join(ahead))
         replies = all_read(peer)

@@ -64,7 +64,7 @@ def test_its_body_is_no_request(web: Web, pause_s: float) -> None:
 def test_requests_after_an_upgrade_are_answered_in_order(web: Web) -> None:
     ahead = [request("GET /v1/index_status", f"x-request-id: r{n}", *H2C) for n in range(5)]
     found = answered(
-        web.server.http, *[one.replace(b"connection: close\r\n", b"") for one in ahead], request("GET /healthz")
+        web.server.http, *[item.replace(b"connection: close\r\n", b"") for item in ahead], request("GET /healthz")
     )
     places = [found.index(b"x-request-id: r%d\r\n" % n) for n in range(5)]
     assert places == sorted(places)

@@ -33,11 +33,11 @@ def flat(fields: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for name, value in fields.items():
         if name == "metadata":
-            found += [(f"{prefix}metadata[{key}]", one) for key, one in value.items()]
+            found += [(f"{prefix}metadata[{key}]", item) for key, item in value.items()]
         elif isinstance(value, dict):
             found += flat(value, f"{prefix}{name}.")
         else:
-            found += [(prefix + name, str(one)) for one in (value if isinstance(value, list) else [value])]
+            found += [(prefix + name, str(item)) for item in (value if isinstance(value, list) else [value])]
     return found
 
 

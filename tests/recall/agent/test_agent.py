@@ -123,7 +123,7 @@ async def test_steps_are_told_as_they_happen(sample: QueryStub) -> None:
 async def test_considered_are_the_different_messages(sample: QueryStub) -> None:
     planner = Scripted(Plan((lexical("芒果"), lexical("芒果 过敏"))))
     result = await recall(sample, "lin", FOOD, planner=planner, budget=Budget(anchors=0))
-    assert result.limits.messages_considered == len({one for step in result.trace for one in step.message_ids})
+    assert result.limits.messages_considered == len({item for step in result.trace for item in step.message_ids})
 
 
 async def test_a_call_that_was_made_before_is_not_repeated() -> None:
@@ -178,7 +178,9 @@ async def test_the_latest_message_takes_the_place_whichever_call_said_so() -> No
     stub = ScriptedQuery(lines, relations=[[("m1", "m3")], [("m1", "m2"), ("m2", "m3")]])
     calls = [ToolCall("hybrid_search", {"query_text": text}) for text in ("画室", "院子")]
     result = await recall(stub, "lin", Question("我的画室在哪？", NOW), planner=Scripted(Plan(tuple(calls))))
-    marks = {one.citations[0].message_id: one.superseded_by for one in result.memory_view.statements()}
+    marks = {
+        statement.citations[0].message_id: statement.superseded_by for statement in result.memory_view.statements()
+    }
     assert marks["m1"] == "m3"
 
 
@@ -307,7 +309,7 @@ async def test_a_planner_cannot_leave_the_conversation() -> None:
     assert "confined" in result.trace[1].observation
     assert result.trace[2].arguments["conversation_id"] == "mine"
     filters = [request.filter for request in stub.asked if hasattr(request, "filter")]
-    assert {one.conversation_id for one in filters} == {"mine"}
+    assert {entry.conversation_id for entry in filters} == {"mine"}
     assert [item.message.message_id for item in result.evidence] == ["m1"]
 
 

@@ -59,8 +59,8 @@ def carriers(key: str, value: str) -> st.SearchStrategy[Any]:
     return st.recursive(
         st.just({key: value}),
         lambda inner: st.one_of(
-            st.builds(lambda one: {"filter": one}, inner),
-            st.builds(lambda one: [0, one, None], inner),
+            st.builds(lambda item: {"filter": item}, inner),
+            st.builds(lambda item: [0, item, None], inner),
             st.builds(json.dumps, inner),
         ),
         max_leaves=4,
@@ -112,7 +112,7 @@ def test_what_hides_too_deep_to_be_looked_at_is_dropped_unseen() -> None:
 def test_the_tools_own_arguments_name_no_user() -> None:
     def keys(schema: dict[str, Any]) -> set[str]:
         properties = schema.get("properties", {})
-        return set(properties).union(*(keys(one) for one in properties.values()))
+        return set(properties).union(*(keys(item) for item in properties.values()))
 
     named = set().union(*(keys(schema) for schema in tool_schemas().values()))
     assert named >= {"query_text", "query_embedding", "message_id", "time_range", "since", "cursor", "top_k"}

@@ -14,7 +14,7 @@ from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.tools.query_stub import QueryStub
 
-QUESTIONS = {one.question_id: one for one in labelled()}
+QUESTIONS = {entry.question_id: entry for entry in labelled()}
 MOST = 6
 CANARIES = ("青鸾匣", "Zephyrquill", "Marrowlight", "QK-88413", "桂花乌龙", "mei-")
 
@@ -25,7 +25,7 @@ def answers(sample_target: str) -> dict[str, RecallResult]:
 
     async def ask() -> dict[str, RecallResult]:
         async with query_stub(sample_target) as stub:
-            return {one.question_id: await asked(stub, one) for one in QUESTIONS.values()}
+            return {item.question_id: await asked(stub, item) for item in QUESTIONS.values()}
 
     return asyncio.run(ask())
 
@@ -42,15 +42,15 @@ def test_a_recall_finds_what_the_ranking_finds_and_no_less(
     answers: dict[str, RecallResult], sample_target: str
 ) -> None:
     """Among as many messages, averaged over the answerable questions."""
-    answerable = [one for one in QUESTIONS.values() if one.evidence]
+    answerable = [item for item in QUESTIONS.values() if item.evidence]
 
     def share(one: Labelled, ids: list[str]) -> float:
         return len(one.evidence & set(ids)) / len(one.evidence)
 
     with Client(sample_target) as client:
-        ranked = {one.question_id: best(client, one) for one in answerable}
-    by_recall = mean(share(one, found(answers[one.question_id])) for one in answerable)
-    assert by_recall >= mean(share(one, ranked[one.question_id]) for one in answerable)
+        ranked = {item.question_id: best(client, item) for item in answerable}
+    by_recall = mean(share(item, found(answers[item.question_id])) for item in answerable)
+    assert by_recall >= mean(share(item, ranked[item.question_id]) for item in answerable)
 
 
 def best(client: Client, one: Labelled) -> list[str]:
@@ -67,17 +67,17 @@ def test_every_answer_cites_and_shows_at_most_as_much_as_it_may(answers: dict[st
 
 
 def test_nothing_said_at_or_after_the_question_is_looked_at(answers: dict[str, RecallResult]) -> None:
-    for one in QUESTIONS.values():
-        result = answers[one.question_id]
-        assert all(evidence.message.ts < one.question.now for evidence in result.evidence)
+    for item in QUESTIONS.values():
+        result = answers[item.question_id]
+        assert all(evidence.message.ts < item.question.now for evidence in result.evidence)
         assert result.limits.time_range.until is not None
-        assert result.limits.time_range.until <= one.question.now
+        assert result.limits.time_range.until <= item.question.now
 
 
 def test_no_other_users_message_is_ever_seen(answers: dict[str, RecallResult]) -> None:
-    for one in QUESTIONS.values():
-        if one.user_id != "mei":
-            told = repr(answers[one.question_id])
+    for item in QUESTIONS.values():
+        if item.user_id != "mei":
+            told = repr(answers[item.question_id])
             assert not [canary for canary in CANARIES if canary in told]
 
 

@@ -172,12 +172,12 @@ async def test_what_the_lexicon_brings_ranks_below_the_exact_words(sample: Query
     lexicon = "## Lexicon\n- 吃辣: 的, 了, 我, 会议, 天气, 火锅, 周末\n"
     noisy = await recall(sample, "lin", Question("我是不是说过我不吃辣？", NOW), skill=steered(lexicon))
     assert noisy.evidence[0].message == exact.evidence[0].message
-    kept = {one.message.message_id for one in exact.evidence} & {one.message.message_id for one in noisy.evidence}
+    kept = {item.message.message_id for item in exact.evidence} & {item.message.message_id for item in noisy.evidence}
     assert len(kept) >= 4
 
 
 @pytest.mark.parametrize(
-    "one", [one for one in labelled() if one.question_id[-3:] < "q07"], ids=lambda one: one.question_id
+    "one", [item for item in labelled() if item.question_id[-3:] < "q07"], ids=lambda item: item.question_id
 )
 async def test_the_default_skill_steers_nothing(sample: QueryStub, one: Labelled) -> None:
     default = SkillLibrary(

@@ -150,7 +150,7 @@ def test_a_text_that_keeps_a_rule_has_no_finding(tmp_path: Path, rule: str, body
 def test_a_text_that_breaks_a_rule_has_a_finding(tmp_path: Path, rule: str, body: str) -> None:
     report = found(tmp_path, body)
     assert rule in rules(report)
-    assert Severity.ERROR in {one.severity for one in Rule if one.id == rule} or not report.errors
+    assert Severity.ERROR in {item.severity for item in Rule if item.id == rule} or not report.errors
 
 
 @pytest.mark.parametrize(

@@ -38,11 +38,11 @@ MESSAGES = st.lists(
     ),
     min_size=1,
     max_size=6,
-).map(lambda some: [told(f"m{n}", *one) for n, one in enumerate(some)])
+).map(lambda some: [told(f"m{n}", *item) for n, item in enumerate(some)])
 
 
 def cited(synthesis: Synthesis) -> list[str]:
-    return [citation.message_id for one in synthesis.view.statements() for citation in one.citations]
+    return [citation.message_id for statement in synthesis.view.statements() for citation in statement.citations]
 
 
 def test_quotes_stand_in_the_order_of_relevance() -> None:
@@ -85,7 +85,7 @@ def test_a_correction_answers_what_the_corrected_message_answered() -> None:
 def test_what_was_said_anew_is_marked_and_stays() -> None:
     found = findings(ranking(WORKSHOP, MOVED, OTHER), [SAME_THING])
     view = conclude(asked("Where is my workshop?"), quoting(WORKSHOP, MOVED, OTHER), found).view
-    marks = {one.citations[0].message_id: one.superseded_by for one in view.statements()}
+    marks = {statement.citations[0].message_id: statement.superseded_by for statement in view.statements()}
     assert marks == {"old": "new", "new": "", "other": ""}
 
 
@@ -93,7 +93,10 @@ def test_what_was_taken_back_is_marked_and_does_not_answer_alone() -> None:
     wrong = replace(WORKSHOP, retracted_by="new")
     both, alone = findings(ranking(MOVED, wrong)), findings(ranking(wrong))
     view = conclude(asked("Where is my workshop?"), quoting(wrong, MOVED), both).view
-    assert {one.citations[0].message_id: one.superseded_by for one in view.statements()} == {"old": "new", "new": ""}
+    assert {statement.citations[0].message_id: statement.superseded_by for statement in view.statements()} == {
+        "old": "new",
+        "new": "",
+    }
     for said in (None, Verdict.SUPPORTED):
         drafts = replace(quoting(wrong), verdict=said)
         assert conclude(asked("Where is my workshop?"), drafts, alone).verdict is Verdict.INSUFFICIENT
@@ -148,7 +151,7 @@ def test_it_is_said_whose_words_a_statement_quotes() -> None:
     pasted = told("pasted", "From the mill:\n\nThe barn is to let.", 8)
     found = findings(ranking(WORKSHOP, advice, pasted))
     view = conclude(asked("Where is my workshop?"), quoting(WORKSHOP, advice, pasted), found).view
-    assert {one.citations[0].message_id: one.attribution for one in view.statements()} == {
+    assert {statement.citations[0].message_id: statement.attribution for statement in view.statements()} == {
         "old": Attribution.USER,
         "advice": Attribution.OTHER,
         "pasted": Attribution.QUOTED,
@@ -165,34 +168,34 @@ def test_both_sides_of_a_contradiction_stand_in_the_view_as_a_guess() -> None:
     (conflict,) = synthesis.conflicts
     assert conflict.possible
     assert (conflict.earlier, conflict.later) == tuple(reversed(synthesis.view.statements()))
-    assert not any(one.superseded_by for one in synthesis.view.statements())
+    assert not any(statement.superseded_by for statement in synthesis.view.statements())
 
 
 @given(MESSAGES, st.sampled_from(["Do I keep bees?", "我住在哪？", "", "How many hives?"]), st.floats(0, 1), st.data())
 def test_whatever_is_concluded_is_cited_in_order_and_marks_point_to_newer_statements(
     said: list[Retrieved], text: str, sufficiency: float, data: st.DataObject
 ) -> None:
-    ordered = sorted(said, key=lambda one: (one.ts, one.message_id))
+    ordered = sorted(said, key=lambda item: (item.ts, item.message_id))
     pairs = [
-        Relation(one.message_id, other.message_id, data.draw(st.floats(1, 4)), data.draw(st.floats(0, 1)))
-        for place, one in enumerate(ordered)
+        Relation(item.message_id, other.message_id, data.draw(st.floats(1, 4)), data.draw(st.floats(0, 1)))
+        for place, item in enumerate(ordered)
         for other in ordered[place + 1 :]
-        if one.speaker == other.speaker
+        if item.speaker == other.speaker
     ]
     found = findings(ranking(*said), pairs, sufficiency)
     drafts = quoting(*data.draw(st.permutations(said)))
     synthesis = conclude(asked(text), drafts, found)
-    assert check(synthesis, {one.message_id: one for one in said}, {one.message_id for one in said}) == []
+    assert check(synthesis, {item.message_id: item for item in said}, {item.message_id for item in said}) == []
     assert synthesis == conclude(asked(text), drafts, found)
     for place, statement in enumerate(synthesis.view.statements()):
-        before = {c.message_id for one in synthesis.view.statements()[:place] for c in one.citations}
+        before = {c.message_id for item in synthesis.view.statements()[:place] for c in item.citations}
         assert statement.superseded_by in {"", *before}
 
 
 def test_a_message_without_a_word_to_search_for_is_quoted_whole() -> None:
     thumb, stop = told("thumb", "👍", 2), told("stop", "To be or not to be.", 1)
     view = conclude(asked("And?"), quoting(thumb, stop), findings(ranking(thumb, stop))).view
-    assert [one.text for one in view.statements()] == ["👍", "To be or not to be."]
+    assert [statement.text for statement in view.statements()] == ["👍", "To be or not to be."]
 
 
 def test_a_contradiction_beside_the_point_is_not_told() -> None:

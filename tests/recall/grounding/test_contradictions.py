@@ -15,7 +15,7 @@ from nomemory.recall.model.evidence import Evidence, Relation, Retrieved
 
 def found(question: str, evidence: Sequence[Evidence], *pairs: tuple[str, str]) -> list[tuple[str, str]]:
     relations = [Relation(earlier, later, 2.0, 0.5) for earlier, later in pairs]
-    return [(one.message_id, other.message_id) for one, other in contradictions(evidence, relations, asked(question))]
+    return [(item.message_id, other.message_id) for item, other in contradictions(evidence, relations, asked(question))]
 
 
 def two(earlier: str, later: str) -> tuple[Retrieved, Retrieved]:

@@ -83,8 +83,8 @@ def test_a_name_at_the_beginning_is_checked_where_others_are_called_so() -> None
     retrieval.add(Retrieved(f"m{at}", SENT, Role.USER, content) for at, content in enumerate(contents))
     draft = DraftStatement(Section.PROFILE, "Ben lives in Lyon", (DraftCitation("m0", "Ana lives in Lyon"),))
     view, notes = verify([draft], retrieval, StatementFigures(asked("Who?"), retrieval))
-    assert [one.text for one in view.statements()] == ["Ana lives in Lyon"]
-    assert [(one.kind, one.count) for one in notes] == [(NoteKind.QUOTED_INSTEAD, 1)]
+    assert [statement.text for statement in view.statements()] == ["Ana lives in Lyon"]
+    assert [(note.kind, note.count) for note in notes] == [(NoteKind.QUOTED_INSTEAD, 1)]
 
 
 def test_names_of_the_question_need_no_quote() -> None:
@@ -165,4 +165,4 @@ def test_a_draft_that_quotes_is_not_checked_and_one_that_is_composed_is() -> Non
     for composed, text in ((False, "It is £2000"), (True, "deposit is £200")):
         draft = Draft((statement,), Verdict.SUPPORTED, composed=composed)
         synthesis = conclude(asked("How much?"), draft, findings(ranking(message)))
-        assert [one.text for one in synthesis.view.statements()] == [text]
+        assert [item.text for item in synthesis.view.statements()] == [text]

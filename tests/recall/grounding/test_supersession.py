@@ -28,7 +28,7 @@ def test_what_is_not_in_the_view_takes_no_place_and_loses_none() -> None:
 
 @given(
     st.lists(
-        st.builds(Relation, IDS, IDS, st.floats(0, 5), st.floats(0, 1)).filter(lambda one: one.earlier < one.later)
+        st.builds(Relation, IDS, IDS, st.floats(0, 5), st.floats(0, 1)).filter(lambda item: item.earlier < item.later)
     ),
     st.sets(IDS),
 )

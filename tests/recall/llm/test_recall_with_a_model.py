@@ -113,7 +113,9 @@ async def test_one_call_reads_the_ranking_and_answers(script: ChatScript, recall
     script.answers = [view(("m1", "never eat spicy"), ("m2", "never eat spicy"), *made_up)]  # one of them says so
     result = await recaller.ask()
     (statement,) = result.memory_view.statements()
-    assert [(one.message_id, one.quote) for one in statement.citations] == [("message-1", "never eat spicy")]
+    assert [(citation.message_id, citation.quote) for citation in statement.citations] == [
+        ("message-1", "never eat spicy")
+    ]
     assert result.verdict is Verdict.SUPPORTED
     assert result.limits.planner == "llm"
     assert result.limits.stop_reason is StopReason.SUFFICIENT
@@ -134,7 +136,7 @@ async def test_what_it_looks_up_is_added_and_nothing_is_taken_away(script: ChatS
     assert "last answer" not in second[3]["content"]
     made = [step.tool for step in recaller.steps if step.arguments]
     assert made == ["hybrid_search", "lexical_search", "lexical_search"]
-    assert [one.message.message_id for one in result.evidence][-1:] == ["message-3"]
+    assert [item.message.message_id for item in result.evidence][-1:] == ["message-3"]
     assert result.limits.reading.calls == 2
 
 
@@ -143,10 +145,10 @@ async def test_evidence_has_what_is_cited_and_then_the_best_of_the_ranking(
 ) -> None:
     script.answers = [look_up(search("Marta")), view(("m3", "Marta comes on Friday"))]
     result = await recaller.ask(budget=replace(BUDGET, evidence_messages=1))
-    assert [one.message.message_id for one in result.evidence] == ["message-3"]
+    assert [item.message.message_id for item in result.evidence] == ["message-3"]
     script.answers = [look_up(search("Marta")), view(("m3", "Marta comes on Friday"))]
     result = await recaller.ask(budget=replace(BUDGET, evidence_messages=2))
-    assert {one.message.message_id for one in result.evidence} > {"message-3"}
+    assert {item.message.message_id for item in result.evidence} > {"message-3"}
     assert len(result.evidence) == 2
 
 
@@ -178,7 +180,7 @@ async def test_no_argument_reaches_another_user_and_no_prompt_names_one(script: 
     script.answers = [look_up(search("spicy", user_id=f"other-{recaller.user}")), view(("m1", "spicy"))]
     result = await recaller.ask()
     assert result.limits.dropped_arguments == 1
-    assert {one.message.message_id for one in result.evidence} <= {"message-1", "message-2", "message-3"}
+    assert {item.message.message_id for item in result.evidence} <= {"message-1", "message-2", "message-3"}
     for prompt in script.prompts:
         assert f'"by":"{recaller.user}"' not in prompt
         assert "Zephyrquill" not in prompt

@@ -67,6 +67,6 @@ async def test_its_answer_is_one_of_the_schema_or_is_refused(model: ChatEndpoint
     said = await model.ask(asked)
     with suppress(BadAnswerError):
         answer = answer_in(said, str, UTC)
-        assert all(one.text and one.section in Section for one in answer.draft.statements)
+        assert all(statement.text and statement.section in Section for statement in answer.draft.statements)
         assert {call.tool for call in answer.calls} <= set(LOOK_UPS)
     assert model.dialect.answer_format is AnswerFormat.SCHEMA

@@ -32,12 +32,12 @@ def entry(text: object, *citations: object) -> dict[str, object]:
 def of_schema(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     """Draw what a schema allows; of an object all members, or the required ones alone."""
     if "anyOf" in schema:
-        return st.one_of([of_schema(one) for one in schema["anyOf"]])
+        return st.one_of([of_schema(item) for item in schema["anyOf"]])
     return st.sampled_from(schema["enum"]) if "enum" in schema else OF_TYPE[schema["type"]](schema)
 
 
 def an_object(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
-    members = {name: of_schema(one) for name, one in schema["properties"].items()}
+    members = {name: of_schema(item) for name, item in schema["properties"].items()}
     needed = {name: members[name] for name in schema["required"]}
     return st.fixed_dictionaries(members) | st.fixed_dictionaries(needed)
 
@@ -68,7 +68,7 @@ OF_TYPE: dict[str, Callable[[dict[str, Any]], st.SearchStrategy[Any]]] = {
 def test_what_the_schema_allows_is_accepted(value: dict[str, Any]) -> None:
     answer = read(value)
     assert bool(answer.calls) == (not value["stop"] and bool(value["look_up"]))
-    assert [call.tool for call in answer.calls] == [one["tool"] for one in value["look_up"] if answer.calls]
+    assert [call.tool for call in answer.calls] == [item["tool"] for item in value["look_up"] if answer.calls]
     assert answer.draft.verdict is Verdict(value["verdict"])
 
 
@@ -76,8 +76,8 @@ def test_no_part_of_the_schema_names_a_user_and_every_search_says_whose_messages
     schema: Any = answer_schema()
     assert "user_id" not in json.dumps(schema)
     variants = schema["properties"]["look_up"]["items"]["anyOf"]
-    assert [one["properties"]["tool"]["enum"] for one in variants] == [[tool] for tool in LOOK_UPS]
-    listing, words, meaning, _ = (one["properties"]["args"] for one in variants)
+    assert [variant["properties"]["tool"]["enum"] for variant in variants] == [[tool] for tool in LOOK_UPS]
+    listing, words, meaning, _ = (variant["properties"]["args"] for variant in variants)
     assert listing["required"] == ["role", "until"]
     for search in (words, meaning):
         chosen = search["properties"]["filter"]
@@ -152,7 +152,7 @@ ODD: list[object] = [
 @pytest.mark.parametrize("odd", ODD, ids=repr)
 def test_what_is_no_statement_is_left_out(odd: object) -> None:
     statements = read({"preferences": [odd, "不吃辣"], "profile": odd}).draft.statements
-    assert [one.text for one in statements] == ["不吃辣"]
+    assert [statement.text for statement in statements] == ["不吃辣"]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_statements_and_citations_are_limited() -> None:
     endless = entry("again", *[{"message_id": "m1", "quote": "辣"}] * 20)
     statements = read({"profile": [endless] * 20}).draft.statements
     assert len(statements) == 12
-    assert {len(one.citations) for one in statements} == {12}
+    assert {len(statement.citations) for statement in statements} == {12}
 
 
 def asked(tool: object, **args: object) -> dict[str, object]:

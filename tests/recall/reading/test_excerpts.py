@@ -37,7 +37,7 @@ def test_excerpts_are_verbatim_and_consist_of_whole_sentences(content: str, room
         assert excerpt in rest
         rest = rest[rest.index(excerpt) + len(excerpt) :]
     if tokens(content) > room:
-        sentences = [one.strip() for one in whole_sentences(content)]
-        assert all(any(excerpt.endswith(one) for one in sentences if one) for excerpt in shown)
+        sentences = [sentence.strip() for sentence in whole_sentences(content)]
+        assert all(any(excerpt.endswith(sentence) for sentence in sentences if sentence) for excerpt in shown)
     else:
         assert shown == [content]

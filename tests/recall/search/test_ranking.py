@@ -25,7 +25,7 @@ def message(message_id: str, days: float = 10, role: Role = Role.USER, content: 
 
 
 def brought(*scored: tuple[Retrieved, float]) -> ToolResult:
-    return ToolResult(tuple(Hit(one, score) for one, score in scored))
+    return ToolResult(tuple(Hit(item, score) for item, score in scored))
 
 
 def order(ranking: EvidenceRanking) -> list[str]:
@@ -78,7 +78,7 @@ def test_between_people_with_names_the_order_is_the_rankings_own() -> None:
     asks = told("asks", "how tall is the lighthouse", name="Ravi")
     says = told("says", "It is white.", role=Role.ASSISTANT, name="Ines")
     ranking.take("hybrid_search", ToolResult((Hit(asks, 0.9), Hit(says, 0.89, 4.0))))
-    assert [(one.message.message_id, round(one.score, 2)) for one in ranking.ranked()] == [
+    assert [(item.message.message_id, round(item.score, 2)) for item in ranking.ranked()] == [
         ("asks", 3.0),
         ("says", 2.97),
     ]
@@ -107,7 +107,7 @@ def test_where_nothing_asserts_nothing_moves() -> None:
 def test_what_asserts_far_down_stays_there() -> None:
     ranking = ranked()
     asking = [message(f"m{n:02}", content="how tall is it?") for n in range(LOOKED_AT)]
-    hits = [*((one, 0.9 - n / 100) for n, one in enumerate(asking)), (message("says"), 0.1)]
+    hits = [*((item, 0.9 - n / 100) for n, item in enumerate(asking)), (message("says"), 0.1)]
     ranking.take("hybrid_search", brought(*hits))
     assert order(ranking)[-1] == "says"
 
@@ -126,7 +126,7 @@ def test_the_first_scopes_scores_stand_and_a_wider_one_only_adds_below() -> None
     ranking.take("hybrid_search", brought((message("first"), 0.4), (message("second"), 0.3)))
     ranking.take("hybrid_search", brought((message("wide"), 1.0), (message("second"), 0.9)))
     assert order(ranking)[0] == "first"
-    scores = {one.message.message_id: one.score for one in ranking.ranked()}
+    scores = {item.message.message_id: item.score for item in ranking.ranked()}
     assert scores["wide"] <= scores["second"]
 
 
@@ -134,12 +134,12 @@ def test_the_best_scores_three_and_nearness_moves_it_a_little() -> None:
     ranking = ranked()
     near = ToolResult((Hit(message("a"), 0.5), Hit(message("b"), 0.49, 2.0), Hit(message("c"), 0.25, 2.0)))
     ranking.take("hybrid_search", near)
-    assert [(one.message.message_id, round(one.score, 6)) for one in ranking.ranked()] == [
+    assert [(item.message.message_id, round(item.score, 6)) for item in ranking.ranked()] == [
         ("b", 3.14),
         ("a", 3.0),
         ("c", 1.7),
     ]
-    assert [one.deviations for one in ranking.ranked()] == [2.0, 0.0, 2.0]
+    assert [item.deviations for item in ranking.ranked()] == [2.0, 0.0, 2.0]
 
 
 @pytest.mark.parametrize("tool", ["lexical_search", "semantic_search"])

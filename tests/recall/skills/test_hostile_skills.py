@@ -86,8 +86,8 @@ def test_no_skill_reveals_another_user(attacked: Server, question: str) -> None:
     reply = ask(attacked, question)
     assert "bob keeps" not in str(reply)
     seen = [
-        *(one.message.message_id for one in reply.evidence),
-        *(one for step in reply.trace for one in step.message_ids),
+        *(item.message.message_id for item in reply.evidence),
+        *(item for step in reply.trace for item in step.message_ids),
     ]
     assert not [message_id for message_id in seen if message_id.startswith("bob")]
 

@@ -24,9 +24,9 @@ ENTRIES = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=60).m
 @settings(max_examples=300, deadline=None)
 def test_any_text_is_read_without_an_error(skill: str, lexicon: str, question: str) -> None:
     steering = read_steering({"SKILL.md": skill, "references/lexicon.md": lexicon})
-    for one in steering.unreadable:
-        text = lexicon if one.file == "references/lexicon.md" else skill
-        assert 1 <= one.line <= text.count("\n") + 1
+    for item in steering.unreadable:
+        text = lexicon if item.file == "references/lexicon.md" else skill
+        assert 1 <= item.line <= text.count("\n") + 1
     assert len(steering.expansions(question + lexicon)) <= 16
     for template in steering.templates:
         template.queries(question, skill)

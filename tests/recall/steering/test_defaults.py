@@ -144,7 +144,7 @@ def test_what_cannot_be_read_is_said_with_its_line(line: str, why: str) -> None:
 def test_the_first_of_two_counts() -> None:
     steering = read("- role_default: user", "- role_default: any")
     assert steering.defaults.role is Role.USER
-    assert [one.line for one in steering.unreadable] == [3]
+    assert [item.line for item in steering.unreadable] == [3]
 
 
 def test_prose_about_defaults_sets_none() -> None:

@@ -49,7 +49,7 @@ def test_a_lexicon_may_stand_in_a_file_of_its_own_as_well() -> None:
 )
 def test_what_cannot_be_read_is_said_with_its_line(line: str, why: str) -> None:
     steering = read(line)
-    assert [one.line for one in steering.unreadable] == [2]
+    assert [item.line for item in steering.unreadable] == [2]
     assert why in steering.unreadable[0].why
     assert steering.lexicon.aliases == {}
 

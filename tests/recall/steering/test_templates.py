@@ -70,7 +70,7 @@ def test_templates_are_read_however_they_are_written(lines: tuple[str, ...]) -> 
 )
 def test_what_cannot_be_read_is_said_with_its_line(line: str, why: str) -> None:
     steering = read("### profile", line)
-    assert [(one.file, one.line) for one in steering.unreadable] == [("SKILL.md", 3)]
+    assert [(item.file, item.line) for item in steering.unreadable] == [("SKILL.md", 3)]
     assert why in steering.unreadable[0].why
 
 

@@ -81,7 +81,7 @@ def ask(server: Server, skill: str, question: str = QUESTION) -> r.RecallRespons
 
 
 def found(reply: r.RecallResponse) -> set[str]:
-    return {one.message.message_id for one in reply.evidence}
+    return {item.message.message_id for item in reply.evidence}
 
 
 def stated(reply: r.RecallResponse) -> set[str]:

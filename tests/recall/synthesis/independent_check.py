@@ -83,9 +83,9 @@ def _in_conflicts(answer: Answer, statements: list[Statement]) -> Iterator[str]:
 def _in_evidence(answer: Answer, messages: Mapping[str, Message]) -> Iterator[str]:
     if isinstance(answer, Synthesis):
         return
-    for one in answer.evidence:
-        stored = messages.get(one.message.message_id)
+    for item in answer.evidence:
+        stored = messages.get(item.message.message_id)
         if stored is None:
-            yield f"evidence that is not a message of this user: {one.message.message_id}"
-        elif not stored.content.startswith(one.message.content):
-            yield f"evidence that is not verbatim: {one.message.message_id}"
+            yield f"evidence that is not a message of this user: {item.message.message_id}"
+        elif not stored.content.startswith(item.message.content):
+            yield f"evidence that is not verbatim: {item.message.message_id}"

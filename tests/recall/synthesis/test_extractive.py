@@ -32,7 +32,7 @@ def test_the_first_is_quoted_always_and_never_more_than_four(evidence: list[Evid
     kept = chosen(evidence, QUOTED)
     assert min(LEAST, len(evidence)) <= len(kept) <= MOST
     assert kept[:LEAST] == evidence[:LEAST]
-    assert [one for one in evidence if one in kept] == kept
+    assert [item for item in evidence if item in kept] == kept
 
 
 def test_what_is_far_behind_or_far_from_the_question_is_left_out() -> None:
@@ -43,7 +43,7 @@ def test_what_is_far_behind_or_far_from_the_question_is_left_out() -> None:
 
 def test_one_clear_winner_stands_alone() -> None:
     first, *others = ranking(*LINES, deviations=4.0)
-    far = [replace(one, score=1.0, deviations=0.5) for one in others]
+    far = [replace(other, score=1.0, deviations=0.5) for other in others]
     assert chosen([first, *far], QUOTED) == [first]
     assert len(chosen([first, *others], QUOTED)) > 1
 
@@ -65,7 +65,7 @@ async def test_messages_are_quoted_whole_in_the_order_of_relevance() -> None:
     evidence = ranking(LINES[4], LINES[0], LINES[2], deviations=4.0)
     synthesiser = ExtractiveSynthesiser(QUOTED)
     drafts = (await synthesiser.draft(asked("What do I like?"), Skill("s", "d", ""), findings(evidence))).statements
-    assert [draft.text for draft in drafts] == [one.content for one in (LINES[4], LINES[0], LINES[2])]
+    assert [draft.text for draft in drafts] == [item.content for item in (LINES[4], LINES[0], LINES[2])]
     assert {draft.section for draft in drafts} == {Section.PROFILE}
     assert [[citation.message_id for citation in draft.citations] for draft in drafts] == [["m5"], ["m1"], ["m3"]]
 
@@ -73,7 +73,7 @@ async def test_messages_are_quoted_whole_in_the_order_of_relevance() -> None:
 async def quoted(text: str, *messages: Retrieved) -> list[str]:
     evidence = ranking(*messages, deviations=4.0)
     draft = await ExtractiveSynthesiser(QUOTED).draft(asked(text), Skill("s", "d", ""), findings(evidence))
-    return [citation.message_id for one in draft.statements for citation in one.citations]
+    return [citation.message_id for statement in draft.statements for citation in statement.citations]
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def concluded(draft: Draft, likely: Sufficiency = LIKELY) -> Synthesis:
         Retrieved(message_id, NOW - timedelta(days=9 - place), Role.USER, content)
         for place, (message_id, content) in enumerate(CONTENTS.items())
     )
-    evidence = tuple(Evidence(one, 1.0) for one in retrieval)
+    evidence = tuple(Evidence(message, 1.0) for message in retrieval)
     return conclude(QUESTION, draft, Findings(evidence, retrieval, sufficiency=likely))
 
 
@@ -50,7 +50,7 @@ def test_a_verdict_that_fits_stands_and_the_view_fits_it(verdict: Verdict, likel
     synthesis = concluded(Draft((NEVER,), verdict), likely)
     assert synthesis.verdict is verdict
     stated = [NEVER.text] if verdict is Verdict.SUPPORTED else []
-    assert [one.text for one in synthesis.view.statements()] == stated
+    assert [statement.text for statement in synthesis.view.statements()] == stated
 
 
 @pytest.mark.parametrize(("likely", "verdict"), [(LIKELY, Verdict.SUPPORTED), (UNLIKELY, Verdict.INSUFFICIENT)])
@@ -116,10 +116,12 @@ DRAFTS = st.builds(
 def test_whatever_is_judged_the_answer_fits_itself(draft: Draft, likely: Sufficiency) -> None:
     synthesis = concluded(draft, likely)
     stated = synthesis.view.statements()
-    assert all(one.quote in CONTENTS[one.message_id] for statement in stated for one in statement.citations)
+    assert all(
+        citation.quote in CONTENTS[citation.message_id] for statement in stated for citation in statement.citations
+    )
     assert all({pair.earlier, pair.later} <= set(stated) for pair in synthesis.conflicts)
     assert all(pair.earlier.text != pair.later.text for pair in synthesis.conflicts)
     assert bool(stated) is (synthesis.verdict is not Verdict.INSUFFICIENT)
     assert synthesis.conflicts or synthesis.verdict is not Verdict.CONFLICTING
     if stated:
-        assert {one.text for one in stated} == {one.text for one in draft.statements} - {INVENTED.text}
+        assert {item.text for item in stated} == {item.text for item in draft.statements} - {INVENTED.text}

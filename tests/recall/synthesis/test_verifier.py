@@ -198,10 +198,10 @@ def test_every_exact_quote_is_kept(situation: tuple[Retrieval, list[DraftStateme
     retrieval, drafts = situation
     view, _ = verify(drafts, retrieval)
     kept = {citation.quote for statement in view.statements() for citation in statement.citations}
-    for one in drafts:
-        for citation in one.citations:
+    for item in drafts:
+        for citation in item.citations:
             message = retrieval.get(citation.message_id)
-            if message and terms(citation.quote) and citation.quote in message.content and one.text.strip():
+            if message and terms(citation.quote) and citation.quote in message.content and item.text.strip():
                 assert citation.quote in kept
 
 
