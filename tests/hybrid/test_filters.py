@@ -135,6 +135,8 @@ def test_messages_of_a_day_that_a_question_names_are_found_and_an_empty_day_is_r
     assert not answer.empty_time_ranges
     empty = ask(vector_server, user, "What did I do at the market on 1970-01-21?", token, filter=asked)
     assert [period.since.seconds for period in empty.empty_time_ranges] == [20 * DAY]
+    nobody = ask(vector_server, f"{user}-without-messages", "What did I do on 1970-01-21?", filter=asked)
+    assert [period.since.seconds for period in nobody.empty_time_ranges] == [20 * DAY]
 
 
 def test_what_only_stands_beside_a_match_is_never_found(vector_server: Server, user: str) -> None:

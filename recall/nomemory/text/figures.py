@@ -74,8 +74,8 @@ def figures(text: str) -> list[Figure]:
 
 def numbers_in(text: str) -> frozenset[Decimal]:
     """Return every possible number in a text, including numbers inside dates and times."""
-    found = _read(_plain(text), _NUMBERS)
-    return frozenset(number for figure in found for number in figure.numbers)
+    number_figures = _read(_plain(text), _NUMBERS)
+    return frozenset(number for figure in number_figures for number in figure.numbers)
 
 
 def digit_runs(text: str) -> frozenset[str]:

@@ -50,13 +50,13 @@ def passed_on(content: str) -> list[PassedOn]:
 
     A list written by the sender is not reported.
     """
-    found: list[PassedOn] = []
+    selected: list[PassedOn] = []
     for span in sorted(
         (*_marked(content), *_introduced(content), *_mails(content)), key=lambda item: (item.start, -item.end)
     ):
-        if span.end - span.start >= _LEAST_CHARS and (not found or span.start >= found[-1].end):
-            found.append(span)
-    return found
+        if span.end - span.start >= _LEAST_CHARS and (not selected or span.start >= selected[-1].end):
+            selected.append(span)
+    return selected
 
 
 def _marked(content: str) -> Iterator[PassedOn]:

@@ -25,14 +25,14 @@ def relative_dates(text: str, sent: date) -> frozenset[PartialDate]:
     Ambiguous expressions produce all readings: "Friday" is the Friday of this week and of the next week.
     """
     plain = with_digits(unicodedata.normalize("NFKC", text))
-    found = set[PartialDate]()
+    dates = set[PartialDate]()
     for pattern, read in _EXPRESSIONS:
         for match in pattern.finditer(plain):
             try:
-                found.update(read(match, sent))
+                dates.update(read(match, sent))
             except (OverflowError, ValueError):  # The date is outside the calendar.
                 continue
-    return frozenset(found)
+    return frozenset(dates)
 
 
 def completed(named: PartialDate, sent: date) -> Iterator[PartialDate]:

@@ -196,7 +196,7 @@ def _chinese_date(match: re.Match[str], now: datetime) -> TimeRange | None:
 
 
 def _part_of_month(match: re.Match[str], now: datetime) -> TimeRange | None:
-    """Return the named third of a month, or its first or last week."""
+    """Return the named third of a month."""
     fields = match.groupdict()
     month = month_number(match["m"]) if match["m"][0].isascii() and match["m"].isalpha() else _number(match["m"])
     year = fields.get("y")

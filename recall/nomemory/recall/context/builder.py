@@ -92,12 +92,12 @@ class _Builder:
     async def build(self) -> BuiltContext:
         """Read, search and select."""
         latest = await self._latest()
-        found = await self._search(latest)
+        ranking = await self._search(latest)
         self._choose_recent(latest)
-        replied_to = await self._replied_to(found.items)
-        self._choose_related(found, replied_to)
-        self._chosen.truncated |= found.cut
-        return self._built(found)
+        replied_to = await self._replied_to(ranking.items)
+        self._choose_related(ranking, replied_to)
+        self._chosen.truncated |= ranking.cut
+        return self._built(ranking)
 
     async def _latest(self) -> ToolResult:
         """Return the latest messages of the current conversation, newest first."""
@@ -129,13 +129,13 @@ class _Builder:
                 break
         self._chosen.truncated |= bool(latest.next_cursor)
 
-    def _choose_related(self, found: ToolResult, replied_to: Mapping[str, Retrieved]) -> None:
+    def _choose_related(self, ranking: ToolResult, replied_to: Mapping[str, Retrieved]) -> None:
         """Select the best messages that fit. Short messages are shown with the preceding message."""
         room = self._request.max_tokens - self._chosen.recent_tokens
         share = share_of(room, _RELATED_PARTS)
-        marks = superseded(found.relations, {hit.message.message_id for hit in found.items})
+        marks = superseded(ranking.relations, {hit.message.message_id for hit in ranking.items})
         shown: set[str] = set()
-        for hit in _without_tools(found.items):
+        for hit in _without_tools(ranking.items):
             message_id = hit.message.message_id
             item = ContextMessage(hit.message, score=hit.score, superseded_by=marks.get(message_id, ""))
             if message_id in shown or not self._chosen.add_related(item, share):
@@ -143,7 +143,7 @@ class _Builder:
             shown.add(message_id)
             before = replied_to.get(message_id)
             if before is not None and before.message_id not in shown:
-                scores = {each.message.message_id: each.score for each in found.items}
+                scores = {each.message.message_id: each.score for each in ranking.items}
                 question = ContextMessage(before, score=scores.get(before.message_id, 0.0))
                 if self._chosen.add_related(question, share):
                     shown.add(before.message_id)
@@ -162,7 +162,7 @@ class _Builder:
         is_near = reply.ts - before.ts <= _REPLY_WITHIN and before.conversation_id == reply.conversation_id
         return before if is_near and before.speaker != reply.speaker else None
 
-    def _built(self, found: ToolResult) -> BuiltContext:
+    def _built(self, ranking: ToolResult) -> BuiltContext:
         related = _in_order(_known_marks(self._chosen.related))
         recent = _in_order(self._chosen.recent)
         text = block(related, recent, self._request.now.tzinfo)
@@ -172,13 +172,13 @@ class _Builder:
             text=text,
             token_count=tokens(text),
             truncated=self._chosen.truncated,
-            semantic_unavailable=found.semantic_unavailable,
-            index_lagging=found.index_lagging,
+            semantic_unavailable=ranking.semantic_unavailable,
+            index_lagging=ranking.index_lagging,
         )
 
-    def _number(self, room: int, most: int) -> int:
+    def _number(self, room: int, maximum: int) -> int:
         """Return the number of messages to read for a token limit."""
-        return min(most, max(_FEWEST_READ, room // _MESSAGE_TOKENS))
+        return min(maximum, max(_FEWEST_READ, room // _MESSAGE_TOKENS))
 
     def _remaining_s(self) -> float:
         return max(self._deadline - time.monotonic(), _SHORTEST_CALL_S)

@@ -209,13 +209,14 @@ def _scaled(one: Quantity, other: Quantity, *, divide: bool) -> Quantity:
     raise _UnreadableError
 
 
-def _equal(found: Quantity, said: Quantity, written: Operand) -> bool:
-    if found.kind is Kind.SPAN and said.kind is Kind.NUMBER and not found.months:  # 2025-06-12 - 2025-06-01 = 11
-        return found.value == said.value * _MINUTES_OF_DAY
-    if found.kind is Kind.SPAN and said.kind is Kind.TIME:  # 17:30 - 09:00 = 8:30
-        return found.value == said.value and not found.months
-    if found.kind is not said.kind or found.months != said.months:
+def _equal(computed: Quantity, stated: Quantity, written: Operand) -> bool:
+    # 2025-06-12 - 2025-06-01 = 11
+    if computed.kind is Kind.SPAN and stated.kind is Kind.NUMBER and not computed.months:
+        return computed.value == stated.value * _MINUTES_OF_DAY
+    if computed.kind is Kind.SPAN and stated.kind is Kind.TIME:  # 17:30 - 09:00 = 8:30
+        return computed.value == stated.value and not computed.months
+    if computed.kind is not stated.kind or computed.months != stated.months:
         return False
     places = written.number.as_tuple().exponent if written.number is not None else 0
-    step = Decimal(1).scaleb(int(places)) if said.kind is Kind.NUMBER else Decimal(0)
-    return abs(found.value - said.value) <= step / 2
+    step = Decimal(1).scaleb(int(places)) if stated.kind is Kind.NUMBER else Decimal(0)
+    return abs(computed.value - stated.value) <= step / 2

@@ -129,21 +129,23 @@ class _Support:
         today = question.now.date()
         named = {
             whole
-            for _, found, day in read
-            for figure in found
+            for _, quoted_figures, day in read
+            for figure in quoted_figures
             for partial in figure.dates
             for whole in completed(partial, day)
         }
         relative = {item for quote, _, day in read for item in relative_dates(quote, day)}
         dates = sent | named | relative | {PartialDate(today.year, today.month, today.day)}
-        every = [figure for _, found, _ in read for figure in found]
+        every = [figure for _, quoted_figures, _ in read for figure in quoted_figures]
         weekdays = {figure.weekday for figure in every if figure.weekday is not None}
         sent_at = {
             citation.ts.astimezone(zone).time().replace(second=0, microsecond=0, tzinfo=None) for citation in citations
         }
         quotes = {(citation.message_id, citation.quote) for citation in citations}
         return cls(
-            numbers=frozenset().union(*(numbers_in(quote) | numbers_of(found) for quote, found, _ in read)),
+            numbers=frozenset().union(
+                *(numbers_in(quote) | numbers_of(quoted_figures) for quote, quoted_figures, _ in read)
+            ),
             bare=frozenset(number for figure in every for number in figure.numbers),
             dates=frozenset(dates),
             times=frozenset(at for figure in every for at in figure.times) | sent_at,
@@ -215,9 +217,9 @@ class _Support:
         )
 
 
-def numbers_of(found: Iterable[Figure]) -> frozenset[Decimal]:
+def numbers_of(quoted_figures: Iterable[Figure]) -> frozenset[Decimal]:
     """Return the numbers of figures."""
-    return frozenset(number for figure in found for number in figure.numbers)
+    return frozenset(number for figure in quoted_figures for number in figure.numbers)
 
 
 def _clock(minutes: Decimal) -> time:
@@ -248,9 +250,9 @@ def _is_known(name: str, known: frozenset[str]) -> bool:
 
 def _titles_stand(text: str, quotes: Sequence[str]) -> bool:
     """Return whether quoted titles in a statement occur in its quotes. Titles in another script are not checked."""
-    said = _squeezed(" ".join(quotes))
-    comparable = (title for title in map(_squeezed, quotations(text)) if title.isascii() is said.isascii())
-    return all(title in said for title in comparable)
+    quoted_text = _squeezed(" ".join(quotes))
+    comparable = (title for title in map(_squeezed, quotations(text)) if title.isascii() is quoted_text.isascii())
+    return all(title in quoted_text for title in comparable)
 
 
 def _squeezed(text: str) -> str:

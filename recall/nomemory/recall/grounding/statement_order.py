@@ -23,12 +23,14 @@ def by_relevance(statements: Sequence[Statement], same: Iterable[Ids]) -> tuple[
         statements: most relevant first.
         same: pairs of messages about the same topic.
     """
-    place = {message_id: at for at, item in reversed(list(enumerate(statements))) for message_id in sources(item)}
-    pairs = [pair for pair in same if place.keys() >= set(pair)]
+    position = {message_id: at for at, item in reversed(list(enumerate(statements))) for message_id in sources(item)}
+    pairs = [pair for pair in same if position.keys() >= set(pair)]
     for _ in pairs:  # Each iteration merges two connected groups.
         for earlier, later in pairs:
-            place[earlier] = place[later] = min(place[earlier], place[later])
-    return tuple(sorted(by_time(statements), key=lambda item: min(place[message_id] for message_id in sources(item))))
+            position[earlier] = position[later] = min(position[earlier], position[later])
+    return tuple(
+        sorted(by_time(statements), key=lambda item: min(position[message_id] for message_id in sources(item)))
+    )
 
 
 def by_time(statements: Iterable[Statement]) -> tuple[Statement, ...]:

@@ -32,12 +32,12 @@ class Excerpts:
 
     Args:
         content: the message content.
-        asked: the question.
+        question: the question.
     """
 
-    def __init__(self, content: str, asked: str) -> None:
+    def __init__(self, content: str, question: str) -> None:
         self._content = content
-        self._asked = asked
+        self._question = question
 
     def within(self, max_tokens: int) -> list[str]:
         """Return the whole content if it fits, otherwise excerpts of whole sentences; at least one."""
@@ -64,10 +64,10 @@ class Excerpts:
 
     @cached_property
     def _best_first(self) -> list[int]:
-        asked = terms(self._asked)
-        found = [asked & terms(sentence) for sentence in self._sentences]
-        spread = Counter(term for shared in found for term in shared)
-        weights = [sum(1 / spread[term] for term in shared) for shared in found]
+        question = terms(self._question)
+        shared_terms = [question & terms(sentence) for sentence in self._sentences]
+        spread = Counter(term for shared in shared_terms for term in shared)
+        weights = [sum(1 / spread[term] for term in shared) for shared in shared_terms]
         best = max(weights, default=0.0)
         matching = sorted((at for at, weight in enumerate(weights) if weight), key=lambda at: (-weights[at], at))
         strong = [at for at in matching if weights[at] >= _STRONG * best]

@@ -179,6 +179,7 @@ class HybridMessages:
                     semantic_unavailable=nearest is None,
                     sufficiency=0.0,
                     speaker_matched=False,
+                    empty_time_ranges=empty,
                 )
             if pool.timeline.foremost != speakers:  # of many messages, only now is it known who speaks
                 asked = await self._parsed(reading, pool.timeline.foremost)
