@@ -117,6 +117,16 @@ def test_where_nothing_answers_the_view_is_empty_and_the_nearest_messages_are_ev
     assert reply.evidence
 
 
+def test_a_day_without_messages_is_reported(asking: Asking) -> None:
+    asking.write(chatter(asking.user))
+    reply = asking.recall("What did I say about the light on 3 January 2020?")
+    (empty,) = reply.limits.empty_time_ranges
+    assert empty.since.ToDatetime(UTC) == datetime(2020, 1, 3, tzinfo=UTC)
+    assert empty.until.ToDatetime(UTC) == datetime(2020, 1, 4, tzinfo=UTC)
+    assert r.NOTE_CODE_TIME_RANGE_EMPTY in {note.code for note in reply.limits.notes}
+    assert not asking.recall("What did I say about the light?").limits.empty_time_ranges
+
+
 def test_where_words_alone_match_a_little_the_log_may_answer(asking: Asking) -> None:
     asking.write(chatter(asking.user))
     reply = asking.recall("Which soup did the mayor of the harbour serve to the visiting choir?", ())

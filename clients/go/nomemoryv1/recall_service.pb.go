@@ -191,6 +191,8 @@ const (
 	NoteCode_NOTE_CODE_QUOTED_INSTEAD NoteCode = 17
 	// NOTE_CODE_CORRECTED: the nearest message was retracted; the message that retracts it may answer.
 	NoteCode_NOTE_CODE_CORRECTED NoteCode = 18
+	// NOTE_CODE_TIME_RANGE_EMPTY: the question names a day or period without messages; see `empty_time_ranges`.
+	NoteCode_NOTE_CODE_TIME_RANGE_EMPTY NoteCode = 19
 )
 
 // Enum value maps for NoteCode.
@@ -215,6 +217,7 @@ var (
 		16: "NOTE_CODE_INDEXING_PENDING",
 		17: "NOTE_CODE_QUOTED_INSTEAD",
 		18: "NOTE_CODE_CORRECTED",
+		19: "NOTE_CODE_TIME_RANGE_EMPTY",
 	}
 	NoteCode_value = map[string]int32{
 		"NOTE_CODE_UNSPECIFIED":            0,
@@ -236,6 +239,7 @@ var (
 		"NOTE_CODE_INDEXING_PENDING":       16,
 		"NOTE_CODE_QUOTED_INSTEAD":         17,
 		"NOTE_CODE_CORRECTED":              18,
+		"NOTE_CODE_TIME_RANGE_EMPTY":       19,
 	}
 )
 
@@ -1397,9 +1401,11 @@ type RecallLimits struct {
 	// model_calls is the number of chat model calls. 0: no chat model was used.
 	ModelCalls int32 `protobuf:"varint,16,opt,name=model_calls,json=modelCalls,proto3" json:"model_calls,omitempty"`
 	// messages_read is the number of distinct messages in the prompts of the chat model.
-	MessagesRead  int32 `protobuf:"varint,17,opt,name=messages_read,json=messagesRead,proto3" json:"messages_read,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MessagesRead int32 `protobuf:"varint,17,opt,name=messages_read,json=messagesRead,proto3" json:"messages_read,omitempty"`
+	// empty_time_ranges are the days and periods that the question names and in which no message was found.
+	EmptyTimeRanges []*TimeRange `protobuf:"bytes,18,rep,name=empty_time_ranges,json=emptyTimeRanges,proto3" json:"empty_time_ranges,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RecallLimits) Reset() {
@@ -1549,6 +1555,13 @@ func (x *RecallLimits) GetMessagesRead() int32 {
 		return x.MessagesRead
 	}
 	return 0
+}
+
+func (x *RecallLimits) GetEmptyTimeRanges() []*TimeRange {
+	if x != nil {
+		return x.EmptyTimeRanges
+	}
+	return nil
 }
 
 // Note is an explanation of a recall's result.
@@ -2079,7 +2092,7 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\bConflict\x120\n" +
 	"\aearlier\x18\x01 \x01(\v2\x16.nomemory.v1.StatementR\aearlier\x12,\n" +
 	"\x05later\x18\x02 \x01(\v2\x16.nomemory.v1.StatementR\x05later\x12\x1a\n" +
-	"\bpossible\x18\x03 \x01(\bR\bpossible\"\xe0\x05\n" +
+	"\bpossible\x18\x03 \x01(\bR\bpossible\"\xa4\x06\n" +
 	"\fRecallLimits\x125\n" +
 	"\n" +
 	"time_range\x18\x01 \x01(\v2\x16.nomemory.v1.TimeRangeR\ttimeRange\x12%\n" +
@@ -2104,7 +2117,8 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\x15sufficiency_threshold\x18\x0f \x01(\x02H\x01R\x14sufficiencyThreshold\x88\x01\x01\x12\x1f\n" +
 	"\vmodel_calls\x18\x10 \x01(\x05R\n" +
 	"modelCalls\x12#\n" +
-	"\rmessages_read\x18\x11 \x01(\x05R\fmessagesReadB\x0e\n" +
+	"\rmessages_read\x18\x11 \x01(\x05R\fmessagesRead\x12B\n" +
+	"\x11empty_time_ranges\x18\x12 \x03(\v2\x16.nomemory.v1.TimeRangeR\x0femptyTimeRangesB\x0e\n" +
 	"\f_sufficiencyB\x18\n" +
 	"\x16_sufficiency_threshold\"[\n" +
 	"\x04Note\x12)\n" +
@@ -2156,7 +2170,7 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\vPLANNER_LLM\x10\x02\x12\x18\n" +
 	"\x14PLANNER_LLM_FALLBACK\x10\x03\x12\x12\n" +
 	"\x0ePLANNER_PLUGIN\x10\x04\x12\x1b\n" +
-	"\x17PLANNER_PLUGIN_FALLBACK\x10\x05*\xdd\x04\n" +
+	"\x17PLANNER_PLUGIN_FALLBACK\x10\x05*\xfd\x04\n" +
 	"\bNoteCode\x12\x19\n" +
 	"\x15NOTE_CODE_UNSPECIFIED\x10\x00\x12!\n" +
 	"\x1dNOTE_CODE_SINGLE_CONVERSATION\x10\x01\x12!\n" +
@@ -2177,7 +2191,8 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\x1fNOTE_CODE_SUFFICIENCY_ESTIMATED\x10\x0f\x12\x1e\n" +
 	"\x1aNOTE_CODE_INDEXING_PENDING\x10\x10\x12\x1c\n" +
 	"\x18NOTE_CODE_QUOTED_INSTEAD\x10\x11\x12\x17\n" +
-	"\x13NOTE_CODE_CORRECTED\x10\x12*\x97\x01\n" +
+	"\x13NOTE_CODE_CORRECTED\x10\x12\x12\x1e\n" +
+	"\x1aNOTE_CODE_TIME_RANGE_EMPTY\x10\x13*\x97\x01\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11VERDICT_SUPPORTED\x10\x01\x12\x17\n" +
@@ -2283,25 +2298,26 @@ var file_nomemory_v1_recall_service_proto_depIdxs = []int32{
 	1,  // 32: nomemory.v1.RecallLimits.planner:type_name -> nomemory.v1.Planner
 	4,  // 33: nomemory.v1.RecallLimits.stop_reason:type_name -> nomemory.v1.StopReason
 	18, // 34: nomemory.v1.RecallLimits.notes:type_name -> nomemory.v1.Note
-	2,  // 35: nomemory.v1.Note.code:type_name -> nomemory.v1.NoteCode
-	30, // 36: nomemory.v1.RecallStep.arguments:type_name -> google.protobuf.Struct
-	27, // 37: nomemory.v1.RecallStep.elapsed:type_name -> google.protobuf.Duration
-	9,  // 38: nomemory.v1.BuildContextRequest.turns:type_name -> nomemory.v1.Turn
-	26, // 39: nomemory.v1.BuildContextRequest.now:type_name -> google.protobuf.Timestamp
-	22, // 40: nomemory.v1.BuildContextResponse.recent:type_name -> nomemory.v1.ContextMessage
-	22, // 41: nomemory.v1.BuildContextResponse.related:type_name -> nomemory.v1.ContextMessage
-	29, // 42: nomemory.v1.ContextMessage.message:type_name -> nomemory.v1.ChatMessage
-	5,  // 43: nomemory.v1.RecallService.Recall:input_type -> nomemory.v1.RecallRequest
-	6,  // 44: nomemory.v1.RecallService.StreamRecall:input_type -> nomemory.v1.StreamRecallRequest
-	20, // 45: nomemory.v1.RecallService.BuildContext:input_type -> nomemory.v1.BuildContextRequest
-	11, // 46: nomemory.v1.RecallService.Recall:output_type -> nomemory.v1.RecallResponse
-	7,  // 47: nomemory.v1.RecallService.StreamRecall:output_type -> nomemory.v1.StreamRecallResponse
-	21, // 48: nomemory.v1.RecallService.BuildContext:output_type -> nomemory.v1.BuildContextResponse
-	46, // [46:49] is the sub-list for method output_type
-	43, // [43:46] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	24, // 35: nomemory.v1.RecallLimits.empty_time_ranges:type_name -> nomemory.v1.TimeRange
+	2,  // 36: nomemory.v1.Note.code:type_name -> nomemory.v1.NoteCode
+	30, // 37: nomemory.v1.RecallStep.arguments:type_name -> google.protobuf.Struct
+	27, // 38: nomemory.v1.RecallStep.elapsed:type_name -> google.protobuf.Duration
+	9,  // 39: nomemory.v1.BuildContextRequest.turns:type_name -> nomemory.v1.Turn
+	26, // 40: nomemory.v1.BuildContextRequest.now:type_name -> google.protobuf.Timestamp
+	22, // 41: nomemory.v1.BuildContextResponse.recent:type_name -> nomemory.v1.ContextMessage
+	22, // 42: nomemory.v1.BuildContextResponse.related:type_name -> nomemory.v1.ContextMessage
+	29, // 43: nomemory.v1.ContextMessage.message:type_name -> nomemory.v1.ChatMessage
+	5,  // 44: nomemory.v1.RecallService.Recall:input_type -> nomemory.v1.RecallRequest
+	6,  // 45: nomemory.v1.RecallService.StreamRecall:input_type -> nomemory.v1.StreamRecallRequest
+	20, // 46: nomemory.v1.RecallService.BuildContext:input_type -> nomemory.v1.BuildContextRequest
+	11, // 47: nomemory.v1.RecallService.Recall:output_type -> nomemory.v1.RecallResponse
+	7,  // 48: nomemory.v1.RecallService.StreamRecall:output_type -> nomemory.v1.StreamRecallResponse
+	21, // 49: nomemory.v1.RecallService.BuildContext:output_type -> nomemory.v1.BuildContextResponse
+	47, // [47:50] is the sub-list for method output_type
+	44, // [44:47] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_nomemory_v1_recall_service_proto_init() }

@@ -136,6 +136,8 @@ class _NoteCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NoteCode.Val
     """
     NOTE_CODE_CORRECTED: _NoteCode.ValueType  # 18
     """NOTE_CODE_CORRECTED: the nearest message was retracted; the message that retracts it may answer."""
+    NOTE_CODE_TIME_RANGE_EMPTY: _NoteCode.ValueType  # 19
+    """NOTE_CODE_TIME_RANGE_EMPTY: the question names a day or period without messages; see `empty_time_ranges`."""
 
 class NoteCode(_NoteCode, metaclass=_NoteCodeEnumTypeWrapper):
     """NoteCode is the kind of a note. Ignore unknown values."""
@@ -182,6 +184,8 @@ were replaced by the quotes.
 """
 NOTE_CODE_CORRECTED: NoteCode.ValueType  # 18
 """NOTE_CODE_CORRECTED: the nearest message was retracted; the message that retracts it may answer."""
+NOTE_CODE_TIME_RANGE_EMPTY: NoteCode.ValueType  # 19
+"""NOTE_CODE_TIME_RANGE_EMPTY: the question names a day or period without messages; see `empty_time_ranges`."""
 Global___NoteCode: _TypeAlias = NoteCode  # noqa: Y015
 
 class _Verdict:
@@ -813,6 +817,7 @@ class RecallLimits(_message.Message):
     SUFFICIENCY_THRESHOLD_FIELD_NUMBER: _builtins.int
     MODEL_CALLS_FIELD_NUMBER: _builtins.int
     MESSAGES_READ_FIELD_NUMBER: _builtins.int
+    EMPTY_TIME_RANGES_FIELD_NUMBER: _builtins.int
     role: _message_pb2.Role.ValueType
     """role is the role that was searched. ROLE_UNSPECIFIED: any role."""
     messages_considered: _builtins.int
@@ -853,6 +858,10 @@ class RecallLimits(_message.Message):
     def notes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Note]:
         """notes explain the result: fallbacks, ignored parts of a skill, the reason for the verdict."""
 
+    @_builtins.property
+    def empty_time_ranges(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.TimeRange]:
+        """empty_time_ranges are the days and periods that the question names and in which no message was found."""
+
     def __init__(
         self,
         *,
@@ -873,10 +882,11 @@ class RecallLimits(_message.Message):
         sufficiency_threshold: _builtins.float | None = ...,
         model_calls: _builtins.int = ...,
         messages_read: _builtins.int = ...,
+        empty_time_ranges: _abc.Iterable[_message_pb2.TimeRange] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency", "_sufficiency_threshold", b"_sufficiency_threshold", "sufficiency", b"sufficiency", "sufficiency_threshold", b"sufficiency_threshold", "time_range", b"time_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency", "_sufficiency_threshold", b"_sufficiency_threshold", "dropped_arguments", b"dropped_arguments", "index_lagging", b"index_lagging", "iterations", b"iterations", "messages_considered", b"messages_considered", "messages_read", b"messages_read", "model_calls", b"model_calls", "notes", b"notes", "planner", b"planner", "role", b"role", "skill", b"skill", "stop_reason", b"stop_reason", "sufficiency", b"sufficiency", "sufficiency_threshold", b"sufficiency_threshold", "time_range", b"time_range", "tool_calls", b"tool_calls", "truncated", b"truncated", "widened", b"widened"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency", "_sufficiency_threshold", b"_sufficiency_threshold", "dropped_arguments", b"dropped_arguments", "empty_time_ranges", b"empty_time_ranges", "index_lagging", b"index_lagging", "iterations", b"iterations", "messages_considered", b"messages_considered", "messages_read", b"messages_read", "model_calls", b"model_calls", "notes", b"notes", "planner", b"planner", "role", b"role", "skill", b"skill", "stop_reason", b"stop_reason", "sufficiency", b"sufficiency", "sufficiency_threshold", b"sufficiency_threshold", "time_range", b"time_range", "tool_calls", b"tool_calls", "truncated", b"truncated", "widened", b"widened"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__sufficiency: _TypeAlias = _typing.Literal["sufficiency"]  # noqa: Y015
     _WhichOneofArgType__sufficiency: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency"]  # noqa: Y015

@@ -26,6 +26,7 @@ class NoteKind(Enum):
     SUFFICIENCY_UNKNOWN = "how likely it is that the quotes answer was not asked"
     SUFFICIENCY_ESTIMATED = "{answers}: an estimate of {estimate:.2f}, where {enough:.2f} is enough"
     INDEXING_PENDING = "messages were stored that are not searchable yet"
+    TIME_RANGE_EMPTY = "there are no messages in {count} day(s) or period(s) that the question names"
     CORRECTED = "what comes nearest was corrected: the correction may answer"
 
 

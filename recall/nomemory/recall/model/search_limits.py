@@ -34,7 +34,7 @@ class Limits:
 
     `sufficiency` is the likelihood, 0 to 1, that the message log contains the answer; None if no search estimated it.
     `enough` is the threshold for SUPPORTED; None if the verdict does not depend on it. `reading` describes the work of
-    a chat model.
+    a chat model. `empty_time_ranges` are the days and periods of the question without messages.
     """
 
     time_range: TimeRange
@@ -53,3 +53,4 @@ class Limits:
     sufficiency: float | None = None
     enough: float | None = None
     reading: Reading = Reading()
+    empty_time_ranges: tuple[TimeRange, ...] = ()

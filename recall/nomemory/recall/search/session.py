@@ -87,6 +87,7 @@ class SearchSession:
         self._behind = False
         self._knows_both_indexes = False
         self._meaning_failed = False
+        self._empty_time_ranges: dict[TimeRange, None] = {}
         self._words_answered = False
         self._sufficiency: Sufficiency | None = None
 
@@ -290,6 +291,7 @@ class SearchSession:
             notes=self._notes() + notes,
             sufficiency=self._sufficiency.probability if self._sufficiency else None,
             reading=reading,
+            empty_time_ranges=tuple(self._empty_time_ranges),
         )
 
     def _notes(self) -> tuple[Note, ...]:
@@ -297,6 +299,8 @@ class SearchSession:
         if self._meaning_failed:
             then = ": the words decided" if self._words_answered else ""
             notes.append(note(NoteKind.SEMANTIC_INCOMPLETE, then=then))
+        if self._empty_time_ranges:
+            notes.append(note(NoteKind.TIME_RANGE_EMPTY, count=len(self._empty_time_ranges)))
         return tuple(notes)
 
     def _when(self, message_id: str) -> tuple[float, str]:
@@ -340,6 +344,7 @@ class SearchSession:
         self._dropped += result.dropped
         self._cut |= result.cut
         self._behind |= result.index_lagging
+        self._empty_time_ranges |= dict.fromkeys(result.empty_time_ranges)
         self._meaning_failed |= result.semantic_unavailable or (call.tool == SEMANTIC_SEARCH and not result.answered)
         self._knows_both_indexes |= call.tool == HYBRID_SEARCH and result.answered
         self._words_answered |= call.tool in {LEXICAL_SEARCH, HYBRID_SEARCH} and result.answered

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 import grpc
@@ -42,7 +42,7 @@ from nomemory.recall.tools.result import Hit, ToolResult, fitting, ranked_hit, r
 from nomemory.recall.tools.service_error import ServiceError, service_error
 from nomemory.spans.span import show, shows_content, span
 from nomemory.text.time_range import TimeRange
-from nomemory.v1 import error_reason_pb2
+from nomemory.v1 import error_reason_pb2, message_pb2
 from nomemory.v1 import query_service_pb2 as pb
 
 _log = structlog.get_logger()
@@ -254,6 +254,7 @@ class BoundTools:
             if found
             else None,
             relations=tuple(map(relation, reply.relations)),
+            empty_time_ranges=tuple(map(_time_range, reply.empty_time_ranges)),
         )
 
     async def _around(self, asked: NeighborArguments, timeout_s: float) -> ToolResult:
@@ -363,3 +364,10 @@ def _distance_to(anchor: int, ids: Sequence[str]) -> Callable[[Hit], int]:
 
 def _scope(wanted: SearchFilter) -> SearchScope:
     return SearchScope(TimeRange(wanted.time_range.since, wanted.time_range.until), wanted.role or Role.ANY)
+
+
+def _time_range(encoded: message_pb2.TimeRange) -> TimeRange:
+    return TimeRange(
+        encoded.since.ToDatetime(UTC) if encoded.HasField("since") else None,
+        encoded.until.ToDatetime(UTC) if encoded.HasField("until") else None,
+    )

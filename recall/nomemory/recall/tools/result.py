@@ -13,6 +13,7 @@ from nomemory.recall.model.evidence import Relation, Retrieved
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.step import JsonValue
 from nomemory.recall.model.sufficiency import Sufficiency
+from nomemory.text.time_range import TimeRange
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
 
@@ -54,6 +55,7 @@ class ToolResult:
         meaning_off: whether semantic search is disabled on the server.
         sufficiency: likelihood that the message log contains the answer; None if unknown.
         relations: pairs of related messages.
+        empty_time_ranges: days and periods of the query without messages.
     """
 
     items: tuple[Hit, ...] = ()
@@ -71,6 +73,7 @@ class ToolResult:
     meaning_off: bool = False
     sufficiency: Sufficiency | None = None
     relations: tuple[Relation, ...] = ()
+    empty_time_ranges: tuple[TimeRange, ...] = ()
 
 
 def retrieved(message: message_pb2.ChatMessage) -> Retrieved:

@@ -14,6 +14,7 @@ from nomemory.recall.model.note import Note
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.search_limits import Limits
 from nomemory.recall.model.step import Step
+from nomemory.text.time_range import TimeRange
 from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 
@@ -122,7 +123,12 @@ def _limits(limits: Limits) -> pb.RecallLimits:
         notes=[_note(note) for note in limits.notes],
         sufficiency=limits.sufficiency,
         sufficiency_threshold=limits.enough,
+        empty_time_ranges=map(_time_range, limits.empty_time_ranges),
     )
+
+
+def _time_range(period: TimeRange) -> message_pb2.TimeRange:
+    return message_pb2.TimeRange(since=_timestamp(period.since), until=_timestamp(period.until))
 
 
 def _planner(name: str) -> pb.Planner.ValueType:

@@ -62,7 +62,7 @@ function note({ code = "", count = 0, text = "" }) {
 const KNOWN = new Set([
   "single_conversation", "semantic_incomplete", "planner_failed", "model_failed", "skill_ignored", "citation_not_retrieved",
   "quote_not_found", "statement_uncited", "statement_limit", "model_verdict_rejected", "model_verdict", "no_statement",
-  "sufficiency_unknown", "corrected",
+  "sufficiency_unknown", "corrected", "time_range_empty", "quoted_instead",
 ]);
 
 export function failure(error) {

@@ -121,6 +121,8 @@ export const ENGLISH = {
   "note.model_verdict_rejected": "The model's verdict did not fit; the rules decided.",
   "note.model_verdict": "The verdict is the model's.",
   "note.no_statement": "No statement could be cited.",
+  "note.quoted_instead": { one: "{n} statement with a figure or name that its quotes lack was replaced by them.", other: "{n} statements with figures or names that their quotes lack were replaced by them." },
+  "note.time_range_empty": { one: "There are no messages in {n} day or period that the question names.", other: "There are no messages in {n} days or periods that the question names." },
   "note.corrected": "What comes nearest was corrected; the correction may answer.",
   "note.sufficiency_unknown": "How likely this answers was not asked.",
 

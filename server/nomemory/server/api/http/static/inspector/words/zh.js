@@ -121,6 +121,8 @@ export const CHINESE = {
   "note.model_verdict_rejected": "模型的判断不合证据，改由规则判断。",
   "note.model_verdict": "判断出自模型。",
   "note.no_statement": "没有陈述可以引证。",
+  "note.quoted_instead": "{n} 条陈述中的数字或名称不见于引文，已改为直接显示引文。",
+  "note.time_range_empty": "问题提到的 {n} 个日期或时段没有消息。",
   "note.corrected": "最接近的内容已被更正，更正可能就是答案。",
   "note.sufficiency_unknown": "没有估计能作答的可能。",
 
