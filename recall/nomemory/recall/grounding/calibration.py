@@ -2,8 +2,9 @@
 
 The calibration is logistic (Platt, 1999), with an offset and a slope for the log odds. The constants for conversations
 with an assistant were fitted on 511 questions: twelve people's own questions, the same questions asked about another
-person, and the questions of the sample. docs/quality.md has the Brier scores on held-out people. For other conversations, only the sufficiency that best separates answered from
-unanswered questions is known. This value is mapped to 0.5.
+person, and the questions of the sample. docs/quality.md has the Brier scores on held-out people. For other
+conversations, only the sufficiency that best separates answered from unanswered questions is known. This value is
+mapped to 0.5.
 """
 
 from __future__ import annotations
