@@ -38,7 +38,7 @@ from nomemory.server.store.write_queue import MeteredLogWriter
 
 _READ_THREADS: Final = 1
 """Number of threads for expensive reads. Ranking and highlighting hold the GIL: a second thread would not make them
-faster but would delay the event loop (docs/performance.md, One user's flood)."""
+faster but would delay the event loop (docs/performance.md, Overload by one user)."""
 
 
 async def build_parts(
