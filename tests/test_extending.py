@@ -75,8 +75,18 @@ def serving(installed: Installed) -> Iterator[str]:
 def test_the_page_leads_to_the_package_as_it_is() -> None:
     for file in (PACKAGE / "nomemory_examples").glob("[!_]*.py"):
         assert f"(../{file.relative_to(ROOT).as_posix()})" in PAGE
+        assert file.read_text(encoding="utf-8") in blocks("python")
     (entry_points,) = blocks("toml")
     assert (PACKAGE / "pyproject.toml").read_text(encoding="utf-8").endswith(entry_points)
+
+
+def test_its_tests_of_the_package_pass(installed: Installed) -> None:
+    tests = [block for block in blocks("python") if not block.startswith('"""')]
+    for number, test in enumerate(tests):
+        (installed.folder / f"test_{number}.py").write_text(test, encoding="utf-8")
+    files = [f"test_{number}.py" for number in range(len(tests))]
+    done = installed.run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files)
+    assert "4 passed" in done.stdout, done.stdout
 
 
 def test_a_server_runs_with_its_embedder_and_planner_and_imports_by_its_format(installed: Installed) -> None:

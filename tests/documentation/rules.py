@@ -90,6 +90,8 @@ RULES = (
         INSTALLED,
     ),
     Rule("docs/extending.md", "toml", SHOWN),
+    Rule("docs/extending.md", "python", SHOWN, '"""'),
+    Rule("docs/extending.md", "python", "tests/test_extending.py::test_its_tests_of_the_package_pass"),
     Rule(
         "docs/extending.md",
         "json",

@@ -1,1 +1,1 @@
-"""Worked examples of what other packages can add to NoMemory; docs/extending.md explains them."""
+"""Examples of extensions for NoMemory, described in docs/extending.md."""

@@ -1,12 +1,12 @@
-"""A planner that searches once, for the question as it was asked."""
+"""A planner that adds one semantic search in the user's own messages to the initial ranking."""
 
 from nomemory.recall.planning.base import Plan, Situation, ToolCall
-from nomemory.recall.tools.definitions import HYBRID_SEARCH
+from nomemory.recall.tools.definitions import SEMANTIC_SEARCH
 from nomemory.server.runtime.settings import Settings
 
 
 class OneSearch:
-    """Search once and stop."""
+    """Searches once and stops."""
 
     name = "one-search"
 
@@ -14,8 +14,12 @@ class OneSearch:
         self._top_k = settings.recall.evidence_messages
 
     async def plan(self, situation: Situation) -> Plan:
-        """Decide what to do next."""
-        if situation.steps:
-            return Plan(stop=True, thought="one search is all I do")
-        search = ToolCall(HYBRID_SEARCH, {"query_text": situation.question.text, "top_k": self._top_k})
-        return Plan((search,), thought="the question as it was asked")
+        """Search in the first round; stop in the second."""
+        if situation.iteration > 1:
+            return Plan(stop=True, thought="one search is enough")
+        arguments = {
+            "query_text": situation.question.sought,
+            "filter": {"role": "user"},
+            "top_k": self._top_k,
+        }
+        return Plan((ToolCall(SEMANTIC_SEARCH, arguments),), thought="search the user's own messages")

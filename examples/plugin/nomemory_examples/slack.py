@@ -1,4 +1,4 @@
-"""An importer for a day of a channel, as Slack exports it: an array of messages."""
+"""An importer for one day of a channel in a Slack export: an array of messages."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -24,9 +24,9 @@ class Slack:
             return
         fields = Fields(record.value)
         ts = fields.text("ts", required=True)
-        time = _moment(ts)
+        time = _parse_ts(ts)
         if time is None:
-            fields.reasons.append("ts: is not a time like 1714552200.000100")
+            fields.reasons.append("ts: must be a Slack timestamp such as 1714552200.000100")
         if not self._user:
             fields.reasons.append("user_id: set it with --user")
         draft = MessageDraft(
@@ -40,7 +40,7 @@ class Slack:
         yield draft.build(record.location, record.original, fields.reasons)
 
 
-def _moment(ts: str) -> datetime | None:
+def _parse_ts(ts: str) -> datetime | None:
     try:
         return parse_time(float(ts))
     except ValueError:

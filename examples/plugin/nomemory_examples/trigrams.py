@@ -1,4 +1,4 @@
-"""An embedder that needs no model: texts are near if they share runs of three characters."""
+"""An embedder without a model: texts are similar if they share sequences of three characters."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -10,7 +10,7 @@ from nomemory.server.runtime.settings import Settings
 
 
 class Trigrams:
-    """Count the trigrams of a text in as many buckets as a vector has numbers."""
+    """Counts the trigrams of a text in hash buckets, one bucket per dimension."""
 
     kind = "trigrams"
     model = "trigrams-v1"
@@ -19,11 +19,11 @@ class Trigrams:
         self.dimension = settings.embedder.dimension or 256
 
     async def embed_query(self, text: str) -> Vector:
-        """Embed what is searched for."""
+        """Embed a query."""
         return self._vector(text)
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed what is stored."""
+        """Embed the texts of stored messages."""
         return [self._vector(text) for text in texts]
 
     async def close(self) -> None:
