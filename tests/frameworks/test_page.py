@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"\n## ([^\n]+)\n[^#]*?```python\n(.*?)```", PAGE, re.DOTALL))
 PACKAGES = {
-    "OpenAI's functions": "openai",
+    "OpenAI function calling": "openai",
     "OpenAI Agents SDK": "agents",
     "LangChain": "langchain_core",
     "LangGraph": "langgraph.store.base",
