@@ -40,7 +40,7 @@ def test_documented_commands_work_in_order(web: Web) -> None:
     for command, answer in answers.items():
         if "curl -sSN" in command and "ndjson" not in command:
             assert answer.endswith("event: end\ndata: {}\n\n"), answer
-        elif "colour" in command:
+        elif "color" in command:
             assert "ERROR_REASON_INVALID_FIELD" in answer
         else:
             assert "error" not in json.loads(answer), answer
