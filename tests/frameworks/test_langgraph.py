@@ -12,7 +12,7 @@ pytest.importorskip("langgraph.store.base", reason="scripts/check_frameworks ins
 
 from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp
 
-from nomemory.frameworks.langgraph_items import NotAMessageError
+from nomemory.frameworks.langgraph_items import UnsupportedOperationError
 from nomemory.frameworks.langgraph_store import MemoryStore
 
 ROOT, TRIP = ("memories",), ("memories", "trip")
@@ -94,15 +94,15 @@ def test_what_takes_a_messages_place_keeps_what_a_value_does_not_show(client: Cl
 def test_what_is_not_a_message_is_refused(client: Client, ann: str) -> None:
     store = MemoryStore(client, ann)
     for value in ({"food": "pizza"}, {"content": {"food": "pizza"}}, {"content": "x", "food": "pizza"}):
-        with pytest.raises(NotAMessageError, match="unsupported value"):
+        with pytest.raises(UnsupportedOperationError, match="unsupported value"):
             store.put(ROOT, "m1", value)
-    with pytest.raises(NotAMessageError, match="index"):
+    with pytest.raises(UnsupportedOperationError, match="index"):
         store.put(ROOT, "m1", {"content": "x"}, index=False)
     with pytest.raises(NotImplementedError):
         store.put(ROOT, "m1", {"content": "x"}, ttl=5)
-    with pytest.raises(NotAMessageError, match="another namespace"):
+    with pytest.raises(UnsupportedOperationError, match="another namespace"):
         store.put(ROOT, "c1", {"content": "x"})
-    with pytest.raises(NotAMessageError, match="unsupported filter"):
+    with pytest.raises(UnsupportedOperationError, match="unsupported filter"):
         store.search(ROOT, filter={"food": "pizza"})
     with pytest.raises(NoMemoryError, match="INVALID_ARGUMENT"):
         store.search(ROOT, query="x", limit=201)

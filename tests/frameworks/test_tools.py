@@ -53,7 +53,7 @@ def test_they_are_what_openai_takes_and_name_no_user(client: Client) -> None:
 def test_who_may_not_write_is_not_offered_it(client: Client, user: str) -> None:
     tools = MemoryTools(client, user)
     assert [function["name"] for function in tools.functions] == READS
-    assert "no such tool" in tools.call("remember", {"content": "I moved."})
+    assert "unknown tool" in tools.call("remember", {"content": "I moved."})
     assert not client.count_messages(user)
 
 
@@ -94,7 +94,7 @@ def test_what_is_remembered_may_take_back_what_was_said(client: Client, user: st
     told(tools, "remember", content="I do not.", message_id="m2", said_at="2026-01-02T00:00:00Z", retracts=["m1"])
     second, first = told(tools, "messages_list")["messages"]
     assert (second["retracts"], first["retracted_by"]) == (["m1"], "m2")
-    assert "what is in retracts must be a text" in tools.call("remember", {"content": "x", "retracts": [1]})
+    assert "items of retracts must be a string" in tools.call("remember", {"content": "x", "retracts": [1]})
 
 
 def test_remembering_stores_what_was_said(client: Client, user: str) -> None:
@@ -139,7 +139,7 @@ def test_a_search_that_would_wait_in_vain_finds_what_there_is() -> None:
 def test_an_argument_that_a_tool_does_not_have_is_named_with_those_that_it_has(client: Client, ann: str) -> None:
     refused = MemoryTools(client, ann).call("search", {"query_text": "tea", "limit": 3, "x" * 99: 1})
     unknown = f'unknown argument "limit", "{"x" * 40}"'
-    assert refused == f"not called: {unknown}; it takes query_text, filter, top_k"
+    assert refused == f"not called: {unknown}; supported: query_text, filter, top_k"
 
 
 @pytest.mark.parametrize("name", READS)
@@ -157,21 +157,21 @@ def test_no_argument_names_another_user(client: Client, ann: str, name: str) -> 
     [
         ("search", {}, "query_text is required"),
         ("search", {"query_text": None}, "query_text is required"),
-        ("search", {"query_text": 5}, "query_text must be a text"),
-        ("search", {"query_text": "x", "top_k": True}, "top_k must be a whole number"),
+        ("search", {"query_text": 5}, "query_text must be a string"),
+        ("search", {"query_text": "x", "top_k": True}, "top_k must be an integer"),
         ("search", {"query_text": "x", "top_k": 1e30}, "not called: "),
         ("search", {"query_text": "x", "filter": "trip"}, "filter must be an object"),
         ("search", {"query_text": "x", "filter": {"role": "king"}}, "role must be one of user, "),
         ("search", {"query_text": "x", "filter": {"time_range": {"since": "soon"}}}, "since must be an ISO 8601 time"),
         ("messages_list", {"since": "0001-01-01T00:00:00+10:00"}, "out of range"),
-        ("semantic_search", {"query_embedding": [0.1, "x"]}, "what is in query_embedding must be a number"),
+        ("semantic_search", {"query_embedding": [0.1, "x"]}, "items of query_embedding must be a number"),
         ("semantic_search", {"query_text": "\ud800"}, "not called"),
         ("neighbors", {"message_id": "gone"}, "NOT_FOUND"),
         ("lexical_search", {"query_text": "x", "cursor": "c_nonsense"}, "INVALID_ARGUMENT"),
         ("search", "not JSON", "not JSON"),
         ("search", "[" * 100_000, "not JSON"),
         ("search", "[]", "the arguments must be an object"),
-        ("no_such_tool", "{}", "no such tool"),
+        ("no_such_tool", "{}", "unknown tool"),
     ],
 )
 def test_what_is_refused_is_told_to_the_model(client: Client, user: str, name: str, arguments: Any, why: str) -> None:  # noqa: ANN401 - whatever a model says

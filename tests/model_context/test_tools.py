@@ -117,8 +117,8 @@ async def test_an_argument_that_a_tool_does_not_have_is_named_with_those_that_it
     async with connect(guarded.reader, "ann") as client:
         refused = await client.call_tool("messages_list", {"limit": 3})
         within = await client.call_tool("search", {"query_text": "tea", "filter": {"user": "bob"}})
-    assert said(refused) == 'not called: unknown argument "limit"; it takes since, until, role, page_size, cursor'
-    assert said(within).startswith('not called: unknown argument "filter.user"; it takes query_text, filter, top_k')
+    assert said(refused) == 'not called: unknown argument "limit"; supported: since, until, role, page_size, cursor'
+    assert said(within).startswith('not called: unknown argument "filter.user"; supported: query_text, filter, top_k')
 
 
 async def test_what_is_remembered_is_found_at_once(guarded: Guarded, connect: Connect) -> None:

@@ -39,7 +39,7 @@ class BoundCaller:
     @property
     def recall_metadata(self) -> Metadata:
         """Metadata for a recall, with the user id."""
-        return (*self.metadata, *requests.bound_to(self.user_id))
+        return (*self.metadata, *requests.user_metadata(self.user_id))
 
 
 async def trusted(user_id: str) -> BoundCaller:

@@ -36,11 +36,11 @@ Item = TypeVar("Item")
 
 
 class Blocking:
-    """Marks clients with blocking methods."""
+    """Marker for clients with blocking methods."""
 
 
 class Asynchronous:
-    """Marks clients with async methods."""
+    """Marker for clients with async methods."""
 
 
 @dataclass(eq=False)
@@ -62,13 +62,13 @@ class Call(Generic[Options, Reply]):
     def __post_init__(self) -> None:
         self.__doc__ = self.build.__doc__
 
-    def sent_by(self, send: Callable[[Message, Metadata], Any]) -> Callable[Options, Any]:
+    def bound_method(self, send: Callable[[Message, Metadata], Any]) -> Callable[Options, Any]:
         """Return a method that builds a request and passes it to `send`, with the user id of a recall as metadata."""
 
         @wraps(self.build)
         def method(*args: Options.args, **options: Options.kwargs) -> Any:  # noqa: ANN401 - what `send` returns
             user_id: Any = options.get("user_id") if self.path.startswith(_RECALL) else None
-            return send(self.build(*args, **options), requests.bound_to(user_id))
+            return send(self.build(*args, **options), requests.user_metadata(user_id))
 
         return method
 
@@ -81,7 +81,7 @@ class Unary(Call[Options, Reply]):
     @overload
     def __get__(self, client: Asynchronous, owner: object) -> Callable[Options, Coroutine[Any, Any, Reply]]: ...
     def __get__(self, client: Any, owner: object) -> object:
-        return self if client is None else self.sent_by(partial(client._unary, self))  # noqa: SLF001 - made for this
+        return self if client is None else self.bound_method(partial(client._unary, self))  # noqa: SLF001 - the client's implementation
 
 
 class Streamed(Call[Options, Reply]):
@@ -92,7 +92,7 @@ class Streamed(Call[Options, Reply]):
     @overload
     def __get__(self, client: Asynchronous, owner: object) -> Callable[Options, AsyncGenerator[Reply, None]]: ...
     def __get__(self, client: Any, owner: object) -> object:
-        return self if client is None else self.sent_by(partial(client._stream, self))  # noqa: SLF001 - made for this
+        return self if client is None else self.bound_method(partial(client._stream, self))  # noqa: SLF001 - the client's implementation
 
 
 @dataclass(eq=False)
@@ -115,7 +115,7 @@ class Paged(Generic[Options, Reply, Item]):
     @overload
     def __get__(self, client: Asynchronous, owner: object) -> Callable[Options, AsyncIterator[Item]]: ...
     def __get__(self, client: Any, owner: object) -> object:
-        return self if client is None else self.listing.sent_by(partial(client._pages, self))  # noqa: SLF001 - as above
+        return self if client is None else self.listing.bound_method(partial(client._pages, self))  # noqa: SLF001 - as above
 
 
 class BaseClient(ABC):

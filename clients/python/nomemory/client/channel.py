@@ -17,7 +17,9 @@ SERVICES: Final = (
     "nomemory.v1.ServerService",
 )
 MAX_ATTEMPTS: Final = 5  # the maximum of a gRPC retry policy
-_RETRY_BUFFER_BYTES: Final = 16 << 20  # as much as a server takes: by gRPC's own 256 KB a large write is sent once
+_RETRY_BUFFER_BYTES: Final = (
+    16 << 20
+)  # the server's maximum request size; gRPC does not retry requests above its default of 256 KB
 
 Options = list[tuple[str, str | int]]
 

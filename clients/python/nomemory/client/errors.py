@@ -1,4 +1,4 @@
-"""The exception that a failed call raises."""
+"""The exception for failed calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grpc_status import rpc_status
 
 REQUEST_ID = "x-request-id"
 
-_EndedCall = grpc.Call | grpc.aio.AioRpcError
+_FailedCall = grpc.Call | grpc.aio.AioRpcError
 _Detail = TypeVar("_Detail", bound=Message)
 
 
@@ -77,7 +77,7 @@ def from_rpc_error(error: grpc.RpcError) -> NoMemoryError:
     )
 
 
-def _status(call: _EndedCall) -> status_pb2.Status:
+def _status(call: _FailedCall) -> status_pb2.Status:
     try:
         status: status_pb2.Status | None = rpc_status.from_call(call)
     except ValueError:  # a proxy rewrote the status, so its details are not reliable
@@ -92,6 +92,6 @@ def _detail(status: status_pb2.Status, detail: _Detail) -> _Detail:
     return detail
 
 
-def _trailer(call: _EndedCall, key: str) -> str:
+def _trailer(call: _FailedCall, key: str) -> str:
     value = dict(call.trailing_metadata() or ()).get(key, "")
     return value if isinstance(value, str) else value.decode(errors="replace")

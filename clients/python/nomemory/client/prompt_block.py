@@ -37,9 +37,9 @@ _INTRODUCTION: Final = (
     "messages contradict each other and nothing says which one holds, give both sides with their dates. When you use a "
     "message, cite its id in square brackets."
 )
-_BEHIND: Final = "The latest messages of this user cannot be searched yet: where they may matter, say so."
+_INDEX_LAGGING: Final = "The latest messages of this user cannot be searched yet: where they may matter, say so."
 _OMITTED: Final = "For want of room, messages that were left out: {count}."
-_NOTHING: Final = "Nothing that was said is shown."
+_NO_MESSAGES: Final = "Nothing that was said is shown."
 _MARKS: Final = MappingProxyType(
     {
         "retracted_by": "the message with this id took it back: it holds no more.",
@@ -49,14 +49,14 @@ _MARKS: Final = MappingProxyType(
         "cut": "only passages of it are shown; … stands for the rest.",
     }
 )
-_LONGEST_TOKENS: Final = (960, 640, 480, 320, 240, 160, 120, 80)
+_MESSAGE_TOKEN_LIMITS: Final = (960, 640, 480, 320, 240, 160, 120, 80)
 """Limits per message, tried in order until all messages fit."""
-_SCRAPS_TOKENS: Final = (40, 20, 10)
+_EXCERPT_TOKEN_LIMITS: Final = (40, 20, 10)
 """Limits for the best message if no complete line fits."""
 
 
-class Cited(Protocol):
-    """A quote."""
+class Quoted(Protocol):
+    """A quote of a message."""
 
     @property
     def message_id(self) -> str:
@@ -67,11 +67,11 @@ class Cited(Protocol):
         """The verbatim quote."""
 
 
-class Stated(Protocol):
+class SupportedStatement(Protocol):
     """A statement of a memory view."""
 
     @property
-    def citations(self) -> Iterable[Cited]:
+    def citations(self) -> Iterable[Quoted]:
         """The quotes that support the statement."""
 
     @property
@@ -79,15 +79,15 @@ class Stated(Protocol):
         """The id of the message that supersedes it; empty if none."""
 
 
-class Contradicting(Protocol):
+class StatementPair(Protocol):
     """Two statements that cannot both hold."""
 
     @property
-    def earlier(self) -> Stated:
+    def earlier(self) -> SupportedStatement:
         """The earlier statement."""
 
     @property
-    def later(self) -> Stated:
+    def later(self) -> SupportedStatement:
         """The later statement."""
 
 
@@ -159,7 +159,7 @@ class Block:
         Raises:
             ValueError: `max_tokens` is less than 400.
         """
-        return self._written(self._chosen(max_tokens))
+        return self._render(self._select_lines(max_tokens))
 
     def shown(self, max_tokens: int = MAX_TOKENS) -> list[RecalledMessage]:
         """Return the messages in the block, with their displayed content, best first.
@@ -167,23 +167,23 @@ class Block:
         Raises:
             ValueError: `max_tokens` is less than 400.
         """
-        return [line.message for line in self._chosen(max_tokens)]
+        return [line.message for line in self._select_lines(max_tokens)]
 
-    def _chosen(self, max_tokens: int) -> list[_Line]:
+    def _select_lines(self, max_tokens: int) -> list[_Line]:
         if max_tokens < MIN_TOKENS:
             raise ValueError(f"max_tokens must be at least {MIN_TOKENS}: {max_tokens}")
         with_passages = [(message, self._passages(message)) for message in self.messages]
         lines: list[_Line] = []
-        for longest in (max_tokens, *_LONGEST_TOKENS):
-            lines = [self._line(message, passages.within(longest)) for message, passages in with_passages]
+        for limit in (max_tokens, *_MESSAGE_TOKEN_LIMITS):
+            lines = [self._line(message, passages.shorten(limit)) for message, passages in with_passages]
             if self._fits(lines, max_tokens):
                 return lines
-        return self._first_that_fit(lines, max_tokens) or self._scrap(max_tokens)
+        return self._lines_that_fit(lines, max_tokens) or self._short_excerpt(max_tokens)
 
     def _passages(self, message: RecalledMessage) -> Passages:
         return Passages(message.content, self.marks.quotes.get(message.message_id, ()), self.question)
 
-    def _first_that_fit(self, lines: Sequence[_Line], max_tokens: int) -> list[_Line]:
+    def _lines_that_fit(self, lines: Sequence[_Line], max_tokens: int) -> list[_Line]:
         """Return the lines that fit, in ranking order; an empty list if the first does not fit."""
         shown: list[_Line] = []
         remaining = max_tokens - tokens(self._frame(lines, len(lines)))
@@ -195,13 +195,13 @@ class Block:
                 break
         return shown
 
-    def _scrap(self, max_tokens: int) -> list[_Line]:
+    def _short_excerpt(self, max_tokens: int) -> list[_Line]:
         """Return a short excerpt of the best message; an empty list if it does not fit."""
         for message in self.messages[:1]:
-            for longest in _SCRAPS_TOKENS:
-                scrap = self._line(message, self._passages(message).within(longest))
-                if self._fits([scrap], max_tokens):
-                    return [scrap]
+            for limit in _EXCERPT_TOKEN_LIMITS:
+                line = self._line(message, self._passages(message).shorten(limit))
+                if self._fits([line], max_tokens):
+                    return [line]
         return []
 
     def _fits(self, shown: Sequence[_Line], max_tokens: int) -> bool:
@@ -209,12 +209,18 @@ class Block:
 
     def _line(self, message: RecalledMessage, content: str) -> _Line:
         """Render a message with the given content and its annotations."""
-        part = replace(message, content=content, cut=message.cut or content != message.content)
-        noted = {name: value for name, value in self._noted(part).items() if value}
-        item = [part.message_id, dated(part.ts, self.zone), part.speaker, content, *([noted] if noted else [])]
-        return _Line(part, visible(json.dumps(item, ensure_ascii=False, separators=(",", ":"))), noted.keys())
+        shown = replace(message, content=content, cut=message.cut or content != message.content)
+        annotations = {name: value for name, value in self._annotations(shown).items() if value}
+        item = [
+            shown.message_id,
+            dated(shown.ts, self.zone),
+            shown.speaker,
+            content,
+            *([annotations] if annotations else []),
+        ]
+        return _Line(shown, visible(json.dumps(item, ensure_ascii=False, separators=(",", ":"))), annotations.keys())
 
-    def _noted(self, message: RecalledMessage) -> dict[str, object]:
+    def _annotations(self, message: RecalledMessage) -> dict[str, object]:
         return {
             "retracted_by": message.retracted_by,
             "superseded_by": not message.retracted_by and self.marks.superseded_by.get(message.message_id, ""),
@@ -223,26 +229,28 @@ class Block:
             "cut": message.cut,
         }
 
-    def _written(self, shown: Sequence[_Line]) -> str:
+    def _render(self, shown: Sequence[_Line]) -> str:
         in_time = sorted(shown, key=lambda line: (line.message.ts, line.message.message_id))
         lines = "".join(f"{line.text}\n" for line in in_time)
         return self._frame(shown, len(self.messages) - len(shown), lines, code_of(lines))
 
     def _frame(self, shown: Sequence[_Line], left_out: int, lines: str = "", code: str = NO_CODE) -> str:
         """Return the block for the given lines."""
-        noted = {name for line in shown for name in line.marks}
+        annotations = {name for line in shown for name in line.marks}
         return "\n".join(
             (
                 *([_INTRODUCTION.format(code=code, zone=self.zone)] if shown else []),
-                *(f"{name}: {meaning}" for name, meaning in _MARKS.items() if name in noted),
-                *([_BEHIND] if self.behind else []),
+                *(f"{name}: {meaning}" for name, meaning in _MARKS.items() if name in annotations),
+                *([_INDEX_LAGGING] if self.behind else []),
                 *([_OMITTED.format(count=left_out)] if left_out else []),
-                f"<<<MEMORY {code}\n{lines}MEMORY {code}>>>" if shown else _NOTHING,
+                f"<<<MEMORY {code}\n{lines}MEMORY {code}>>>" if shown else _NO_MESSAGES,
             )
         )
 
 
-def marks(statements: Iterable[Stated], conflicts: Iterable[Contradicting], passed_on: AbstractSet[str]) -> Marks:
+def marks(
+    statements: Iterable[SupportedStatement], conflicts: Iterable[StatementPair], passed_on: AbstractSet[str]
+) -> Marks:
     """Return annotations for the messages that statements and conflicts cite."""
     stated = list(statements)
     newer = {
@@ -263,7 +271,7 @@ def marks(statements: Iterable[Stated], conflicts: Iterable[Contradicting], pass
     return Marks(newer, {message_id: tuple(others) for message_id, others in against.items()}, passed_on, quotes)
 
 
-def _cited(statement: Stated) -> list[str]:
+def _cited(statement: SupportedStatement) -> list[str]:
     return [citation.message_id for citation in statement.citations]
 
 

@@ -1,4 +1,4 @@
-"""The lines of a block for a prompt, and the code of the fences around them."""
+"""Lines of a prompt block, and the code of its fence."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from typing import Final
 
 _CODE_CHARS: Final = 12
 NO_CODE: Final = "0" * _CODE_CHARS
-"""Stands for a code that is not known yet, and is as long."""
+"""A placeholder of the same length as a code."""
 
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_UNSEEN: Final = frozenset({"Cc", "Cf", "Zl", "Zp"})
-"""Categories of characters that end or turn around a line, or that no reader sees."""
+_INVISIBLE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Zl", "Zp"})
+"""Unicode categories of control characters, invisible characters and line separators."""
 _JOINERS: Final = "\u200c\u200d"
-"""Unseen characters that letters and emoji are made with."""
+"""Invisible characters that are part of letters and emoji."""
 
 
 def dated(moment: datetime, zone: tzinfo | None) -> str:
-    """Return a time with its weekday, from which relative dates in a message are counted."""
+    """Return a local time with its weekday, to which relative dates in a message refer."""
     try:
         local = moment.astimezone(zone)
     except OverflowError:
-        local = moment  # at the ends of the calendar
+        local = moment  # outside the supported years
     return f"{_WEEKDAYS[local.weekday()]} {local.replace(tzinfo=None).isoformat(' ', 'minutes')}"
 
 
 def visible(line: str) -> str:
-    """Return a line with the characters escaped that would break it or not be seen."""
+    """Escape the line separators and invisible characters of a line."""
     return line if line.isascii() else "".join(map(_visible_char, line))
 
 
 def _visible_char(char: str) -> str:
-    if char.isascii() or char in _JOINERS or unicodedata.category(char) not in _UNSEEN:
+    if char.isascii() or char in _JOINERS or unicodedata.category(char) not in _INVISIBLE_CATEGORIES:
         return char
     return json.dumps(char)[1:-1]
 
 
 def code_of(lines: str) -> str:
-    """Return a code that the lines determine and do not contain."""
+    """Return a hash of the lines that does not occur in the lines."""
     code = sha256(lines.encode()).hexdigest()[:_CODE_CHARS]
     while code in lines:
         code = sha256(code.encode()).hexdigest()[:_CODE_CHARS]

@@ -20,7 +20,7 @@ _WIDE: Final = "\u2e80-\u9fff\uac00-\ud7af"
 _WORD: Final = re.compile(rf"[^\W_{_WIDE}]{{2,}}|[{_WIDE}]+")
 _STEM_CHARS: Final = 5
 """Prefix length of a word; it equates `allergic` and `allergy`."""
-_CROWDED: Final = 8
+_MIN_PASSAGE_TOKENS: Final = 8
 """Remaining tokens below which no further passage is added."""
 _QUOTED: Final = 1_000.0
 """Weight of a quoted passage; exceeds the weight of all question terms."""
@@ -31,7 +31,7 @@ _STRONG: Final = 0.5
 def tokens(text: str) -> int:
     """Estimate the number of tokens of a text: one per non-ASCII character and one per 3 ASCII characters.
 
-    The estimate rarely is too low.
+    The estimate is rarely too low.
     """
     plain = len(text.encode("ascii", "ignore"))
     return len(text) - plain + -(-plain // _ASCII_CHARS)
@@ -54,7 +54,7 @@ class Passages:
         self._quotes = quotes
         self._question = question
 
-    def within(self, max_tokens: int) -> str:
+    def shorten(self, max_tokens: int) -> str:
         """Return the content if it fits, otherwise its best passages in text order, separated by `…`."""
         shown = self.excerpts(max_tokens)
         if shown == [self._content]:
@@ -73,7 +73,7 @@ class Passages:
             if cost <= remaining:
                 kept.add(index)
                 remaining -= cost
-            if remaining < _CROWDED:
+            if remaining < _MIN_PASSAGE_TOKENS:
                 break
         return _joined(self._passages, kept) if kept else [self._content[: max_tokens // 2]]
 

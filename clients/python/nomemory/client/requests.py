@@ -24,7 +24,7 @@ from nomemory.client.messages import (
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
 BATCH_MESSAGES: Final = 1_000
-BATCH_BYTES: Final = 4_000_000  # well below what a server takes in one request
+BATCH_BYTES: Final = 4_000_000  # well below the server's maximum request size
 _Options = ParamSpec("_Options")
 
 
@@ -201,9 +201,10 @@ def add(
     A message is `{"role": "user", "content": "…"}` with optional fields of `chat_message`, such as `ts`. The response
     has the message ids in `results`, and a `write_token` for reads that must include the messages.
     """
-    one: object = {"role": "user", "content": messages} if isinstance(messages, str) else messages
-    said: Iterable[Any] = [one] if isinstance(one, Mapping) else messages
-    batch = [as_message({"conversation_id": conversation_id, **each}, user_id=user_id) for each in said]
+    if isinstance(messages, str):
+        messages = {"role": "user", "content": messages}
+    new_messages: Iterable[Any] = [messages] if isinstance(messages, Mapping) else messages
+    batch = [as_message({"conversation_id": conversation_id, **message}, user_id=user_id) for message in new_messages]
     return write(batch, request_id=request_id)
 
 
@@ -243,7 +244,7 @@ def server_info() -> server_service_pb2.GetServerInfoRequest:
 def recall(  # noqa: PLR0913 - a parameter for each option
     question: str = "",
     *,
-    user_id: str | None = None,  # noqa: ARG001 - it travels as metadata: see `bound_to`
+    user_id: str | None = None,  # noqa: ARG001 - sent as metadata: see `user_metadata`
     since: TimeLike | None = None,
     until: TimeLike | None = None,
     role: RoleName | None = None,
@@ -260,13 +261,13 @@ def recall(  # noqa: PLR0913 - a parameter for each option
 ) -> recall_service_pb2.RecallRequest:
     """Answer a question from stored messages. `user_id` is for API keys; a user token determines its user.
 
-    The search prefers `since`, `until` and `role`, and may go beyond them. `time_zone` is an
-    IANA name. `question_embedding` is the caller's own vector of the question, of the server's dimension.
+    The search starts with the filters `since`, `until` and `role`, and may drop them. `time_zone` is an IANA name.
+    `question_embedding` is a vector of the question, computed by the caller, with the server's dimension.
 
-    `conversation_id` confines the recall to one conversation; nothing of `exclude_conversation_ids` is read. `turns`
-    are the last turns of the conversation in progress, oldest first, at most 20; with them the question may be empty.
-    `at_least` is a write token: the recall waits until that write can be found. `evidence_messages` is how many
-    messages the evidence may have, at most 50; 0: as many as the server gives by default.
+    `conversation_id` limits the recall to one conversation; conversations in `exclude_conversation_ids` are not read.
+    `turns` are the latest turns of the current conversation, oldest first, at most 20; with turns, the question may be
+    empty. `at_least` is a write token: the recall waits until the write is visible to searches. `evidence_messages` is
+    the maximum number of messages in the evidence, 1 to 50 (0: the server's default).
     """
     context = recall_service_pb2.RecallContext(
         time_range=_time_range(since, until),
@@ -291,7 +292,7 @@ def recall(  # noqa: PLR0913 - a parameter for each option
 def build_context(
     turns: Sequence[Turn] = (),
     *,
-    user_id: str | None = None,  # noqa: ARG001 - it travels as metadata: see `bound_to`
+    user_id: str | None = None,  # noqa: ARG001 - sent as metadata: see `user_metadata`
     conversation_id: str = "",
     max_tokens: int = 0,
     now: TimeLike | None = None,
@@ -299,11 +300,11 @@ def build_context(
     at_least: str = "",
     exclude_conversation_ids: Sequence[str] = (),
 ) -> recall_service_pb2.BuildContextRequest:
-    """Select the messages for a prompt: `text` of the reply is at most `max_tokens` long (0: 2,000), by an estimate.
+    """Select messages for a prompt. `text` of the response has at most `max_tokens` estimated tokens (0: 2,000).
 
-    `turns` are the latest turns of the running conversation, oldest first, at most 20. Messages of other conversations
-    that relate to them are returned, and the latest messages of the conversation `conversation_id`; one of the two is
-    needed. `user_id` is for services; a user's own token names its user.
+    `turns` are the latest turns of the current conversation, oldest first, at most 20. The response has related
+    messages of other conversations, and the latest messages of the conversation `conversation_id`. `turns` or
+    `conversation_id` is required. `user_id` is for API keys; a user token determines its user.
     """
     return recall_service_pb2.BuildContextRequest(
         turns=_turns(turns),
@@ -320,22 +321,24 @@ def _streamed(
     build: Callable[_Options, recall_service_pb2.RecallRequest],
 ) -> Callable[_Options, recall_service_pb2.StreamRecallRequest]:
     @wraps(build)
-    def streamed(*args: _Options.args, **options: _Options.kwargs) -> recall_service_pb2.StreamRecallRequest:
+    def build_stream_request(
+        *args: _Options.args, **options: _Options.kwargs
+    ) -> recall_service_pb2.StreamRecallRequest:
         request = build(*args, **options)
         request.ClearField("include_trace")  # the only field that a stream does not have
         return recall_service_pb2.StreamRecallRequest.FromString(request.SerializeToString())
 
-    return streamed
+    return build_stream_request
 
 
 stream_recall = _streamed(recall)
 """Run a recall; yield each step and then the result. Closing the iterator cancels the recall."""
 
 
-def bound_to(user_id: str | None) -> tuple[tuple[str, str | bytes], ...]:
+def user_metadata(user_id: str | None) -> tuple[tuple[str, str | bytes], ...]:
     """Return the metadata for the user id of a recall; empty if the credentials determine the user.
 
-    Text metadata is ASCII and is trimmed on its way; any other id travels as bytes.
+    gRPC allows only printable ASCII in text metadata and trims it. Other ids are sent as binary metadata.
     """
     if user_id is None:
         return ()

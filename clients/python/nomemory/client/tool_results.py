@@ -112,13 +112,13 @@ def refusal(error: NoMemoryError) -> str:
     return f"{error.code.name}: {error.message}{violations}{again}"
 
 
-def unknown_arguments(unknown: Iterable[str], known: Iterable[str]) -> str:
+def unknown_arguments(unknown: Iterable[str], supported: Iterable[str]) -> str:
     """Return an error message for unknown arguments, with the supported ones."""
     shown = ", ".join(json.dumps(item[:_NAME_CHARS]) for item in islice(unknown, _NAMES))
-    return f"unknown argument {shown}; it takes {', '.join(known)}"
+    return f"unknown argument {shown}; supported: {', '.join(supported)}"
 
 
-def _message_json(source: message_pb2.ChatMessage, content: str, truncated: bool, score: float | None) -> Json:  # noqa: FBT001 - beside the content that it is of
+def _message_json(source: message_pb2.ChatMessage, content: str, truncated: bool, score: float | None) -> Json:  # noqa: FBT001 - always passed by position
     return _without_empty(
         message_id=source.message_id,
         said_at=instant(source.ts),

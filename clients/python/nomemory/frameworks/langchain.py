@@ -32,14 +32,14 @@ class MemoryRetriever(BaseRetriever):
         *,
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - the framework's signature
     ) -> list[Document]:
-        found = self.client.hybrid_search(self.user_id, query, **self.options)
-        return [_document(item) for item in found.items]
+        response = self.client.hybrid_search(self.user_id, query, **self.options)
+        return [_document(item) for item in response.items]
 
 
 def _document(item: query_service_pb2.HybridItem) -> Document:
-    shown = tool_results.message(item.message, item.score)
-    about = {name: value for name, value in shown.items() if name not in {"content", "truncated"}}
-    return Document(id=item.message.message_id, page_content=item.message.content, metadata=about)
+    fields = tool_results.message(item.message, item.score)
+    metadata = {name: value for name, value in fields.items() if name not in {"content", "truncated"}}
+    return Document(id=item.message.message_id, page_content=item.message.content, metadata=metadata)
 
 
 def langchain_tools(tools: MemoryTools) -> list[BaseTool]:
@@ -51,8 +51,8 @@ def _tool(tools: MemoryTools, name: str, function: dict[str, object]) -> BaseToo
     def run(**arguments: object) -> str:
         try:
             return tools.run(name, arguments)
-        except ToolCallError as refused:
-            raise ToolException(str(refused)) from refused
+        except ToolCallError as error:
+            raise ToolException(str(error)) from error
 
     return StructuredTool(
         name=name,

@@ -13,14 +13,14 @@ from nomemory.v1 import message_pb2
 FIELDS: Final = frozenset({"content", "role", "name", "said_at"})
 
 
-class NotAMessageError(ValueError):
-    """An operation or value that a message store does not support."""
+class UnsupportedOperationError(ValueError):
+    """The store does not support an operation or a value."""
 
 
 def value_of(message: message_pb2.ChatMessage) -> dict[str, Any]:
     """Return the item value of a message: `content`, `role`, `said_at`, and `name` if set."""
-    shown = tool_results.message(message)
-    return {name: item for name, item in shown.items() if name in FIELDS} | {"content": message.content}
+    fields = tool_results.message(message)
+    return {name: item for name, item in fields.items() if name in FIELDS} | {"content": message.content}
 
 
 def new_message(value: Mapping[str, Any], stored: message_pb2.ChatMessage | None) -> message_pb2.ChatMessage:
@@ -29,40 +29,40 @@ def new_message(value: Mapping[str, Any], stored: message_pb2.ChatMessage | None
     The metadata and expiry of `stored`, the message to replace, are kept.
 
     Raises:
-        NotAMessageError: `content` is not a string, or a field is unknown.
+        UnsupportedOperationError: `content` is not a string, or a field is unknown.
         ValueError: a value is invalid; see `chat_message`.
     """
-    strange = value.keys() - FIELDS
-    if strange or not isinstance(value.get("content"), str):
-        raise NotAMessageError(
+    unknown = value.keys() - FIELDS
+    if unknown or not isinstance(value.get("content"), str):
+        raise UnsupportedOperationError(
             f"unsupported value: `content` must be a string; optional fields are {sorted(FIELDS - {'content'})}"
         )
-    before = stored or message_pb2.ChatMessage()
+    previous = stored or message_pb2.ChatMessage()
     return chat_message(
         user_id="",
         content=value["content"],
         role=value.get("role", "user"),
         name=value.get("name", ""),
         ts=value.get("said_at"),
-        metadata=before.metadata,
-        expire_ts=before.expire_ts.ToDatetime(tzinfo=UTC) if before.HasField("expire_ts") else None,
+        metadata=previous.metadata,
+        expire_ts=previous.expire_ts.ToDatetime(tzinfo=UTC) if previous.HasField("expire_ts") else None,
     )
 
 
-def narrowing(conditions: Mapping[str, Any]) -> FilterOptions:
+def filter_options(conditions: Mapping[str, Any]) -> FilterOptions:
     """Convert LangGraph filter conditions: `role`, and `said_at` with `$gte` or `$lt`.
 
     Raises:
-        NotAMessageError: a condition is not supported.
+        UnsupportedOperationError: a condition is not supported.
     """
-    found: FilterOptions = {}
-    for field, wanted in conditions.items():
-        for operator, value in (wanted if isinstance(wanted, Mapping) else {"$eq": wanted}).items():
-            found |= _narrowed(field, operator, value)
-    return found
+    options: FilterOptions = {}
+    for field, condition in conditions.items():
+        for operator, value in (condition if isinstance(condition, Mapping) else {"$eq": condition}).items():
+            options |= _filter_option(field, operator, value)
+    return options
 
 
-def _narrowed(field: str, operator: str, value: Any) -> FilterOptions:  # noqa: ANN401 - what a caller compares with
+def _filter_option(field: str, operator: str, value: Any) -> FilterOptions:  # noqa: ANN401 - what a caller compares with
     match field, operator:
         case "role", "$eq":
             return {"role": value}
@@ -70,4 +70,6 @@ def _narrowed(field: str, operator: str, value: Any) -> FilterOptions:  # noqa: 
             return {"since": value}
         case "said_at", "$lt":
             return {"until": value}
-    raise NotAMessageError(f"unsupported filter {field} {operator}; supported: role, and said_at with $gte and $lt")
+    raise UnsupportedOperationError(
+        f"unsupported filter {field} {operator}; supported: role, and said_at with $gte and $lt"
+    )

@@ -19,11 +19,11 @@ class Namespaces:
     def __init__(self, root: Namespace) -> None:
         self._root = root
 
-    def of(self, conversation_id: str) -> Namespace:
+    def for_conversation(self, conversation_id: str) -> Namespace:
         """Return the namespace of a conversation; an empty id means no conversation."""
         return (*self._root, conversation_id) if conversation_id else self._root
 
-    def conversation(self, namespace: Namespace) -> str:
+    def conversation_id(self, namespace: Namespace) -> str:
         """Return the conversation id of a namespace; empty for the root.
 
         Raises:
@@ -34,26 +34,28 @@ class Namespaces:
             raise InvalidNamespaceError(f"namespace must be {self._root}, optionally with one more label: {namespace}")
         return below[0] if below else ""
 
-    def searched(self, prefix: Namespace) -> str:
+    def conversation_to_search(self, prefix: Namespace) -> str:
         """Return the conversation id to search; empty for all conversations.
 
         Raises:
             InvalidNamespaceError: no namespace of this store has the prefix.
         """
-        return "" if prefix == self._root[: len(prefix)] else self.conversation(prefix)
+        return "" if prefix == self._root[: len(prefix)] else self.conversation_id(prefix)
 
     def matching(self, conversation_ids: Iterable[str], op: ListNamespacesOp) -> list[Namespace]:
         """Return the namespaces that match an operation, sorted."""
-        everything = map(self.of, conversation_ids)
-        found = {
-            item[: op.max_depth] for item in everything if all(_fits(item, each) for each in op.match_conditions or ())
+        all_namespaces = map(self.for_conversation, conversation_ids)
+        namespaces = {
+            item[: op.max_depth]
+            for item in all_namespaces
+            if all(_fits(item, condition) for condition in op.match_conditions or ())
         }
-        return sorted(found)[op.offset : op.offset + op.limit]
+        return sorted(namespaces)[op.offset : op.offset + op.limit]
 
 
 def _fits(namespace: Namespace, condition: MatchCondition) -> bool:
-    wanted = condition.path
-    if len(namespace) < len(wanted):
+    path = condition.path
+    if len(namespace) < len(path):
         return False
-    part = namespace[: len(wanted)] if condition.match_type == "prefix" else namespace[len(namespace) - len(wanted) :]
-    return all(label in {"*", item} for label, item in zip(wanted, part, strict=True))
+    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
+    return all(label in {"*", item} for label, item in zip(path, part, strict=True))

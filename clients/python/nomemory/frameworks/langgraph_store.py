@@ -23,7 +23,7 @@ from langgraph.store.base import (
 )
 
 from nomemory.client import Client
-from nomemory.frameworks.langgraph_items import NotAMessageError, narrowing, new_message, value_of
+from nomemory.frameworks.langgraph_items import UnsupportedOperationError, filter_options, new_message, value_of
 from nomemory.frameworks.langgraph_namespaces import Namespace, Namespaces
 from nomemory.frameworks.tools import LastWrite
 from nomemory.v1 import message_pb2
@@ -47,7 +47,7 @@ class MemoryStore(BaseStore):
         self._client = client
         self._user_id = user_id
         self._namespaces = Namespaces(namespace)
-        self._written = LastWrite()
+        self._last_write = LastWrite()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Execute operations in order.
@@ -56,34 +56,34 @@ class MemoryStore(BaseStore):
             ValueError: an operation is not supported; earlier ones have been executed.
             NoMemoryError: a call failed.
         """
-        return [self._one(op) for op in ops]
+        return [self._execute(op) for op in ops]
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Execute operations in order, in a thread."""
         return await asyncio.to_thread(self.batch, list(ops))
 
-    def _one(self, op: Op) -> Result:
+    def _execute(self, op: Op) -> Result:
         validate_op_namespace(op)
         if isinstance(op, GetOp):
-            found = self._found(op.key)
-            return self._item(found) if self._is_at(found, op.namespace) else None
+            message = self._get(op.key)
+            return self._item(message) if self._is_at(message, op.namespace) else None
         if isinstance(op, SearchOp):
             return self._search(op)
         if isinstance(op, ListNamespacesOp):
             return self._list_namespaces(op)
-        self._change(op)
+        self._write(op)
         return None
 
-    def _found(self, key: str) -> message_pb2.ChatMessage | None:
-        found = self._client.batch_get(self._user_id, [key]).items
-        return found[0] if found else None
+    def _get(self, key: str) -> message_pb2.ChatMessage | None:
+        messages = self._client.batch_get(self._user_id, [key]).items
+        return messages[0] if messages else None
 
     def _is_at(self, message: message_pb2.ChatMessage | None, namespace: Namespace) -> bool:
-        conversation_id = self._namespaces.conversation(namespace)
+        conversation_id = self._namespaces.conversation_id(namespace)
         return message is not None and message.conversation_id == conversation_id
 
-    def _change(self, op: PutOp) -> None:
-        stored = self._found(op.key)
+    def _write(self, op: PutOp) -> None:
+        stored = self._get(op.key)
         if op.value is None:
             self._delete(op, stored)
         else:
@@ -91,27 +91,27 @@ class MemoryStore(BaseStore):
 
     def _put(self, op: PutOp, stored: message_pb2.ChatMessage | None, value: Mapping[str, Any]) -> None:
         if op.index is not None or op.ttl is not None:
-            raise NotAMessageError("`index` and `ttl` are not supported")
+            raise UnsupportedOperationError("`index` and `ttl` are not supported")
         if stored is not None and not self._is_at(stored, op.namespace):
-            raise NotAMessageError(f"key {op.key} already exists in another namespace")
-        said = new_message(value, stored)
-        said.user_id, said.message_id = self._user_id, op.key
-        said.conversation_id = self._namespaces.conversation(op.namespace)
-        self._written.token = self._client.write([said], replace=True).write_token
+            raise UnsupportedOperationError(f"key {op.key} already exists in another namespace")
+        message = new_message(value, stored)
+        message.user_id, message.message_id = self._user_id, op.key
+        message.conversation_id = self._namespaces.conversation_id(op.namespace)
+        self._last_write.token = self._client.write([message], replace=True).write_token
 
     def _delete(self, op: PutOp, stored: message_pb2.ChatMessage | None) -> None:
         if self._is_at(stored, op.namespace):
             self._client.delete(self._user_id, [op.key])
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
-        options = narrowing(op.filter or {})
-        if conversation_id := self._namespaces.searched(op.namespace_prefix):
+        options = filter_options(op.filter or {})
+        if conversation_id := self._namespaces.conversation_to_search(op.namespace_prefix):
             options["conversation_id"] = conversation_id
         end = op.offset + op.limit
         if op.query:
             search = partial(self._client.hybrid_search, self._user_id, op.query, top_k=end, **options)
-            found = self._written.found_by(lambda token: search(at_least=token))
-            return [self._search_item(item.message, item.score) for item in found.items[op.offset :]]
+            response = self._last_write.read_after_write(lambda token: search(at_least=token))
+            return [self._search_item(item.message, item.score) for item in response.items[op.offset :]]
         newest = self._client.iter_messages(self._user_id, page_size=min(end, _PAGE), **options)
         return [self._search_item(item, None) for item in islice(newest, op.offset, end)]
 
@@ -120,8 +120,8 @@ class MemoryStore(BaseStore):
             conversation.conversation_id: conversation.message_count
             for conversation in self._client.iter_conversations(self._user_id)
         }
-        without = [""] if self._client.count_messages(self._user_id) > sum(counts.values()) else []
-        return self._namespaces.matching([*without, *counts], op)
+        no_conversation = [""] if self._client.count_messages(self._user_id) > sum(counts.values()) else []
+        return self._namespaces.matching([*no_conversation, *counts], op)
 
     def _item(self, message: message_pb2.ChatMessage | None) -> Item | None:
         return None if message is None else Item(**self._fields(message))
@@ -131,7 +131,7 @@ class MemoryStore(BaseStore):
 
     def _fields(self, message: message_pb2.ChatMessage) -> dict[str, Any]:
         said_at: datetime = message.ts.ToDatetime(tzinfo=UTC)
-        namespace = self._namespaces.of(message.conversation_id)
+        namespace = self._namespaces.for_conversation(message.conversation_id)
         return {
             "namespace": namespace,
             "key": message.message_id,

@@ -19,13 +19,13 @@ from nomemory.frameworks.tools import MemoryTools
 from nomemory.v1 import message_pb2
 
 _PAGE: Final = 500
-_TYPE: Final = "item_type"
+_ITEM_TYPE: Final = "item_type"
 """Metadata key for the item type of a message that contains an item as JSON."""
 
 _ROLES: Final[Mapping[str, RoleName]] = MappingProxyType(
     {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 )
-_TEXTS: Final = frozenset({"input_text", "output_text", "text"})
+_TEXT_TYPES: Final = frozenset({"input_text", "output_text", "text"})
 
 
 class MemorySession(SessionABC):
@@ -108,7 +108,7 @@ class MemorySession(SessionABC):
 
 def _message(item: TResponseInputItem, user_id: str, conversation_id: str) -> NewMessage:
     """Convert an item to a message. Items that are not text are stored as JSON."""
-    said: NewMessage = {
+    message: NewMessage = {
         "user_id": user_id,
         "conversation_id": conversation_id,
         "role": "tool",
@@ -116,16 +116,16 @@ def _message(item: TResponseInputItem, user_id: str, conversation_id: str) -> Ne
     }
     fields = cast("Mapping[str, Any]", item)
     if text := _text_of(item):
-        return {**said, "role": _ROLES[fields["role"]], "content": text}
-    whole = json.dumps(item, ensure_ascii=False)
-    return {**said, "content": whole, "metadata": {_TYPE: str(fields.get("type", "message"))}}
+        return {**message, "role": _ROLES[fields["role"]], "content": text}
+    content = json.dumps(item, ensure_ascii=False)
+    return {**message, "content": content, "metadata": {_ITEM_TYPE: str(fields.get("type", "message"))}}
 
 
-def _item(kept: message_pb2.ChatMessage) -> TResponseInputItem:
+def _item(message: message_pb2.ChatMessage) -> TResponseInputItem:
     """Convert a message to an item. Messages not written by a session become text items."""
-    if _TYPE in kept.metadata and (whole := _whole(kept.content)):
-        return cast("TResponseInputItem", whole)
-    return cast("TResponseInputItem", {"role": _speaker(kept.role), "content": kept.content})
+    if _ITEM_TYPE in message.metadata and (item := _parsed_item(message.content)):
+        return cast("TResponseInputItem", item)
+    return cast("TResponseInputItem", {"role": _item_role(message.role), "content": message.content})
 
 
 def _text_of(item: TResponseInputItem) -> str:
@@ -135,13 +135,13 @@ def _text_of(item: TResponseInputItem) -> str:
     if fields.get("type", "message") != "message" or fields.get("role") not in _ROLES:
         return ""
     if isinstance(content, list):
-        if any(part.get("type") not in _TEXTS for part in content):
+        if any(part.get("type") not in _TEXT_TYPES for part in content):
             return ""
         content = "\n".join(part["text"] for part in content)
     return content if isinstance(content, str) and content.strip() else ""
 
 
-def _whole(text: str) -> Mapping[str, Any] | None:
+def _parsed_item(text: str) -> Mapping[str, Any] | None:
     """Parse an item from JSON; None if the text is not a JSON object."""
     try:
         value = json.loads(text)
@@ -150,7 +150,7 @@ def _whole(text: str) -> Mapping[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _speaker(role: message_pb2.Role.ValueType) -> str:
+def _item_role(role: message_pb2.Role.ValueType) -> str:
     """Return the role of an item. Tool messages become `assistant`: they have no more authority than a model."""
     name = role_name(role)
     return name if name in _ROLES else "assistant"

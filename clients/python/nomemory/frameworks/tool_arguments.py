@@ -16,66 +16,66 @@ class ToolCallError(Exception):
     """A failed tool call. The message is meant for the model."""
 
 
-def read_arguments(schema: Json, given: str | Json) -> dict[str, Any]:
+def read_arguments(schema: Json, arguments: str | Json) -> dict[str, Any]:
     """Return validated arguments. Times become datetimes, by default in UTC.
 
     Args:
-        schema: the JSON schema of the arguments. Limits are left to the server.
-        given: an object or its JSON text. Null values are ignored.
+        schema: the JSON schema of the arguments. The server checks the limits.
+        arguments: an object or its JSON text. Null values are ignored.
 
     Raises:
         ToolCallError: the arguments do not match the schema.
     """
-    if isinstance(given, str):
+    if isinstance(arguments, str):
         try:
-            given = json.loads(given or "{}")
+            arguments = json.loads(arguments or "{}")
         except (ValueError, RecursionError):
             raise ToolCallError("not called: the arguments are not JSON") from None
-    arguments: dict[str, Any] = _checked(schema, given, "the arguments")
-    return arguments
+    validated: dict[str, Any] = _validated(schema, arguments, "the arguments")
+    return validated
 
 
-_KINDS: Final[Mapping[str, tuple[str, type | tuple[type, ...]]]] = {
+_TYPES: Final[Mapping[str, tuple[str, type | tuple[type, ...]]]] = {
     "object": ("an object", Mapping),
-    "array": ("a list", list),
-    "string": ("a text", str),
-    "integer": ("a whole number", int),
+    "array": ("an array", list),
+    "string": ("a string", str),
+    "integer": ("an integer", int),
     "number": ("a number", (int, float)),
 }
 
 
-def _checked(schema: Json, value: Any, name: str) -> Any:  # noqa: ANN401 - any JSON value
+def _validated(schema: Json, value: Any, name: str) -> Any:  # noqa: ANN401 - any JSON value
     if schema["type"] == "integer" and isinstance(value, float) and value.is_integer():
         value = int(value)
-    _check_kind(schema, value, name)
+    _check_type(schema, value, name)
     if isinstance(value, Mapping):
         return _read_object(schema, value)
     if isinstance(value, list):
-        return [_checked(schema["items"], item, f"what is in {name}") for item in value]
+        return [_validated(schema["items"], item, f"items of {name}") for item in value]
     if isinstance(value, str):
         return _read_text(schema, value, name)
     return value
 
 
-def _check_kind(schema: Json, value: object, name: str) -> None:
-    wanted, kind = _KINDS[schema["type"]]
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise ToolCallError(f"not called: {name} must be {wanted}")
+def _check_type(schema: Json, value: object, name: str) -> None:
+    description, python_type = _TYPES[schema["type"]]
+    if not isinstance(value, python_type) or isinstance(value, bool):
+        raise ToolCallError(f"not called: {name} must be {description}")
 
 
 def _read_object(schema: Json, value: Json) -> dict[str, Any]:
-    given = {name: item for name, item in value.items() if item is not None}
-    if unknown := sorted(given.keys() - schema["properties"].keys()):
+    arguments = {name: item for name, item in value.items() if item is not None}
+    if unknown := sorted(arguments.keys() - schema["properties"].keys()):
         raise ToolCallError(f"not called: {tool_results.unknown_arguments(unknown, schema['properties'])}")
     for name in schema["required"]:
-        if name not in given:
+        if name not in arguments:
             raise ToolCallError(f"not called: {name} is required")
-    return {name: _checked(schema["properties"][name], item, name) for name, item in given.items()}
+    return {name: _validated(schema["properties"][name], item, name) for name, item in arguments.items()}
 
 
 def _read_text(schema: Json, value: str, name: str) -> str | datetime:
     if schema.get("format") == "date-time":
-        return _instant(value, name)
+        return _parsed_time(value, name)
     if "enum" not in schema:
         return value
     if value.lower() not in schema["enum"]:
@@ -83,7 +83,7 @@ def _read_text(schema: Json, value: str, name: str) -> str | datetime:
     return value.lower()
 
 
-def _instant(value: str, name: str) -> datetime:
+def _parsed_time(value: str, name: str) -> datetime:
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:

@@ -12,8 +12,8 @@ from nomemory.client import PROMPT_MESSAGES, Client, NoMemoryError, as_prompt, t
 from nomemory.frameworks.tool_arguments import Json, ToolCallError, read_arguments
 from nomemory.v1 import error_reason_pb2
 
-Answer = TypeVar("Answer")
-_INDEX_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_LAGGING)
+Result = TypeVar("Result")
+_INDEX_LAGGING: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_LAGGING)
 
 
 class LastWrite:
@@ -22,12 +22,12 @@ class LastWrite:
     def __init__(self) -> None:
         self.token = ""
 
-    def found_by(self, read: Callable[[str], Answer]) -> Answer:
+    def read_after_write(self, read: Callable[[str], Result]) -> Result:
         """Run a read with the token. If the index lags too far behind, drop the token and read without it."""
         try:
             return read(self.token)
         except NoMemoryError as error:
-            if error.reason != _INDEX_BEHIND:
+            if error.reason != _INDEX_LAGGING:
                 raise
             self.token = ""
             return read("")
@@ -39,7 +39,7 @@ DEFINITIONS: Final = Path(__file__).with_name("tools.json")
 
 _REMEMBER: Final = "remember"
 _NEIGHBORS: Final = "neighbors"
-Given = dict[str, Any]
+Options = dict[str, Any]
 
 
 class MemoryTools:
@@ -56,7 +56,7 @@ class MemoryTools:
     def __init__(self, client: Client, user_id: str, *, may_write: bool = False) -> None:
         self._client = client
         self._user_id = user_id
-        self._written = LastWrite()
+        self._last_write = LastWrite()
         offered = {*_READS, _REMEMBER} if may_write else _READS.keys()
         tools = json.loads(DEFINITIONS.read_text(encoding="utf-8"))
         self._definitions = {tool["function"]["name"]: tool for tool in tools if tool["function"]["name"] in offered}
@@ -78,8 +78,8 @@ class MemoryTools:
         """Execute a tool call. Return the result for the model: JSON, a prompt block, or an error message."""
         try:
             return self.run(name, arguments)
-        except ToolCallError as refused:
-            return str(refused)
+        except ToolCallError as error:
+            return str(error)
 
     def run(self, name: str, arguments: str | Json) -> str:
         """Execute a tool call with arguments as an object or JSON text. Return the result for the model.
@@ -88,67 +88,67 @@ class MemoryTools:
             ToolCallError: the call failed.
         """
         if name not in self._definitions:
-            raise ToolCallError("not called: there is no such tool")
-        given = read_arguments(self._definitions[name]["function"]["parameters"], arguments)
+            raise ToolCallError(f"not called: unknown tool; available tools: {', '.join(self._definitions)}")
+        options = read_arguments(self._definitions[name]["function"]["parameters"], arguments)
         try:
-            answer = self._run(name, _flat(given))
+            answer = self._run(name, _client_options(options))
         except NoMemoryError as error:
             raise ToolCallError(tool_results.refusal(error)) from error
         except ValueError as error:
             raise ToolCallError(f"not called: {error}") from error
         return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
 
-    def _run(self, name: str, given: Given) -> Json | str:
+    def _run(self, name: str, options: Options) -> Json | str:
         if name == _REMEMBER:
-            message = {"role": "user", "ts": given.pop("said_at", None), **given}
+            message = {"role": "user", "ts": options.pop("said_at", None), **options}
             written = self._client.add(self._user_id, [message])
-            self._written.token = written.write_token
+            self._last_write.token = written.write_token
             return tool_results.remembered(written)
         read = partial(_READS[name], self._client, self._user_id)
         if name == _NEIGHBORS:
-            return read(given)
-        return self._written.found_by(lambda token: read({**given, "at_least": token}))
+            return read(options)
+        return self._last_write.read_after_write(lambda token: read({**options, "at_least": token}))
 
 
-def _flat(given: Given) -> Given:
+def _client_options(arguments: Options) -> Options:
     """Convert tool arguments to client options."""
-    narrowed = given.pop("filter", {})
-    options = {**given, **narrowed.pop("time_range", {}), **narrowed}
+    filters = arguments.pop("filter", {})
+    options = {**arguments, **filters.pop("time_range", {}), **filters}
     return {name: value for name, value in options.items() if (name, value) != ("role", "any")}
 
 
-def _recall(client: Client, user_id: str, given: Given) -> str:
-    found = client.recall(**given, user_id=user_id, evidence_messages=PROMPT_MESSAGES)
-    return as_prompt(found, question=given["question"], time_zone=given.get("time_zone", ""))
+def _recall(client: Client, user_id: str, options: Options) -> str:
+    response = client.recall(**options, user_id=user_id, evidence_messages=PROMPT_MESSAGES)
+    return as_prompt(response, question=options["question"], time_zone=options.get("time_zone", ""))
 
 
-def _build_context(client: Client, user_id: str, given: Given) -> str:
-    return client.build_context(given.pop("turns", ()), **given, user_id=user_id).text
+def _build_context(client: Client, user_id: str, options: Options) -> str:
+    return client.build_context(options.pop("turns", ()), **options, user_id=user_id).text
 
 
-def _search(client: Client, user_id: str, given: Given) -> Json:
-    return tool_results.ranked(client.hybrid_search(user_id, given.pop("query_text"), **given))
+def _search(client: Client, user_id: str, options: Options) -> Json:
+    return tool_results.ranked(client.hybrid_search(user_id, options.pop("query_text"), **options))
 
 
-def _lexical_search(client: Client, user_id: str, given: Given) -> Json:
-    return tool_results.lexical_page(client.lexical_search(user_id, given.pop("query_text"), **given))
+def _lexical_search(client: Client, user_id: str, options: Options) -> Json:
+    return tool_results.lexical_page(client.lexical_search(user_id, options.pop("query_text"), **options))
 
 
-def _semantic_search(client: Client, user_id: str, given: Given) -> Json:
-    text, vector = given.pop("query_text", ""), given.pop("query_embedding", ())
-    return tool_results.ranked(client.semantic_search(user_id, vector or text, **given))
+def _semantic_search(client: Client, user_id: str, options: Options) -> Json:
+    text, vector = options.pop("query_text", ""), options.pop("query_embedding", ())
+    return tool_results.ranked(client.semantic_search(user_id, vector or text, **options))
 
 
-def _messages_list(client: Client, user_id: str, given: Given) -> Json:
-    return tool_results.page(client.list_messages(user_id, **given))
+def _messages_list(client: Client, user_id: str, options: Options) -> Json:
+    return tool_results.page(client.list_messages(user_id, **options))
 
 
-def _neighbors(client: Client, user_id: str, given: Given) -> Json:
-    return tool_results.around(client.neighbors(user_id, **given))
+def _neighbors(client: Client, user_id: str, options: Options) -> Json:
+    return tool_results.around(client.neighbors(user_id, **options))
 
 
-_Run = Callable[[Client, str, Given], Json | str]
-_READS: Final[Mapping[str, _Run]] = {
+_Read = Callable[[Client, str, Options], Json | str]
+_READS: Final[Mapping[str, _Read]] = {
     "recall": _recall,
     "build_context": _build_context,
     "search": _search,
