@@ -1,8 +1,8 @@
-"""What does a request cost on each engine of the message log? `python scripts/bench_log_engines.py --url postgresql://…`.
+"""Compare the storage engines of the message log: `python scripts/bench_log_engines.py --url postgresql://…`.
 
-Starts one server over a file and one over the database, which has to be on this machine, and sends both the same calls.
-Prints calls per second and the CPU time of a call: the server's, with its indexers, and the database's. Everything is
-left in the schema that the URL names: name one of its own (`?search_path=…`).
+Starts a server on SQLite and a server on a local PostgreSQL, and sends the same calls to both. Prints calls per second
+and the CPU time per call of the server (with its indexers) and of the database. The rows stay in the schema that the
+URL names, so name a dedicated one (`?search_path=…`).
 """
 
 from __future__ import annotations
@@ -29,21 +29,28 @@ from nomemory.v1 import query_service_pb2 as q
 
 USERS, BATCH = 200, 100
 _TICKS = os.sysconf("SC_CLK_TCK")
-_SAID = "We talked about the trip to Kochi, and that 我不吃辣 still holds; the hotel was cheaper, number {}."
+_CONTENT = "We talked about the trip to Kochi, and that 我不吃辣 still holds; the hotel was cheaper, number {}."
 
 
 @dataclass(frozen=True)
 class Case:
-    """A kind of call: how many messages each is about, and how to make the nth."""
+    """A benchmarked call.
+
+    Attributes:
+        name: label in the output.
+        calls: number of calls to send.
+        call: sends the nth call.
+        waits_for_indexes: whether the CPU time includes indexing the written messages.
+    """
 
     name: str
     calls: int
     call: Callable[[int], Awaitable[object]]
-    settles: bool = False
+    waits_for_indexes: bool = False
 
 
 def cpu_s(root: int) -> float:
-    """Return the CPU seconds of a process and its descendants, those that ended included."""
+    """Return the CPU seconds of a process and its descendants, including those that have exited."""
     parents, times = dict[int, int](), dict[int, float]()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -53,10 +60,10 @@ def cpu_s(root: int) -> float:
                 continue
             parents[int(entry.name)] = int(fields[1])
             times[int(entry.name)] = sum(map(int, fields[11:15])) / _TICKS
-    return sum(seconds for process, seconds in times.items() if _is_below(process, root, parents))
+    return sum(seconds for process, seconds in times.items() if _is_descendant(process, root, parents))
 
 
-def _is_below(process: int, root: int, parents: dict[int, int]) -> bool:
+def _is_descendant(process: int, root: int, parents: dict[int, int]) -> bool:
     while process not in {root, 0, 1}:
         process = parents.get(process, 0)
     return process == root
@@ -67,7 +74,7 @@ def _parent(process: int) -> int:
 
 
 async def postmaster(url: str) -> int:
-    """Return the process that the backends of a database belong to."""
+    """Return the id of the postmaster, the parent of all backends of a database."""
     connection = await asyncpg.connect(url)
     parent = _parent(await connection.fetchval("SELECT pg_backend_pid()"))
     await connection.close()
@@ -75,34 +82,34 @@ async def postmaster(url: str) -> int:
 
 
 def cases(channel: grpc.aio.Channel, messages: int, calls: int) -> list[Case]:
-    """Return what is called, in order."""
+    """Return the benchmarked calls in execution order."""
     ingest, query = ingest_service_pb2_grpc.IngestServiceStub(channel), query_service_pb2_grpc.QueryServiceStub(channel)
 
     def user(n: int) -> str:
         return f"user-{n * 7919 % USERS}"
 
     def message(n: int) -> m.ChatMessage:
-        made = m.ChatMessage(
-            user_id=f"user-{n % USERS}", message_id=f"m{n:07}", role=m.ROLE_USER, content=_SAID.format(n)
+        chat_message = m.ChatMessage(
+            user_id=f"user-{n % USERS}", message_id=f"m{n:07}", role=m.ROLE_USER, content=_CONTENT.format(n)
         )
-        made.ts.FromSeconds(1_700_000_000 + n)
-        return made
+        chat_message.ts.FromSeconds(1_700_000_000 + n)
+        return chat_message
 
     def ids(n: int) -> list[str]:
-        of_user = n * 7919 % USERS
-        return [f"m{of_user + k * USERS:07}" for k in range(10)]
+        user_number = n * 7919 % USERS
+        return [f"m{user_number + k * USERS:07}" for k in range(10)]
 
     def write(n: int, size: int) -> Awaitable[object]:
         return ingest.WriteMessages(i.WriteMessagesRequest(messages=map(message, range(n * size, n * size + size))))
 
-    def around(n: int) -> Awaitable[object]:
+    def neighbors(n: int) -> Awaitable[object]:
         return query.GetNeighbors(q.GetNeighborsRequest(user_id=user(n), message_id=ids(n)[5], before=5, after=5))
 
     return [
-        Case(f"write {BATCH} messages", messages // BATCH, partial(write, size=BATCH), settles=True),
-        Case("write 1 message", calls // 4, lambda n: write(messages + n, 1), settles=True),
+        Case(f"write {BATCH} messages", messages // BATCH, partial(write, size=BATCH), waits_for_indexes=True),
+        Case("write 1 message", calls // 4, lambda n: write(messages + n, 1), waits_for_indexes=True),
         Case("list 50", calls, lambda n: query.ListMessages(q.ListMessagesRequest(user_id=user(n), page_size=50))),
-        Case("neighbours 5 + 5", calls, around),
+        Case("neighbours 5 + 5", calls, neighbors),
         Case(
             "get 10",
             calls,
@@ -111,8 +118,8 @@ def cases(channel: grpc.aio.Channel, messages: int, calls: int) -> list[Case]:
     ]
 
 
-async def run(case: Case, at_once: int) -> float:
-    """Make the calls, so many at once; return the seconds that they took."""
+async def run(case: Case, concurrency: int) -> float:
+    """Send the calls of a case with `concurrency` callers; return the elapsed seconds."""
     numbers = iter(range(case.calls))
 
     async def caller() -> None:
@@ -120,12 +127,12 @@ async def run(case: Case, at_once: int) -> float:
             await case.call(n)
 
     began = time.perf_counter()
-    await asyncio.gather(*(caller() for _ in range(at_once)))
+    await asyncio.gather(*(caller() for _ in range(concurrency)))
     return time.perf_counter() - began
 
 
 async def measure(name: str, url: str, arguments: argparse.Namespace) -> None:
-    """Print what the calls cost on one engine; an empty URL is a file."""
+    """Print the cost of each call on one engine; an empty URL selects SQLite."""
     database = await postmaster(url) if url else 0
     with tempfile.TemporaryDirectory() as data:
         environment = {
@@ -138,36 +145,37 @@ async def measure(name: str, url: str, arguments: argparse.Namespace) -> None:
         server = child_process.start(child_process.NOMEMORY, "serve", environment=environment)
         try:
             assert server.stdout is not None  # noqa: S101
-            found = re.search(r"\S+:[0-9]+", server.stdout.readline())
-            assert found is not None  # noqa: S101
-            async with grpc.aio.insecure_channel(found.group()) as channel:
+            address = re.search(r"\S+:[0-9]+", server.stdout.readline())
+            assert address is not None  # noqa: S101
+            async with grpc.aio.insecure_channel(address.group()) as channel:
                 for case in cases(channel, arguments.messages, arguments.calls):
                     before = cpu_s(server.pid), cpu_s(database) if database else 0.0
-                    took_s = await run(case, arguments.at_once)
-                    if case.settles:
-                        await _settled(channel)
+                    took_s = await run(case, arguments.concurrency)
+                    if case.waits_for_indexes:
+                        await _wait_for_indexes(channel)
                     spent = cpu_s(server.pid) - before[0], (cpu_s(database) if database else 0.0) - before[1]
-                    here, there = (f"{1000 * seconds / case.calls:8.2f} ms" for seconds in spent)
-                    print(f"{name:9} {case.name:19} {case.calls / took_s:8.0f} /s  server {here}  database {there}")
+                    server_cpu, database_cpu = (f"{1000 * seconds / case.calls:8.2f} ms" for seconds in spent)
+                    rate = f"{name:9} {case.name:19} {case.calls / took_s:8.0f} /s"
+                    print(f"{rate}  server {server_cpu}  database {database_cpu}")
         finally:
             server.terminate()
             server.wait()
 
 
-async def _settled(channel: grpc.aio.Channel) -> None:
-    """Wait until the indexes have followed: their work belongs to what a write costs."""
+async def _wait_for_indexes(channel: grpc.aio.Channel) -> None:
+    """Wait for the lexical index, whose CPU time is part of the cost of a write."""
     stub = ingest_service_pb2_grpc.IngestServiceStub(channel)
-    while (await stub.GetIndexStatus(i.GetIndexStatusRequest())).lexical.pending:  # noqa: ASYNC110 - others tell
+    while (await stub.GetIndexStatus(i.GetIndexStatusRequest())).lexical.pending:  # noqa: ASYNC110 - another process sets it
         await asyncio.sleep(0.1)
 
 
 async def main() -> None:
-    """Measure both engines in turn."""
+    """Measure SQLite, then PostgreSQL."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", required=True)
     parser.add_argument("--messages", type=int, default=20_000)
     parser.add_argument("--calls", type=int, default=2_000)
-    parser.add_argument("--at-once", type=int, default=8)
+    parser.add_argument("--concurrency", type=int, default=8, help="concurrent callers")
     arguments = parser.parse_args()
     for name, url in (("file", ""), ("postgres", arguments.url)):
         await measure(name, url, arguments)

@@ -1,7 +1,7 @@
-"""Which gRPC server serves short reads best? `python scripts/bench_serving.py [--seconds 4] [--messages 100000]`.
+"""Compare gRPC server types on short reads: `python scripts/bench_serving.py [--seconds 4] [--messages 100000]`.
 
-Runs the same read (a page of 50 off the log) and a null call behind each kind of server, each in a process of its own,
-with a closed loop of clients in another, and prints calls per second and the CPU time of the server per call.
+Serves the same read (a page of 50 messages) and a null call with each server type, each in a separate process, and
+calls them in a closed loop. Prints calls per second and the server's CPU time per call.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ SERVICE = "bench.Reads"
 Read = Callable[[bytes], Coroutine[None, None, bytes]]
 
 
-class _OfThread(local):
+class _ThreadState(local):
     listing: TimeListing | None = None
 
 
 def reads(path: Path) -> dict[str, Read]:
-    """Make the two calls; each opens its own reader of the log on first use in a thread."""
-    of_thread = _OfThread()
+    """Return the two calls by name; each thread opens its own log reader on first use."""
+    thread_state = _ThreadState()
 
     def listing() -> TimeListing:
-        if of_thread.listing is None:
-            of_thread.listing = TimeListing(
+        if thread_state.listing is None:
+            thread_state.listing = TimeListing(
                 SqliteLogReader(path), Cursors(TokenCipher(bytes(32), "bench"), 60.0), 3_000_000, RoundRobinLimit(1)
             )
-        return of_thread.listing
+        return thread_state.listing
 
     async def list_50(raw: bytes) -> bytes:
         request = pb.ListMessagesRequest.FromString(raw)
         page = await listing().wire_page(Listing("ListMessages", request.user_id, "", EVERYTHING), 50, "")
         return listing_reply(page.wires, None, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
-    prebuilt = at_once(list_50(pb.ListMessagesRequest(user_id="u0").SerializeToString()))
+    prebuilt = run_sync(list_50(pb.ListMessagesRequest(user_id="u0").SerializeToString()))
 
     async def null(_raw: bytes) -> bytes:
         return prebuilt
@@ -68,29 +68,29 @@ def reads(path: Path) -> dict[str, Read]:
     return {"null": null, "list-50": list_50}
 
 
-def at_once(read: Coroutine[None, None, bytes]) -> bytes:
-    """Run a read that never suspends, without an event loop."""
+def run_sync(read: Coroutine[None, None, bytes]) -> bytes:
+    """Run a coroutine that never suspends, without an event loop."""
     try:
         read.send(None)
-    except StopIteration as answered:
-        answer: bytes = answered.value
-        return answer
-    raise RuntimeError("a read was suspended")
+    except StopIteration as stop:
+        reply: bytes = stop.value
+        return reply
+    raise RuntimeError("the coroutine suspended: run_sync requires one that never awaits")
 
 
 def handler(calls: dict[str, Read], *, asynchronous: bool) -> grpc.GenericRpcHandler:
-    """Put the calls behind gRPC, with the bytes as they are."""
+    """Return a gRPC handler for the calls that passes raw bytes through."""
 
     def synchronous(read: Read) -> Callable[[bytes, object], bytes]:
-        return lambda raw, _context: at_once(read(raw))
+        return lambda raw, _context: run_sync(read(raw))
 
-    def on_the_loop(read: Read) -> Callable[[bytes, object], object]:
+    def asynchronous_handler(read: Read) -> Callable[[bytes, object], object]:
         async def answer(raw: bytes, _context: object) -> bytes:
             return await read(raw)
 
         return answer
 
-    wrap = on_the_loop if asynchronous else synchronous
+    wrap = asynchronous_handler if asynchronous else synchronous
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         name: grpc.unary_unary_rpc_method_handler(wrap(read)) for name, read in calls.items()
     }
@@ -98,7 +98,7 @@ def handler(calls: dict[str, Read], *, asynchronous: bool) -> grpc.GenericRpcHan
 
 
 def serve(kind: str, path: Path) -> None:
-    """Serve until killed; prints the port."""
+    """Serve until killed; print the port."""
     if kind.startswith("threads"):
         server = grpc.server(ThreadPoolExecutor(int(kind.removeprefix("threads-"))))
         server.add_generic_rpc_handlers((handler(reads(path), asynchronous=False),))
@@ -120,7 +120,7 @@ async def serve_aio(path: Path) -> None:
 
 
 async def load(port: int, call: str, concurrency: int, seconds: float) -> int:
-    """Call in a closed loop; returns the number of answers."""
+    """Call in a closed loop; return the number of replies."""
     count = 0
     request = [pb.ListMessagesRequest(user_id=f"u{n}").SerializeToString() for n in range(USERS)]
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -138,13 +138,13 @@ async def load(port: int, call: str, concurrency: int, seconds: float) -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU time that a process has used."""
+    """Return the user and system CPU time of a process in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def fill(path: Path, messages: int) -> None:
-    """Write the corpus."""
+    """Write the benchmark messages."""
     writer = SqliteLogWriter(path, queue_max=8, queue_max_bytes=10**9, announce=lambda: None)
     for start in range(0, messages, 1000):
         batch = [
@@ -156,7 +156,7 @@ async def fill(path: Path, messages: int) -> None:
 
 
 def measure(kind: str, path: Path, seconds: float) -> None:
-    """Run one kind of server and print its rows."""
+    """Run one server type and print its table rows."""
     server = child_process.start(__file__, "--serve", kind, "--log", str(path))
     port = int(server.stdout.readline()) if server.stdout else 0
     for call in CALLS:
@@ -172,7 +172,7 @@ def measure(kind: str, path: Path, seconds: float) -> None:
 
 
 def main() -> None:
-    """Read the arguments and run."""
+    """Run the benchmark, or one server with `--serve`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--messages", type=int, default=100_000)

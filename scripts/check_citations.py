@@ -1,10 +1,11 @@
-"""Does every line of every recall stand in the messages? `python scripts/check_citations.py --data DIR`.
+"""Verify every citation of every recall against the messages: `python scripts/check_citations.py --data DIR`.
 
-Loads every `*.messages.jsonl` of a folder into a fresh server, asks the questions of the `*.questions.jsonl` beside it,
-and checks each citation against the file, without any of the server's code: the message is the user's own, the quote
-is in it word for word, at the span that is given, and it was said before the question was asked. Exits 1 otherwise.
+Loads each `*.messages.jsonl` of a folder into a new server, asks the questions of the matching `*.questions.jsonl`, and
+checks each citation against the file without using server code: the message belongs to the user, the quote is the text
+at the cited span, and the message precedes the question. Exits with 1 if a citation fails.
 
-The form of the files is that of `sample/`. With `--embedder none` (the default) it runs in minutes on the words alone.
+The files have the format of `sample/`. With `--embedder none` (the default) the run uses lexical search only and takes
+minutes.
 """
 
 from __future__ import annotations
@@ -32,28 +33,28 @@ Record = dict[str, str]
 
 
 def records(path: Path) -> list[Record]:
-    """Read a file of JSON lines."""
+    """Read a JSON Lines file."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def faults(reply: pb.RecallResponse, said: dict[str, Record], now: datetime) -> Iterator[str]:
-    """Name what is wrong with the citations of an answer."""
+def citation_errors(reply: pb.RecallResponse, records_by_id: dict[str, Record], now: datetime) -> Iterator[str]:
+    """Yield a description of each invalid citation in a reply."""
     view = reply.memory_view
     for statement in [*view.preferences, *view.profile, *view.constraints]:
         if not statement.citations:
-            yield "a statement without a citation"
+            yield "a statement has no citation"
         for citation in statement.citations:
-            message = said.get(citation.message_id)
+            message = records_by_id.get(citation.message_id)
             if message is None:
                 yield f"{citation.message_id} is not a message of this user"
             elif message["content"][citation.span.start : citation.span.end] != citation.quote or not citation.quote:
-                yield f"{citation.message_id} does not say that there"
+                yield f"{citation.message_id}: the quote is not the text at the cited span"
             elif datetime.fromisoformat(message["ts"]) >= now:
-                yield f"{citation.message_id} was said after the question"
+                yield f"{citation.message_id} is not earlier than the question"
 
 
 def as_message(record: Record) -> message_pb2.ChatMessage:
-    """Make the message of a record."""
+    """Convert a record to a ChatMessage."""
     message = message_pb2.ChatMessage(
         user_id=record["user_id"],
         message_id=record["message_id"],
@@ -67,25 +68,25 @@ def as_message(record: Record) -> message_pb2.ChatMessage:
 
 
 async def check_set(client: AsyncClient, messages: list[Record], questions: list[Record]) -> tuple[Counter[str], int]:
-    """Ask the questions of one set; returns what was counted, and the number of faults."""
-    counted, wrong, costs = Counter[str](), 0, []
+    """Ask the questions of one set; return counts of verdicts and statements, and the number of invalid citations."""
+    counts, invalid, costs = Counter[str](), 0, []
     written = await client.import_messages([as_message(record) for record in messages])
     await client.lexical_search(messages[0]["user_id"], "a", at_least=written.write_token)
-    of_user: dict[str, dict[str, Record]] = {}
+    records_by_user: dict[str, dict[str, Record]] = {}
     for record in messages:
-        of_user.setdefault(record["user_id"], {})[record["message_id"]] = record
-    for asked in questions:
-        now = datetime.fromisoformat(asked["now"]).astimezone(UTC)
+        records_by_user.setdefault(record["user_id"], {})[record["message_id"]] = record
+    for question in questions:
+        now = datetime.fromisoformat(question["now"]).astimezone(UTC)
         began = time.process_time()
-        reply = await client.recall(asked["question"], user_id=asked["user_id"], now=now)
+        reply = await client.recall(question["question"], user_id=question["user_id"], now=now)
         costs.append(time.process_time() - began)
-        counted[pb.Verdict.Name(reply.verdict).removeprefix("VERDICT_").lower()] += 1
-        counted["statements"] += sum(len(part) for part in _sections(reply.memory_view))
-        for fault in faults(reply, of_user[asked["user_id"]], now):
-            wrong += 1
-            print(f"{asked['question_id']}: {fault}")
-    print(f"  {len(questions)} questions, median {1000 * median(costs):.0f} ms of CPU: {dict(counted)}")
-    return counted, wrong
+        counts[pb.Verdict.Name(reply.verdict).removeprefix("VERDICT_").lower()] += 1
+        counts["statements"] += sum(len(section) for section in _sections(reply.memory_view))
+        for error in citation_errors(reply, records_by_user[question["user_id"]], now):
+            invalid += 1
+            print(f"{question['question_id']}: {error}")
+    print(f"  {len(questions)} questions, median {1000 * median(costs):.0f} ms of CPU: {dict(counts)}")
+    return counts, invalid
 
 
 def _sections(view: pb.MemoryView) -> list[list[pb.Statement]]:
@@ -93,30 +94,30 @@ def _sections(view: pb.MemoryView) -> list[list[pb.Statement]]:
 
 
 async def check(data: Path, limit: int, embedder: str) -> int:
-    """Check all sets of a folder; returns the number of faults."""
-    wrong = 0
+    """Check all sets of a folder; return the number of invalid citations."""
+    invalid = 0
     for path in sorted(data.glob("*messages.jsonl")):  # noqa: ASYNC240 - nothing else runs yet
         questions = records(path.with_name(path.name.replace("messages", "questions")))[: limit or None]
         print(path.name)
         with tempfile.TemporaryDirectory() as directory:
             settings = Settings.from_environment(data=directory, listen="127.0.0.1:0", embedder=embedder)
             async with running(settings) as address, AsyncClient(str(address)) as client:
-                _, faulty = await check_set(client, records(path), questions)
-                wrong += faulty
-    return wrong
+                _, invalid_in_set = await check_set(client, records(path), questions)
+                invalid += invalid_in_set
+    return invalid
 
 
 def main() -> int:
-    """Read the arguments and run."""
+    """Return 1 if a citation is invalid, else 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--limit", type=int, default=0, help="questions of each set; 0: all")
+    parser.add_argument("--limit", type=int, default=0, help="maximum number of questions per set; 0: all")
     parser.add_argument("--embedder", default="none", choices=("none", "local"))
     arguments = parser.parse_args()
     configure_logs("warning")
-    wrong = asyncio.run(check(arguments.data, arguments.limit, arguments.embedder))
-    print("every citation stands" if not wrong else f"{wrong} citations do not stand")
-    return 1 if wrong else 0
+    invalid = asyncio.run(check(arguments.data, arguments.limit, arguments.embedder))
+    print("all citations are valid" if not invalid else f"{invalid} citations are invalid")
+    return 1 if invalid else 0
 
 
 if __name__ == "__main__":

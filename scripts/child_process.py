@@ -1,8 +1,8 @@
-"""Child processes that end with the script that started them, even if that script is killed.
+"""Child processes that exit with the script that started them, even if that script is killed.
 
-A child's standard input is a pipe whose other end only its parent holds. When the parent ends, the child reads the end
-of the file and sends itself SIGTERM. This works on every POSIX system, and does not depend on the thread that started
-the child, as Linux's PR_SET_PDEATHSIG does.
+A child's standard input is a pipe whose other end only its parent holds. When the parent exits, the child reads end of
+file and sends itself SIGTERM. This works on every POSIX system and, unlike Linux's PR_SET_PDEATHSIG, does not depend on
+the thread that started the child.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import IO, Final
 from usage import show_help
 
 NOMEMORY: Final = str(Path(sys.executable).with_name("nomemory"))
-"""The command line of the environment that this script runs in."""
+"""Path of the `nomemory` command in the environment of this interpreter."""
 _EXIT_MAX_S: Final = 30.0
 
 
@@ -34,16 +34,16 @@ def start(
 ) -> subprocess.Popen[str]:
     """Start a Python program whose standard output is a pipe.
 
-    SIGTERM ends this process by SystemExit from now on, so that context managers stop what they have started.
+    Also make SIGTERM raise SystemExit in this process, so that context managers stop the children they started.
 
     Args:
         program: the path of a file, or the name of a module.
-        arguments: its command line.
-        environment: its environment variables; None: those of this process.
+        arguments: command line arguments of the program.
+        environment: environment variables of the program; None: those of this process.
         stderr: as for Popen.
     """
     _unwind_on_sigterm()
-    return subprocess.Popen(  # noqa: S603 - programs of ours
+    return subprocess.Popen(  # noqa: S603 - trusted programs
         [sys.executable, __file__, program, *arguments],
         env=environment,
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""The comments of the contract, by the full names of what they stand at. Stubs in Python have none."""
+"""Comments of the API definition by full element name; the generated Python stubs do not carry them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ PACKAGE: Final = "nomemory.v1"
 
 
 def contract() -> list[FileDescriptorProto]:
-    """Return the files of the contract, with their comments."""
+    """Return the file descriptors of the API definition, including comments."""
     buf = Path(sys.executable).with_name("buf")
-    image = subprocess.run([buf, "build", "--output", "-"], cwd=ROOT, capture_output=True, check=True)  # noqa: S603 - ours
+    image = subprocess.run([buf, "build", "--output", "-"], cwd=ROOT, capture_output=True, check=True)  # noqa: S603 - fixed arguments
     return [file for file in FileDescriptorSet.FromString(image.stdout).file if file.package == PACKAGE]
 
 
 def comments(files: Sequence[FileDescriptorProto]) -> Mapping[str, str]:
-    """Return the comments of files, by names such as `nomemory.v1.ChatMessage.content`."""
+    """Return the comments of files by full element name, such as `nomemory.v1.ChatMessage.content`."""
     return {name: comment for file in files for name, comment in _comments_of(file)}
 
 
@@ -33,15 +33,15 @@ def _comments_of(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
 
 
 def _name_at(file: FileDescriptorProto, path: Sequence[int]) -> str:
-    """Return the name of what a path within a file's descriptor leads to; empty: it has none."""
-    place: Any = file
+    """Return the name of the element at a path in a file descriptor; empty if the element has no name."""
+    element: Any = file
     names: list[str] = []
     for number, index in zip(path[::2], path[1::2], strict=False):
-        several = getattr(place, place.DESCRIPTOR.fields_by_number[number].name)
-        place = several[index] if hasattr(several, "__getitem__") else None
-        if not hasattr(place, "name"):
+        children = getattr(element, element.DESCRIPTOR.fields_by_number[number].name)
+        element = children[index] if hasattr(children, "__getitem__") else None
+        if not hasattr(element, "name"):
             return ""
-        names.append(place.name)
+        names.append(element.name)
     return ".".join(names)
 
 

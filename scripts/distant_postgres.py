@@ -1,7 +1,7 @@
-"""Leads to a PostgreSQL on this machine as if it were on another one: what goes there or comes back takes its time.
+"""Proxy that adds network latency to a local PostgreSQL.
 
-`python scripts/distant_postgres.py SOCKET_DIRECTORY ROUND_TRIP_MS` prints the directory of the detour's socket.
-It runs until it is ended.
+`python scripts/distant_postgres.py SOCKET_DIRECTORY ROUND_TRIP_MS` prints the directory of the proxy's socket and runs
+until it is terminated.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ _CHUNK = 1 << 16
 
 @contextmanager
 def distant(url: str, round_trip_ms: float) -> Iterator[str]:
-    """Return a URL that leads to a database by a detour. The given one has to name the directory of its socket."""
+    """Yield a URL that reaches a database through the proxy; `url` must name the database's socket directory."""
     parts = urlsplit(url)
     query = parse_qs(parts.query)
-    detour = child_process.start(__file__, query["host"][0], str(round_trip_ms))
+    proxy = child_process.start(__file__, query["host"][0], str(round_trip_ms))
     try:
-        assert detour.stdout is not None  # noqa: S101
-        query["host"] = [detour.stdout.readline().strip()]
+        assert proxy.stdout is not None  # noqa: S101
+        query["host"] = [proxy.stdout.readline().strip()]
         yield urlunsplit(parts._replace(query=urlencode(query, doseq=True)))
     finally:
-        detour.terminate()
-        detour.wait()
+        proxy.terminate()
+        proxy.wait()
 
 
-async def lead(near: Path, delay_s: float) -> None:
-    """Serve the detour."""
+async def serve(socket_directory: Path, delay_s: float) -> None:
+    """Forward connections to the socket in a directory, delaying each direction by `delay_s` seconds."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_unix_connection(near / _SOCKET)
-        await asyncio.gather(_carry(reader, back, delay_s), _carry(there, writer, delay_s))
+        upstream_reader, upstream_writer = await asyncio.open_unix_connection(socket_directory / _SOCKET)
+        await asyncio.gather(_forward(reader, upstream_writer, delay_s), _forward(upstream_reader, writer, delay_s))
 
     with tempfile.TemporaryDirectory() as directory:
         async with await asyncio.start_unix_server(connected, Path(directory) / _SOCKET) as server:
@@ -50,7 +50,7 @@ async def lead(near: Path, delay_s: float) -> None:
             await server.serve_forever()
 
 
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float) -> None:
+async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float) -> None:
     later = partial(asyncio.get_running_loop().call_later, delay_s)
     while data := await reader.read(_CHUNK):
         later(writer.write, data)
@@ -59,4 +59,4 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, del
 
 if __name__ == "__main__":
     show_help(__doc__)
-    asyncio.run(lead(Path(sys.argv[1]), float(sys.argv[2]) / 2000))
+    asyncio.run(serve(Path(sys.argv[1]), float(sys.argv[2]) / 2000))

@@ -1,4 +1,4 @@
-"""Writes docs/api.md, a page of the site, from the contract and its comments."""
+"""Generate docs/api.md, a page of the documentation site, from the API definition and its comments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from contract_comments import PACKAGE, ROOT, comments, contract
-from generated_page import keep
+from generated_page import write_or_check
 from google.api import annotations_pb2, http_pb2
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
@@ -22,41 +22,41 @@ from usage import show_help
 PAGE: Final = ROOT / "docs" / "api.md"
 HEAD: Final = """# The API
 
-Every service, message and field of `nomemory.v1`. This page is made from
-[the contract](../proto/nomemory/v1).
+Every service, message and field of `nomemory.v1`. This page is generated from
+[the API definition](../proto/nomemory/v1).
 """
-LEFT_OUT_AFTER_A_NAME: Final = ("is ", "are ")
-ROLES_IN_A_CALL: Final = ("Request", "Response")
+COPULAS: Final = ("is ", "are ")
+RPC_SUFFIXES: Final = ("Request", "Response")
 SHORT: Final = 90
-"""A comment of so few characters at a request or a reply says nothing that its method does not say."""
+"""Maximum length in characters of a request or response comment that is omitted as a repetition of its method's."""
 EXAMPLE: Final = re.compile(r'Example: \{"code": "(\w+)".*\}')
-"""What an error looks like, in the comment of a reason; the page says its code alone."""
+"""The example error in the comment of an error reason; the page keeps only its code."""
 Comments = Mapping[str, str]
 
 
 def page() -> str:
-    """Make the page."""
+    """Return the page as Markdown."""
     files = contract()
-    said = comments(files)
-    services = [line for file in files for service in file.service for line in _service(service, said)]
-    messages = [line for file in files for message in file.message_type for line in _message(message, said)]
-    enums = [line for file in files for enum in file.enum_type for line in _enum(enum, said)]
+    comments_by_name = comments(files)
+    services = [line for file in files for service in file.service for line in _service(service, comments_by_name)]
+    messages = [line for file in files for message in file.message_type for line in _message(message, comments_by_name)]
+    enums = [line for file in files for enum in file.enum_type for line in _enum(enum, comments_by_name)]
     return "\n".join([HEAD, *services, "## Messages\n", *messages, "## Enums\n", *enums]).rstrip() + "\n"
 
 
-def _service(service: ServiceDescriptorProto, said: Comments) -> Iterator[str]:
-    yield f"## {service.name}\n\n{_of(service.name, said.get(f'{PACKAGE}.{service.name}', ''))}\n"
+def _service(service: ServiceDescriptorProto, comments_by_name: Comments) -> Iterator[str]:
+    yield f"## {service.name}\n\n{_without_name(service.name, comments_by_name.get(f'{PACKAGE}.{service.name}', ''))}\n"
     for method in service.method:
-        yield from _method(service.name, method, said.get(f"{PACKAGE}.{service.name}.{method.name}", ""))
+        yield from _method(service.name, method, comments_by_name.get(f"{PACKAGE}.{service.name}.{method.name}", ""))
 
 
 def _method(service: str, method: MethodDescriptorProto, comment: str) -> Iterator[str]:
-    asked, answered = _reference(method.input_type), _reference(method.output_type)
+    request, response = _reference(method.input_type), _reference(method.output_type)
     streams = ("stream of " * method.client_streaming, "stream of " * method.server_streaming)
     rule = method.options.Extensions[annotations_pb2.http]
     path = f", {_http(rule)}" if rule.WhichOneof("pattern") else ""
-    yield f"### {service}.{method.name}\n\n{_of(method.name, comment)}\n"
-    yield f"{streams[0]}{asked} → {streams[1]}{answered}{path}\n"
+    yield f"### {service}.{method.name}\n\n{_without_name(method.name, comment)}\n"
+    yield f"{streams[0]}{request} → {streams[1]}{response}{path}\n"
 
 
 def _http(rule: http_pb2.HttpRule) -> str:
@@ -64,24 +64,24 @@ def _http(rule: http_pb2.HttpRule) -> str:
     return f"`{verb.upper()} {getattr(rule, verb)}`"
 
 
-def _message(message: DescriptorProto, said: Comments) -> Iterator[str]:
+def _message(message: DescriptorProto, comments_by_name: Comments) -> Iterator[str]:
     name = f"{PACKAGE}.{message.name}"
-    comment = _of(message.name, said.get(name, ""))
-    says_more = len(comment) > SHORT or not message.name.endswith(ROLES_IN_A_CALL)
-    yield f"### {message.name}\n\n{comment}\n" if says_more else f"### {message.name}\n"
+    comment = _without_name(message.name, comments_by_name.get(name, ""))
+    is_shown = len(comment) > SHORT or not message.name.endswith(RPC_SUFFIXES)
+    yield f"### {message.name}\n\n{comment}\n" if is_shown else f"### {message.name}\n"
     for field in message.field:
-        comment = _of(field.name, _one_line(said.get(f"{name}.{field.name}", "")))
+        comment = _without_name(field.name, _one_line(comments_by_name.get(f"{name}.{field.name}", "")))
         yield f"- `{field.name}` ({_type(message, field)}): {comment}"
     if message.field:
         yield ""
 
 
-def _of(name: str, comment: str) -> str:
-    """Return a comment without the name that it begins with, which stands above it or before it on the page."""
+def _without_name(name: str, comment: str) -> str:
+    """Remove the leading element name from a comment, because the page already shows it."""
     if not comment.startswith((f"{name} ", f"{name}: ")):
         return comment
     rest = comment.removeprefix(name).removeprefix(":").lstrip()
-    for word in LEFT_OUT_AFTER_A_NAME:
+    for word in COPULAS:
         rest = rest.removeprefix(word)
     return rest[:1].upper() + rest[1:]
 
@@ -101,11 +101,13 @@ def _scalar(field: FieldDescriptorProto) -> str:
     return FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower()
 
 
-def _enum(enum: EnumDescriptorProto, said: Comments) -> Iterator[str]:
+def _enum(enum: EnumDescriptorProto, comments_by_name: Comments) -> Iterator[str]:
     name = f"{PACKAGE}.{enum.name}"
-    yield f"### {enum.name}\n\n{_of(enum.name, said.get(name, ''))}\n"
+    yield f"### {enum.name}\n\n{_without_name(enum.name, comments_by_name.get(name, ''))}\n"
     for value in enum.value:
-        comment = EXAMPLE.sub(r"Code: `\1`.", _of(value.name, _one_line(said.get(f"{name}.{value.name}", ""))))
+        comment = EXAMPLE.sub(
+            r"Code: `\1`.", _without_name(value.name, _one_line(comments_by_name.get(f"{name}.{value.name}", "")))
+        )
         yield f"- `{value.name}`: {comment}"
     yield ""
 
@@ -121,4 +123,4 @@ def _reference(type_name: str) -> str:
 
 if __name__ == "__main__":
     show_help(__doc__)
-    sys.exit(keep(PAGE, page()))
+    sys.exit(write_or_check(PAGE, page()))

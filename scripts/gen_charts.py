@@ -1,6 +1,6 @@
-"""Draws the pictures of docs/charts from the figures beside them. With --check it only tells whether they fit.
+"""Draw the charts of docs/charts from the JSON figures in that folder. With --check, only report outdated charts.
 
-The figures are those of the benchmarks, which write them there with --charts; the pages' tables have the same ones.
+The benchmarks write the figures with --charts. The tables of the documentation show the same figures.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from generated_page import keep
+from generated_page import write_or_check
 from load import performance_chart
 from usage import show_help
 
@@ -19,12 +19,12 @@ FOLDER = Path(__file__).parent.parent / "docs" / "charts"
 
 
 def main() -> int:
-    """Write the pictures, or compare them. Return the exit code."""
+    """Write or check the charts; return the exit code."""
     quality, performance = (
         json.loads((FOLDER / name).read_text(encoding="utf-8")) for name in (charts.FIGURES, performance_chart.FIGURES)
     )
-    drawn = {charts.PICTURE: charts.picture(quality), **performance_chart.pictures(performance)}
-    return max([keep(FOLDER / name, picture) for name, picture in drawn.items()])
+    drawings = {charts.PICTURE: charts.picture(quality), **performance_chart.pictures(performance)}
+    return max([write_or_check(FOLDER / name, picture) for name, picture in drawings.items()])
 
 
 if __name__ == "__main__":

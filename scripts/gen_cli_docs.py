@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from the command line itself. With --check it only tells whether the page is up to date."""
+"""Generate docs/cli.md from the command definitions. With --check, only report whether the page is up to date."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from pathlib import Path
 from typing import Final
 
 import click
-from generated_page import keep
+from generated_page import write_or_check
 from usage import show_help
 
 from nomemory.cli.main import nomemory
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 CONNECTION: Final = "`--target`, `--api-key`, `--tls`, `--tls-ca`, `--tls-client-cert`, `--tls-client-key`"
-"""The options of a connection, as they stand in the list of those that a command shares with others."""
+"""The connection options, as they appear in the list of options that a command shares with others."""
 SHARED_BY: Final = 5
-"""How many commands have to have an option, word for word, for the page to describe it once for all of them."""
+"""Minimum number of commands with an identical option for the page to describe it once for all of them."""
 
-HEAD = """# The command line
+HEAD = """# Command line
 
-This page is generated from `nomemory --help` by `scripts/gen_cli_docs.py`.
+`scripts/gen_cli_docs.py` generates this page from `nomemory --help`. [First steps](first-steps.md) shows the main
+commands in use.
 
-[First steps](first-steps.md) shows the main ones at work.
+## Conventions
 
-## What all commands have in common
-
-- **Times** are a date (`2024-05-01`), a date and time (`2024-05-01T08:30`, `2024-05-01T08:30+08:00`), or how long ago
-  (`7d`, `12h`, `30m`, `2w`). A date and a time without a zone are UTC, and times are shown in UTC. `--since` is
-  inclusive, `--until` exclusive: `--since 2024-05-01 --until 2024-06-01` is May.
-- **`--json`** writes one JSON object per line to standard output, with the contract's field names, times in RFC 3339,
-  and roles as `user`, `assistant`, `system` and `tool`. All lines of a command are of one kind: a message, a hit, a
-  file, a check, a skill, or the one answer. What holds of a whole ranking, such as `sufficiency`, stands on each of its
-  hits. Notices and the next cursor (`next_cursor: …`) go to standard error. `import` reads what `list --json` writes.
-- **Plain text** goes to a pipe or a file. `NO_COLOR=1` asks for it in a terminal. A character that the locale's
-  encoding lacks is shown as `?`, and is escaped in JSON.
-- **Exit codes**: 0 done; 1 refused, failed, or some of an import was rejected; 2 wrong usage; 130 interrupted. Errors
-  are a few lines on standard error.
-- **Control characters** of messages are shown as signs (`␛`), so that a message cannot drive the terminal. JSON keeps
-  them, escaped.
-- **Long messages**, of more than 400 characters, are cut; a search shows the part that matched. `--full` shows them
-  whole. JSON is always whole.
-- `import` does not read `NOMEMORY_USER`: there `--user` overrides what a file says.
+- **Times** are a date (`2024-05-01`), a date and time (`2024-05-01T08:30`, `2024-05-01T08:30+08:00`), or an age (`7d`,
+  `12h`, `30m`, `2w`). Times without a zone are UTC, and output is in UTC. `--since` is inclusive, `--until` exclusive:
+  `--since 2024-05-01 --until 2024-06-01` selects May.
+- **`--json`** writes one JSON object per line to standard output, with the field names of the API, times in RFC 3339,
+  and the roles `user`, `assistant`, `system` and `tool`. All lines of a command have the same type: a message, a hit, a
+  file, a check, a skill, or a single answer. Fields that describe a whole ranking, such as `sufficiency`, are repeated
+  in each hit. Notices and the next cursor (`next_cursor: …`) go to standard error. `import` reads the output of
+  `list --json`.
+- **Plain text** without colors is written to pipes and files; in a terminal, set `NO_COLOR=1`. Text output replaces a
+  character that the locale's encoding lacks with `?`; JSON escapes it.
+- **Exit codes**: 0 success; 1 the command failed, or an import rejected some messages; 2 invalid usage; 130
+  interrupted. Error messages go to standard error.
+- **Control characters** in messages are shown as symbols (`␛`), so that a message cannot control the terminal. JSON
+  escapes them.
+- **Long messages** are cut after 400 characters; a search shows the part that matched. `--full` and `--json` show
+  complete messages.
+- **`import`** ignores `NOMEMORY_USER`; `--user` overrides the user in the file.
 
 """
 
 
 def page() -> str:
-    """Make the page."""
+    """Return the page as Markdown."""
     commands = list(_commands("", nomemory))
-    counted = Counter(row for _, command in commands for row in map(_row, _options(command)))
-    shared = [row for row, count in counted.items() if count >= SHARED_BY]
-    options = "\n".join(("## Options of many commands", "", *shared, ""))
+    counts = Counter(row for _, command in commands for row in map(_row, _options(command)))
+    shared = [row for row, count in counts.items() if count >= SHARED_BY]
+    options = "\n".join(("## Shared options", "", *shared, ""))
     return HEAD + "\n".join((options, *(_command(name, command, shared) for name, command in commands)))
 
 
@@ -73,12 +73,12 @@ def _commands(prefix: str, group: click.Group) -> Iterator[tuple[str, click.Comm
 def _command(name: str, command: click.Command, shared: Collection[str]) -> str:
     context = click.Context(command, info_name=f"nomemory {name}")
     usage = " ".join(command.collect_usage_pieces(context))
-    own = "\n".join(row for row in map(_row, _options(command)) if row not in shared)
+    rows = "\n".join(row for row in map(_row, _options(command)) if row not in shared)
     others = ", ".join(f"`{option.opts[0]}`" for option in _options(command) if _row(option) in shared)
-    others = others.replace(CONNECTION, "[those of a connection](#options-of-many-commands)")
-    also = f"Also: {others}." if others else ""
+    others = others.replace(CONNECTION, "[connection options](#shared-options)")
+    also = f"Shared options: {others}." if others else ""
     heading = f"## nomemory {name}" + (f"\n\n`nomemory {name} {usage}`" if usage != "[OPTIONS]" else "")
-    return "\n\n".join(part for part in (heading, _text(command), own, also) if part) + "\n"
+    return "\n\n".join(part for part in (heading, _text(command), rows, also) if part) + "\n"
 
 
 def _options(command: click.Command) -> list[click.Option]:
@@ -113,4 +113,4 @@ def _facts(option: click.Option) -> Iterator[str]:
 
 if __name__ == "__main__":
     show_help(__doc__)
-    sys.exit(keep(PAGE, page()))
+    sys.exit(write_or_check(PAGE, page()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from generated_page import keep
+from generated_page import write_or_check
 from usage import show_help
 
 from nomemory.server.runtime.metrics.catalog import CATALOG
@@ -15,13 +15,13 @@ PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 
 HEAD = """# Metrics
 
-What a server tells Prometheus of itself. `scripts/gen_metrics_docs.py` makes this page from the catalog of metrics.
+A server exports Prometheus metrics. `scripts/gen_metrics_docs.py` generates this page from the metrics catalog.
 
-## Where they are
+## Endpoints
 
-- Where HTTP is served (`--http HOST:PORT`), at `/metrics` of that address.
-- At a separate port: `nomemory serve --metrics HOST:PORT`, or `NOMEMORY_METRICS_LISTEN`. It is off by default. Like
-  every other address, it requires TLS and credentials unless it is a loopback address.
+- If HTTP is enabled (`--http HOST:PORT`), the server exports metrics at `/metrics` on that address.
+- `nomemory serve --metrics HOST:PORT` or `NOMEMORY_METRICS_LISTEN` exports them on a separate port. It is off by
+  default. Like every other address, it requires TLS and credentials unless it is a loopback address.
 
 ```yaml
 scrape_configs:
@@ -32,45 +32,50 @@ scrape_configs:
       - targets: ["127.0.0.1:9464"]
 ```
 
-## Who may scrape
+## Scrape credentials
 
-| server | what a scrape needs |
+| server | credentials that a scrape requires |
 |---|---|
-| checks no credentials, and is on loopback only | nothing |
-| checks credentials | the token of `NOMEMORY_METRICS_TOKEN`, or a key or certificate with `admin`, no namespace |
-| has `NOMEMORY_METRICS_TOKEN` and no other credentials | that token |
+| no authentication, loopback address | none |
+| authentication enabled | the token in `NOMEMORY_METRICS_TOKEN`, or a key or certificate with the `admin` scope and no namespace |
+| only `NOMEMORY_METRICS_TOKEN` is set | that token |
 
-The token is good for `/metrics` and for nothing else: prefer it to a key with `admin`, which can list users. A user's
-token never scrapes. Whoever is refused gets no figures, and is counted in `nomemory_http_requests_rejected_total`.
+The metrics token grants access to `/metrics` only. Prefer it to a key with the `admin` scope, which can also list
+users. A user token cannot scrape. The server rejects other scrapes and counts them in
+`nomemory_http_requests_rejected_total`.
 
-## What they do not tell
+## Labels and privacy
 
-No user, no content, no query and no name that a caller has chosen is ever a label or a value. Labels are methods, codes
-and reasons of the contract, and names of the server's own parts. The [audit](operating.md#the-audit) has who did what.
+Labels and values never contain users, message content, queries, or names that a caller chose. Labels contain API
+methods, error codes and reasons, and names of server components. The [audit log](operating.md#audit-log) records which
+caller did what.
 
 ## Restarts and replicas
 
-When the server starts again, all counts begin at 0, which `rate()` and `increase()` know. Scrape each replica: the
-label `instance` tells them apart, and `sum()` adds them up. `process` names the server or one of its
-[workers](operating.md#processes).
+Counters start at 0 when the server restarts; `rate()` and `increase()` account for that. Scrape each replica:
+Prometheus adds the label `instance`, and `sum()` aggregates over replicas. The label `process` names the server process
+or one of its [workers](operating.md#processes).
 
-Health and reflection are not counted. [Performance](performance.md#metrics-and-traces) says what counting costs.
+Health checks and reflection calls are not counted. [Performance](performance.md#metrics-and-traces) shows the cost of
+the metrics.
 
-## The dashboard and the alerts
+## Dashboard and alerts
 
-- [deploy/grafana/nomemory.json](../deploy/grafana/nomemory.json): import it into Grafana and choose the data source.
-- [deploy/prometheus/alerts.yaml](../deploy/prometheus/alerts.yaml): add it to `rule_files`. Each alert says what to do.
+- [deploy/grafana/nomemory.json](../deploy/grafana/nomemory.json): import this dashboard into Grafana and select the data
+  source.
+- [deploy/prometheus/alerts.yaml](../deploy/prometheus/alerts.yaml): add this file to `rule_files`. Each alert describes
+  the remedy.
 
-## All metrics
+## Reference
 
-A histogram has `_bucket`, `_sum` and `_count`. Each entry gives the type and the labels, then what the metric is, and
-in the second line what a bad value means.
+A histogram has the series `_bucket`, `_sum` and `_count`. Each entry shows the type, the labels and the meaning; the
+second line explains which values indicate a problem.
 
 """
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the page as Markdown."""
     return HEAD + "".join(map(_row, CATALOG))
 
 
@@ -81,4 +86,4 @@ def _row(family: Family) -> str:
 
 if __name__ == "__main__":
     show_help(__doc__)
-    sys.exit(keep(PAGE, page()))
+    sys.exit(write_or_check(PAGE, page()))

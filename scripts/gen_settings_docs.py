@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from generated_page import keep
+from generated_page import write_or_check
 from pydantic.fields import FieldInfo
 from usage import show_help
 
@@ -22,7 +22,7 @@ Each setting is an environment variable. Defaults are shown in parentheses.
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the page as Markdown."""
     return HEAD + "".join(_section(group) for group in groups().values())
 
 
@@ -38,4 +38,4 @@ def _row(variable: str, field: FieldInfo) -> str:
 
 if __name__ == "__main__":
     show_help(__doc__)
-    sys.exit(keep(PAGE, page()))
+    sys.exit(write_or_check(PAGE, page()))

@@ -1,4 +1,4 @@
-"""Writes the tools of `nomemory mcp` as OpenAI's function definitions. With --check it only compares."""
+"""Generate OpenAI function definitions from the tools of `nomemory mcp`. With --check, only compare them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from generated_page import keep
+from generated_page import write_or_check
 from usage import show_help
 
 from nomemory.mcp.tools import TOOLS, Tool
@@ -16,7 +16,7 @@ FILE = Path(__file__).parent.parent / "clients/python/nomemory/frameworks/tools.
 
 
 def text() -> str:
-    """Make the file."""
+    """Return the file content as JSON."""
     return json.dumps([_definition(tool) for tool in TOOLS.values()], ensure_ascii=False, indent=1) + "\n"
 
 
@@ -27,4 +27,4 @@ def _definition(tool: Tool) -> object:
 
 if __name__ == "__main__":
     show_help(__doc__)
-    sys.exit(keep(FILE, text()))
+    sys.exit(write_or_check(FILE, text()))

@@ -1,4 +1,4 @@
-"""Generates the stubs of the contract. `scripts/gen_proto` runs it."""
+"""Generate the client stubs of the API definition. `scripts/gen_proto` runs this script."""
 
 from __future__ import annotations
 
@@ -20,13 +20,19 @@ BUF: Final = str(ROOT / ".venv-gen" / "bin" / "buf")
 
 
 def plugins(language: str) -> list[dict[str, Any]]:
-    """Return the plugins of one language from buf.gen.yaml."""
+    """Return the buf.gen.yaml plugins of one language."""
     template = yaml.safe_load((ROOT / "buf.gen.yaml").read_text(encoding="utf-8"))
     return [plugin for plugin in template["plugins"] if Path(plugin["out"]).name == language]
 
 
 def generate(language: str, out: Path, also: Sequence[str] = ()) -> None:
-    """Generate the stubs of one language into a folder, and those of further protos if need be."""
+    """Generate the stubs of one language into a folder.
+
+    Args:
+        language: the last component of the plugin's `out` path, such as `go`.
+        out: target folder.
+        also: paths of additional proto folders.
+    """
     template = yaml.safe_load((ROOT / "buf.gen.yaml").read_text(encoding="utf-8"))
     template["inputs"][0]["paths"] += also
     template["plugins"] = [plugin | {"out": str(out)} for plugin in plugins(language)]
@@ -34,19 +40,31 @@ def generate(language: str, out: Path, also: Sequence[str] = ()) -> None:
 
 
 def run(folder: Path, *command: str) -> None:
-    """Run a command in a folder; it has to succeed."""
-    subprocess.run(command, cwd=folder, check=True)  # noqa: S603 - the commands are ours
+    """Run a command in a folder.
+
+    Raises:
+        subprocess.CalledProcessError: the command failed.
+    """
+    subprocess.run(command, cwd=folder, check=True)  # noqa: S603 - trusted commands
 
 
 def absent(programs: Sequence[str]) -> str:
-    """Say which programs this machine lacks; empty: none."""
+    """Return a message that names the missing programs; empty if none is missing."""
     missing = [program for program in programs if shutil.which(program) is None]
-    return f"there is no {' and no '.join(missing)}" if missing else ""
+    return f"not installed: {', '.join(missing)}" if missing else ""
 
 
 @dataclass(frozen=True)
 class Stubs:
-    """The committed stubs of a language: those files below `root` that match `pattern`."""
+    """The committed stubs of a language.
+
+    Attributes:
+        language: as in `generate`.
+        root: folder of the stubs.
+        pattern: glob of the stub files below `root`.
+        needs: programs that generating requires.
+        also: as in `generate`.
+    """
 
     language: str
     root: Path
@@ -55,7 +73,7 @@ class Stubs:
     also: Sequence[str] = ()
 
     def write(self) -> None:
-        """Replace them by what the contract says."""
+        """Replace the committed stubs with newly generated ones."""
         fresh = self._fresh()
         for old in self.root.glob(self.pattern):
             old.unlink()
@@ -65,7 +83,7 @@ class Stubs:
             file.write_bytes(content)
 
     def are_up_to_date(self) -> bool:
-        """Return whether they are what would be generated."""
+        """Return whether the committed stubs equal newly generated ones."""
         return self._fresh() == _files(self.root, self.pattern)
 
     def _fresh(self) -> Mapping[str, bytes]:
@@ -91,26 +109,28 @@ COMMITTED: Final = (
 )
 
 
-def each(stubs: Sequence[Stubs], *, check: bool) -> int:
-    """Write or check the stubs of each language that this machine has the programs for; return the exit code."""
-    drifted = []
+def write_or_check(stubs: Sequence[Stubs], *, check: bool) -> int:
+    """Write or check the stubs of each language whose programs are installed; return the exit code."""
+    outdated = []
     for stub in stubs:
         if missing := absent(stub.needs):
             print(f"stubs of {stub.language}: skipped, {missing}")
         elif not check:
             stub.write()
         elif not stub.are_up_to_date():
-            drifted.append(stub.language)
-    if drifted:
-        print(f"generated code of {', '.join(drifted)} has drifted: run scripts/gen_proto", file=sys.stderr)
-    return 1 if drifted else 0
+            outdated.append(stub.language)
+    if outdated:
+        print(f"generated stubs are out of date ({', '.join(outdated)}): run scripts/gen_proto", file=sys.stderr)
+    return 1 if outdated else 0
 
 
 def main() -> int:
-    """Do what the arguments say."""
-    parser = argparse.ArgumentParser(prog="scripts/gen_proto", description="Generates the stubs of the contract.")
-    parser.add_argument("--check", action="store_true", help="only tell whether the committed stubs are up to date")
-    return each(COMMITTED, check=parser.parse_args().check)
+    """Write or check the committed stubs; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/gen_proto", description="Generate the client stubs of the API definition."
+    )
+    parser.add_argument("--check", action="store_true", help="only report whether the committed stubs are up to date")
+    return write_or_check(COMMITTED, check=parser.parse_args().check)
 
 
 if __name__ == "__main__":

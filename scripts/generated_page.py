@@ -1,4 +1,4 @@
-"""A page of the documentation that a script writes, and that must not drift from what it is written from."""
+"""Generated files: write them, or check that they are up to date."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 
-def keep(page: Path, text: str) -> int:
-    """Write the page; with --check on the command line, only compare it. Gives the exit code."""
+def write_or_check(page: Path, text: str) -> int:
+    """Write a page, or only compare it if the command line has --check; return the exit code."""
     if "--check" not in sys.argv:
         page.write_text(text, encoding="utf-8")
         return 0
     if page.exists() and page.read_text(encoding="utf-8") == text:
         return 0
-    sys.stderr.write(f"{page.name} has drifted: run {sys.argv[0]}\n")
+    sys.stderr.write(f"{page.name} is out of date: run {sys.argv[0]}\n")
     return 1

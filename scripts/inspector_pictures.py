@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/inspector.md: scripts/gen_inspector_pictures."""
+"""Take the screenshots for docs/inspector.md: scripts/gen_inspector_pictures."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from nomemory.client import Client
 from nomemory.server.runtime.settings import Settings
 from served import started
 
-STILL = "Promise.all(document.getAnimations().map(one => one.finished))"
+STILL = "Promise.all(document.getAnimations().map(animation => animation.finished))"
 
 
 @contextmanager
 def sample() -> Iterator[Inspected]:
-    """Run a server with the sample, and the embedder that this machine has."""
+    """Run a server that has the sample messages and the default embedder."""
     with tempfile.TemporaryDirectory() as data:
         settings = Settings.from_environment(data=data, listen="127.0.0.1:0", http_listen="127.0.0.1:0", inspector=True)
         with started(settings) as server:
@@ -33,7 +33,7 @@ def sample() -> Iterator[Inspected]:
 
 
 def recall(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
-    """Show a recall in English, in the light."""
+    """Yield screenshots of a recall in English with the light theme."""
     page = recalled(inspected.page(browser, "sam", KOCHI))
     page.click(".superseded .place")
     page.until("document.querySelectorAll('.ticks i').length")
@@ -45,7 +45,7 @@ def recall(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]
 
 
 def phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
-    """Show one in Chinese, in the dark, on a phone."""
+    """Yield a screenshot of a recall in Chinese with the dark theme at phone size."""
     page = browser.page(inspected.address("lin", "我能吃辣吗？"), width=390, height=780)
     page.prefer(color_scheme="dark")
     page.click("#language")
@@ -54,11 +54,11 @@ def phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
 
 
 def main(folder: Path) -> None:
-    """Write the pictures."""
+    """Write the screenshots to a folder."""
     folder.mkdir(exist_ok=True)
     with sample() as inspected, driven() as browser:
-        for shown in (recall, phone):
-            for name, page in shown(browser, inspected):
+        for scene in (recall, phone):
+            for name, page in scene(browser, inspected):
                 page.command("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
                 page.value(STILL)
                 (folder / f"inspector-{name}.png").write_bytes(page.picture())

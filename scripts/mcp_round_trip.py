@@ -1,7 +1,7 @@
-"""An agent's first minute with a command that speaks the Model Context Protocol.
+"""Smoke test of an MCP server command: store, search, recall and correct a message.
 
-`python scripts/mcp_round_trip.py COMMAND [ARGUMENT …]` starts the command, stores a message, recalls it by other words
-than it was said in, and corrects it. It needs nothing but what an installed NoMemory has.
+`python scripts/mcp_round_trip.py COMMAND [ARGUMENT …]` starts the command and calls its tools as an agent would. The
+question shares no word with the stored message. The script needs only the packages that NoMemory installs.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from mcp import StdioServerParameters
 from mcp.client import Client
 from usage import show_help
 
-SAID = "My cat weighs six kilograms."
-ASKED = "How heavy is my pet?"
-CORRECTED = "No, my cat weighs five kilograms."
+STATEMENT = "My cat weighs six kilograms."
+QUESTION = "How heavy is my pet?"
+CORRECTION = "No, my cat weighs five kilograms."
 
 
 async def main(command: str, arguments: list[str]) -> None:
-    """Store, find by meaning at once, recall, and take it back."""
-    started = StdioServerParameters(command=command, args=arguments, env=dict(os.environ))
-    async with Client(started) as client:
-        stored = await client.call_tool("remember", {"content": SAID})
+    """Store a message, search for it, recall it, and retract it."""
+    parameters = StdioServerParameters(command=command, args=arguments, env=dict(os.environ))
+    async with Client(parameters) as client:
+        stored = await client.call_tool("remember", {"content": STATEMENT})
         if stored.is_error:
             raise SystemExit(f"remember: {stored.content}")
-        found = await client.call_tool("semantic_search", {"query_text": ASKED})
-        if SAID not in str(found.structured_content):
-            raise SystemExit(f"semantic_search does not find it: {found.content}")
-        view = await client.call_tool("recall", {"question": ASKED})
-        if SAID not in str(view.structured_content):
-            raise SystemExit(f"recall does not quote it: {view.content}")
+        hits = await client.call_tool("semantic_search", {"query_text": QUESTION})
+        if STATEMENT not in str(hits.structured_content):
+            raise SystemExit(f"semantic_search did not return the stored message: {hits.content}")
+        view = await client.call_tool("recall", {"question": QUESTION})
+        if STATEMENT not in str(view.structured_content):
+            raise SystemExit(f"recall did not quote the stored message: {view.content}")
         first = stored.structured_content["message_id"]
-        await client.call_tool("remember", {"content": CORRECTED, "retracts": [first]})
+        await client.call_tool("remember", {"content": CORRECTION, "retracts": [first]})
         listed = (await client.call_tool("messages_list", {})).structured_content["messages"]
         if {item["message_id"] for item in listed if item["retracted_by"]} != {first}:
-            raise SystemExit(f"what was taken back is not marked: {listed}")
+            raise SystemExit(f"the retracted message is not marked as retracted: {listed}")
     print(f"an agent stored a message, recalled it and corrected it: {' '.join([Path(command).name, *arguments])}")
 
 

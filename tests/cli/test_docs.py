@@ -24,7 +24,7 @@ def test_the_page_of_commands_is_generated_from_the_commands() -> None:
 
 
 def test_every_command_and_option_is_on_the_page() -> None:
-    shared = CLI.partition("## Options of many commands\n")[2].partition("\n## ")[0]
+    shared = CLI.partition("## Shared options\n")[2].partition("\n## ")[0]
     context = click.Context(nomemory)
     for name in nomemory.list_commands(context):
         command = nomemory.get_command(context, name)
