@@ -14,8 +14,8 @@ from lexical.shelf import message, shelved
 from nomemory.server.message import LoggedMessage
 from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.search.hybrid import candidate_messages as timelines
-from nomemory.server.search.hybrid.candidate_messages import Timeline, timeline
-from nomemory.server.search.hybrid.term_occurrences import found_in, read_in
+from nomemory.server.search.hybrid.candidate_messages import Timeline, build_timeline
+from nomemory.server.search.hybrid.term_occurrences import occurrences_from_messages, occurrences_from_postings
 from nomemory.server.wire import encode
 from nomemory.text.analysis import streams
 from nomemory.v1 import message_pb2 as m
@@ -47,7 +47,9 @@ def texts(count: int, seed: int) -> list[str]:
 
 def line_of(some: list[str], known: Timeline | None = None) -> Timeline:
     made = (message("u", text, ts_us=at) for at, text in enumerate(some, 1))
-    return timeline([LoggedMessage("u", f"m{at}", at, at, encode(item)) for at, item in enumerate(made, 1)], known)
+    return build_timeline(
+        [LoggedMessage("u", f"m{at}", at, at, encode(item)) for at, item in enumerate(made, 1)], known
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -58,13 +60,15 @@ def test_what_is_read_is_what_the_index_says(tmp_path: Path, seed: int) -> None:
     with shelved(open_tantivy_index, tmp_path) as shelf:
         shelf.put(*(message("u", text) for text in some))
         shelf.put(message("another", " ".join(WORDS)))
-        looked_up = found_in(line, dict(zip(terms, shelf.postings("u", terms, EVERYTHING, 1000), strict=True)))
-    read = read_in(line, terms)
-    assert {term: (item.count, sorted(item.places)) for term, item in looked_up.items()} == {
-        term: (item.count, item.places.tolist()) for term, item in read.items()
+        looked_up = occurrences_from_postings(
+            line, dict(zip(terms, shelf.postings("u", terms, EVERYTHING, 1000), strict=True))
+        )
+    read = occurrences_from_messages(line, terms)
+    assert {term: (item.document_frequency, sorted(item.indexes)) for term, item in looked_up.items()} == {
+        term: (item.document_frequency, item.indexes.tolist()) for term, item in read.items()
     }
-    assert read["coda"].places.tolist() == [len(some) - 1]
-    assert read_in(line, []) == {}
+    assert read["coda"].indexes.tolist() == [len(some) - 1]
+    assert occurrences_from_messages(line, []) == {}
 
 
 def test_what_is_long_is_looked_up() -> None:
@@ -77,10 +81,10 @@ def test_a_message_is_analysed_once_though_the_talk_goes_on(monkeypatch: pytest.
     some, analysed = texts(20, 1), list[str]()
     monkeypatch.setattr(timelines, "streams", _noting(analysed))
     before = line_of(some)
-    read_in(before, ["tea"])
-    read_in(before, ["coda"])
+    occurrences_from_messages(before, ["tea"])
+    occurrences_from_messages(before, ["coda"])
     after = line_of([*some, "tea at last"], before)
-    assert read_in(after, ["tea"])["tea"].places[-1] == len(some)
+    assert occurrences_from_messages(after, ["tea"])["tea"].indexes[-1] == len(some)
     assert sorted(analysed) == sorted([*some, "tea at last"])
 
 

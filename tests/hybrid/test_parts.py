@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from nomemory.server.message import LoggedMessage, Message, Role
 from nomemory.server.message_filter import Filter
-from nomemory.server.search.hybrid.candidate_messages import Timeline, timeline
+from nomemory.server.search.hybrid.candidate_messages import Timeline, build_timeline
 from nomemory.server.search.hybrid.candidate_pool import CandidatePool
-from nomemory.server.search.hybrid.message_features import KeptFeatures, features_of
-from nomemory.server.search.hybrid.nearest import NearestMessages
-from nomemory.server.search.hybrid.query_analysis import parsed
-from nomemory.server.search.hybrid.ranking import Match, Ranking, in_talk, matched, preferred
-from nomemory.server.search.hybrid.relevance_feedback import leaders, shared
-from nomemory.server.search.hybrid.semantic_scores import meaning_of
-from nomemory.server.search.hybrid.term_occurrences import Found
-from nomemory.server.search.hybrid.term_scores import word_scores
-from nomemory.server.search.hybrid.timeline_cache import KeptTimelines, Key
+from nomemory.server.search.hybrid.message_features import FeatureCache, extract_features
+from nomemory.server.search.hybrid.query_analysis import parse_question
+from nomemory.server.search.hybrid.ranking import MatchScores, Ranking, add_context, bonuses, match_ranking
+from nomemory.server.search.hybrid.relevance_feedback import feedback_scores, select_feedback
+from nomemory.server.search.hybrid.semantic_hits import SemanticHits
+from nomemory.server.search.hybrid.semantic_scores import semantic_scores
+from nomemory.server.search.hybrid.term_occurrences import TermOccurrences
+from nomemory.server.search.hybrid.term_scores import term_scores
+from nomemory.server.search.hybrid.timeline_cache import TimelineCache, TimelineKey
 from nomemory.server.search.hybrid.weights import STEPS, Weights
 from nomemory.server.search.semantic.protocol import VectorHit
 from nomemory.server.wire import encode
@@ -48,7 +48,7 @@ messages = st.lists(
     min_size=1,
     max_size=30,
 ).map(lambda some: [logged(n + 1, *item) for n, item in enumerate(some)])
-weights = st.builds(Weights().without, st.sets(st.sampled_from([step for step in STEPS if step != "beside"])))
+weights = st.builds(Weights().without, st.sets(st.sampled_from([step for step in STEPS if step != "neighbors"])))
 floats = st.floats(0, 1)
 
 
@@ -58,12 +58,12 @@ def arrays(draw: st.DrawFn, count: int) -> np.ndarray:
 
 @st.composite
 def ranked(draw: st.DrawFn) -> tuple[Timeline, Ranking, Weights]:
-    line, weighing = timeline(draw(messages)), draw(weights)
+    line, weighing = build_timeline(draw(messages)), draw(weights)
     meaning = arrays(draw, len(line)) if draw(st.booleans()) else None
-    base = matched(Match(meaning, arrays(draw, len(line))), weighing)
+    base = match_ranking(MatchScores(meaning, arrays(draw, len(line))), weighing)
     question = draw(st.sampled_from(["What did Ann do in 1970?", "Who did I meet?", "茶？"]))
-    asked = parsed(QuestionReading(question, NOW), line.speakers)
-    return line, in_talk(line, base.plus(**preferred(line, asked, weighing)), weighing), weighing
+    asked = parse_question(QuestionReading(question, NOW), line.speakers)
+    return line, add_context(line, base.plus(**bonuses(line, asked, weighing)), weighing), weighing
 
 
 @given(ranked())
@@ -78,12 +78,12 @@ def test_a_ranking_is_finite_adds_up_and_has_one_as_its_best(made: tuple[Timelin
 @given(ranked())
 def test_what_is_shared_is_between_nothing_and_one(made: tuple[Timeline, Ranking, Weights]) -> None:
     line, ranking, _ = made
-    followed = leaders(line, ranking.scores, {"ann"})
-    assert sum(leader.lead for leader in followed) <= 1 + 1e-9
+    followed = select_feedback(line, ranking.scores, {"ann"})
+    assert sum(leader.weight for leader in followed) <= 1 + 1e-9
     terms = {term for leader in followed for term in leader.terms}
     places = {term: np.array([n for n in range(len(line)) if term in line.terms_at(n)]) for term in terms}
-    found = {term: Found(len(at), at) for term, at in places.items()}
-    worth = shared(line, followed, found, len(line))
+    found = {term: TermOccurrences(len(at), at) for term, at in places.items()}
+    worth = feedback_scores(line, followed, found, len(line))
     assert ((worth >= 0) & (worth <= 1)).all()
 
 
@@ -91,16 +91,16 @@ def test_what_is_shared_is_between_nothing_and_one(made: tuple[Timeline, Ranking
 def test_a_timeline_is_the_same_in_whatever_order_messages_come(some: list[LoggedMessage], rng: object) -> None:
     mixed = list(some)
     rng.shuffle(mixed)  # type: ignore[attr-defined]  # a Random
-    one, other = timeline(some), timeline(mixed)
+    one, other = build_timeline(some), build_timeline(mixed)
     assert one.logged == other.logged
     assert (one.previous == other.previous).all()
-    assert [one.grouped.tolist(), one.sizes.tolist()] == [other.grouped.tolist(), other.sizes.tolist()]
+    assert [one.grouped.tolist(), one.group_sizes.tolist()] == [other.grouped.tolist(), other.group_sizes.tolist()]
 
 
 @given(messages)
 def test_what_follows_upon_what(some: list[LoggedMessage]) -> None:
     """By the definition: the message before in the same conversation, if it is near enough."""
-    line = timeline(some)
+    line = build_timeline(some)
     for place, before in enumerate(line.previous.tolist()):
         here = line.features[place]
         earlier = [n for n in range(place) if line.features[n].conversation_id == here.conversation_id]
@@ -112,9 +112,9 @@ def test_what_follows_upon_what(some: list[LoggedMessage]) -> None:
 def test_the_talk_around_is_the_mean_of_nine(made: tuple[Timeline, Ranking, Weights]) -> None:
     line, _, _ = made
     scores = np.linspace(0, 1, len(line))
-    talk = in_talk(line, Ranking(scores, {"words": scores}), Weights())
+    talk = add_context(line, Ranking(scores, {"words": scores}), Weights())
     scale = talk.components["words"][-1] / scores[-1] if scores[-1] else 1.0
-    for conversation in np.split(line.grouped, np.cumsum(line.sizes)[:-1]):
+    for conversation in np.split(line.grouped, np.cumsum(line.group_sizes)[:-1]):
         for at, place in enumerate(conversation):
             window = scores[conversation[max(at - 4, 0) : at + 5]]
             assert talk.components["around"][place] == pytest.approx(0.3 * window.mean() * scale)
@@ -127,31 +127,31 @@ def test_a_timeline_narrows_as_a_filter_does(
     some: list[LoggedMessage], at: int, role: Role | None, conversation: str
 ) -> None:
     narrowed = Filter(at * MINUTE_US, 15 * 10 * MINUTE_US, role, conversation)
-    line = timeline(some)
-    for logged_one, item, admitted in zip(line.logged, line.features, line.within(narrowed).tolist(), strict=True):
+    line = build_timeline(some)
+    for logged_one, item, admitted in zip(line.logged, line.features, line.admitted(narrowed).tolist(), strict=True):
         message = Message("u", "m", logged_one.ts_us, Role(item.role), "x", item.name, item.conversation_id)
         assert admitted == narrowed.admits(message)
     earlier = line.before(at * 10 * MINUTE_US)
     assert earlier.logged == [item for item in line.logged if item.ts_us < at * 10 * MINUTE_US]
-    assert earlier.speakers == timeline(earlier.logged).speakers
+    assert earlier.speakers == build_timeline(earlier.logged).speakers
 
 
 @given(messages, st.integers(0, 21))
 def test_messages_sent_after_the_time_of_a_question_leave_the_pool(some: list[LoggedMessage], at: int) -> None:
     until_us = at * 10 * MINUTE_US
-    pool = CandidatePool(timeline(some), len(some), Filter(until_us=until_us))
+    pool = CandidatePool(build_timeline(some), len(some), Filter(until_us=until_us))
     remaining = pool.before(until_us).timeline.logged
     assert remaining == [message for message in pool.timeline.logged if message.ts_us < until_us]
 
 
 @given(messages, st.sets(st.integers(1, 40)))
 def test_versions_are_located(some: list[LoggedMessage], asked: set[int]) -> None:
-    line = timeline(some)
-    places, standing = line.located(np.array(sorted(asked), dtype=np.int64))
+    line = build_timeline(some)
+    places, standing = line.locate(np.array(sorted(asked), dtype=np.int64))
     for sequence, place, stands in zip(sorted(asked), places.tolist(), standing.tolist(), strict=True):
         assert stands == (sequence <= len(some))
         assert not stands or line.logged[place].sequence == sequence
-    assert timeline([]).located(np.array([3]))[1].tolist() == [False]
+    assert build_timeline([]).locate(np.array([3]))[1].tolist() == [False]
 
 
 def place(line: Timeline, sequence: int) -> int:
@@ -160,14 +160,14 @@ def place(line: Timeline, sequence: int) -> int:
 
 def test_words_count_where_they_stand_beside_and_by_who_bears_them() -> None:
     some = [logged(n + 1, "x" * 20, n * MINUTE_US, "Ann" if n == 8 else "Bob", "c") for n in range(10)]
-    line = timeline(some)
-    found = {"lisbon": Found(1, np.array([4])), "ann": Found(0, np.array([], dtype=np.int64))}
-    scored = word_scores(line, found, 10, beside=0.3)
+    line = build_timeline(some)
+    found = {"lisbon": TermOccurrences(1, np.array([4])), "ann": TermOccurrences(0, np.array([], dtype=np.int64))}
+    scored = term_scores(line, found, 10, neighbor_weight=0.3)
     assert np.flatnonzero(scored.scores).tolist() == [3, 4, 5, 8]
     assert scored.scores[4] > scored.scores[3] == scored.scores[5] > 0
     assert np.flatnonzero(scored.coverage).tolist() == [4, 8]
-    assert word_scores(line, {}, 10, beside=0.3).has_terms is False
-    alone = word_scores(line, found, 10, beside=0.0)
+    assert term_scores(line, {}, 10, neighbor_weight=0.3).has_terms is False
+    alone = term_scores(line, found, 10, neighbor_weight=0.0)
     assert np.flatnonzero(alone.scores).tolist() == [4, 8]
 
 
@@ -175,10 +175,12 @@ def test_words_count_where_they_stand_beside_and_by_who_bears_them() -> None:
 def test_words_score_finitely_and_cover_at_most_all(
     some: list[LoggedMessage], found: dict[str, set[int]], more: int
 ) -> None:
-    line = timeline(some)
+    line = build_timeline(some)
     places = {term: np.array(sorted(n for n in at if n < len(line)), dtype=np.int64) for term, at in found.items()}
     total = len(line) + more
-    scored = word_scores(line, {term: Found(len(at) + more, at) for term, at in places.items()}, total, beside=0.3)
+    scored = term_scores(
+        line, {term: TermOccurrences(len(at) + more, at) for term, at in places.items()}, total, neighbor_weight=0.3
+    )
     assert np.isfinite(scored.scores).all()
     assert (scored.scores >= 0).all()
     assert ((scored.coverage >= 0) & (scored.coverage <= 1 + 1e-9)).all()
@@ -189,50 +191,50 @@ def hits(*scores: float) -> list[VectorHit]:
 
 
 def test_nearness_goes_from_nothing_to_one_and_versions_that_are_gone_have_no_part() -> None:
-    line = timeline([logged(n, "x", n) for n in range(1, 6)])
-    complete = meaning_of(line, NearestMessages(hits(0.9, 0.8, 0.7, 0.6, 0.5)), complete=True, total=5)
+    line = build_timeline([logged(n, "x", n) for n in range(1, 6)])
+    complete = semantic_scores(line, SemanticHits(hits(0.9, 0.8, 0.7, 0.6, 0.5)), is_complete=True, total=5)
     assert complete is not None
-    assert complete.nearness.tolist() == pytest.approx([1, 0.75, 0.5, 0.25, 0])
-    cut = meaning_of(line, NearestMessages(hits(0.9, 0.8)), complete=False, total=5)
+    assert complete.normalized.tolist() == pytest.approx([1, 0.75, 0.5, 0.25, 0])
+    cut = semantic_scores(line, SemanticHits(hits(0.9, 0.8)), is_complete=False, total=5)
     assert cut is not None
-    assert cut.found.tolist() == [1, 1, 0, 0, 0]
-    assert 1 == cut.nearness[0] > cut.nearness[1] > cut.nearness[2] == cut.nearness[4] > 0
+    assert cut.is_hit.tolist() == [1, 1, 0, 0, 0]
+    assert 1 == cut.normalized[0] > cut.normalized[1] > cut.normalized[2] == cut.normalized[4] > 0
     assert cut.cosines.tolist() == [0.9, 0.8, 0, 0, 0]
     gone = [VectorHit(0.99, 0, 77), *hits(0.9, 0.8, 0.7, 0.6, 0.5), VectorHit(0.1, 0, 78)]
-    with_gone = meaning_of(line, NearestMessages(gone), complete=True, total=5)
+    with_gone = semantic_scores(line, SemanticHits(gone), is_complete=True, total=5)
     assert with_gone is not None
-    assert with_gone.nearness.tolist() == complete.nearness.tolist()
-    assert meaning_of(line, NearestMessages([VectorHit(0.9, 0, 77)]), complete=True, total=5) is None
-    assert meaning_of(line, NearestMessages([]), complete=True, total=5) is None
-    equal = meaning_of(line, NearestMessages(hits(0.5, 0.5)), complete=True, total=5)
+    assert with_gone.normalized.tolist() == complete.normalized.tolist()
+    assert semantic_scores(line, SemanticHits([VectorHit(0.9, 0, 77)]), is_complete=True, total=5) is None
+    assert semantic_scores(line, SemanticHits([]), is_complete=True, total=5) is None
+    equal = semantic_scores(line, SemanticHits(hits(0.5, 0.5)), is_complete=True, total=5)
     assert equal is not None
-    assert equal.nearness.tolist() == [1, 1, 0, 0, 0]
+    assert equal.normalized.tolist() == [1, 1, 0, 0, 0]
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=9), st.integers(0, 9))
 def test_how_much_nearer_than_usual_is_counted_over_all_of_the_users_messages(scores: list[float], more: int) -> None:
     scores.sort(reverse=True)
-    line = timeline([logged(n, "x", n) for n in range(1, len(scores) + 1)])
-    whole = meaning_of(line, NearestMessages(hits(*scores)), complete=True, total=len(scores))
+    line = build_timeline([logged(n, "x", n) for n in range(1, len(scores) + 1)])
+    whole = semantic_scores(line, SemanticHits(hits(*scores)), is_complete=True, total=len(scores))
     assert whole is not None
     assert whole.mean == pytest.approx(np.mean(scores))
     assert whole.deviation == pytest.approx(np.std(scores), abs=1e-6)
-    cut = meaning_of(line, NearestMessages(hits(*scores)), complete=False, total=len(scores) + more)
+    cut = semantic_scores(line, SemanticHits(hits(*scores)), is_complete=False, total=len(scores) + more)
     assert cut is not None
     assert cut.mean <= whole.mean + 1e-9
     for meaning in (whole, cut):
-        assert np.isfinite(meaning.deviations).all()
-        assert (np.diff(meaning.deviations[: len(scores)]) <= 0).all()
+        assert np.isfinite(meaning.z_scores).all()
+        assert (np.diff(meaning.z_scores[: len(scores)]) <= 0).all()
 
 
 def test_equally_good_messages_lead_together_or_not_at_all() -> None:
-    line = timeline([logged(n, f"word{n}", n) for n in range(1, 31)])
-    assert leaders(line, np.ones(30), set()) == []
+    line = build_timeline([logged(n, f"word{n}", n) for n in range(1, 31)])
+    assert select_feedback(line, np.ones(30), set()) == []
     scores = np.zeros(30)
     scores[[3, 7]] = 1.0
-    assert [leader.place for leader in leaders(line, scores, set())] == [3, 7]
-    few = timeline([logged(n, f"word{n}", n) for n in range(1, 6)])
-    assert len(leaders(few, np.ones(5), {"word1"})) == 5
+    assert [leader.index for leader in select_feedback(line, scores, set())] == [3, 7]
+    few = build_timeline([logged(n, f"word{n}", n) for n in range(1, 6)])
+    assert len(select_feedback(few, np.ones(5), {"word1"})) == 5
 
 
 @pytest.mark.parametrize(
@@ -248,7 +250,7 @@ def test_equally_good_messages_lead_together_or_not_at_all() -> None:
     ],
 )
 def test_whom_a_question_names(text: str, persons: set[str]) -> None:
-    assert parsed(QuestionReading(text, NOW), ["A", "Melanie", "小明", "(x+y)*", " "]).persons == persons
+    assert parse_question(QuestionReading(text, NOW), ["A", "Melanie", "小明", "(x+y)*", " "]).persons == persons
 
 
 @pytest.mark.parametrize(
@@ -266,66 +268,66 @@ def test_whom_a_question_names(text: str, persons: set[str]) -> None:
     ],
 )
 def test_who_is_asked_about_what_was_said(text: str, of_assistant: bool) -> None:  # noqa: FBT001 - what is expected
-    asked = parsed(QuestionReading(text, NOW), [])
-    assert asked.of_assistant == of_assistant
-    assert not (asked.of_assistant and asked.of_user)
+    asked = parse_question(QuestionReading(text, NOW), [])
+    assert asked.asks_about_assistant == of_assistant
+    assert not (asked.asks_about_assistant and asked.asks_about_user)
 
 
 def test_a_long_text_asks_for_as_many_terms_as_a_query_may_have() -> None:
-    asked = parsed(QuestionReading("".join(chr(0x4E00 + n) for n in range(1900)) + "？", NOW), [])
+    asked = parse_question(QuestionReading("".join(chr(0x4E00 + n) for n in range(1900)) + "？", NOW), [])
     assert sum(len(sentence.terms) for sentence in asked.sentences) <= 4 * 128
 
 
 async def test_kept_timelines_are_the_latest_and_bounded() -> None:
-    kept = KeptTimelines(most_bytes=50_000)
-    made: list[Key] = []
+    kept = TimelineCache(max_bytes=50_000)
+    made: list[TimelineKey] = []
 
-    async def make(key: Key, size: int) -> Timeline | None:
-        async def of(key: Key, known: Timeline | None) -> Timeline:
+    async def make(key: TimelineKey, size: int) -> Timeline | None:
+        async def of(key: TimelineKey, known: Timeline | None) -> Timeline:
             made.append(key)
             assert known is None or known.logged[0].user_id == "u"
-            return timeline([logged(key.sequence, "x" * size)], known)
+            return build_timeline([logged(key.sequence, "x" * size)], known)
 
         return await kept.get(key, of)
 
-    async def nothing(_key: Key, _known: Timeline | None) -> None:
+    async def nothing(_key: TimelineKey, _known: Timeline | None) -> None:
         """Make none."""
 
-    async def fail(_key: Key, _known: Timeline | None) -> None:
+    async def fail(_key: TimelineKey, _known: Timeline | None) -> None:
         pytest.fail("it is known that there is none")
 
-    first = await make(Key("a", 1, 100, None), 100)
-    assert await make(Key("a", 1, 100, None), 100) is first
+    first = await make(TimelineKey("a", 1, 100, None), 100)
+    assert await make(TimelineKey("a", 1, 100, None), 100) is first
     assert len(made) == 1
-    newer = await make(Key("a", 2, 100, None), 100)
+    newer = await make(TimelineKey("a", 2, 100, None), 100)
     assert newer is not first
-    assert await make(Key("a", 1, 100, None), 100) is not first
+    assert await make(TimelineKey("a", 1, 100, None), 100) is not first
     for n in range(100):
-        await make(Key(f"user{n}", 1, 4_000, None), 4_000)
-        assert kept.weight <= 50_000
-    assert await kept.get(Key("none", 1, 0, None), nothing) is None
-    assert await kept.get(Key("none", 1, 0, None), fail) is None
+        await make(TimelineKey(f"user{n}", 1, 4_000, None), 4_000)
+        assert kept.memory_bytes <= 50_000
+    assert await kept.get(TimelineKey("none", 1, 0, None), nothing) is None
+    assert await kept.get(TimelineKey("none", 1, 0, None), fail) is None
 
 
 @given(messages)
 @settings(max_examples=30)
 def test_what_was_read_is_not_read_again(some: list[LoggedMessage]) -> None:
-    known = timeline(some)
-    again = timeline([*some[1:], logged(99, "new")], known)
+    known = build_timeline(some)
+    again = build_timeline([*some[1:], logged(99, "new")], known)
     assert len(again) == len(some)
     before = {item.sequence: features for item, features in zip(known.logged, known.features, strict=True)}
     for item, features in zip(again.logged, again.features, strict=True):
-        assert features == features_of(item)
+        assert features == extract_features(item)
         assert item.sequence == 99 or features is before[item.sequence]
 
 
 def test_features_are_kept_within_their_room() -> None:
     some = [logged(n, f"{n} Ann said “so” in 19{n}") for n in range(400)]
-    kept, room = KeptFeatures(60_000), 60_000
+    kept, room = FeatureCache(60_000), 60_000
     for at in range(0, 400, 7):
         read = kept.read(some[at : at + 20])
-        assert read == [features_of(item) for item in some[at : at + 20]]
-        assert kept.weight <= room
+        assert read == [extract_features(item) for item in some[at : at + 20]]
+        assert kept.memory_bytes <= room
     again = kept.read(some[-4:])
     assert all(item is other for item, other in zip(again, kept.read(some[-4:]), strict=True))
 
@@ -342,5 +344,5 @@ def test_features_are_kept_within_their_room() -> None:
 def test_what_tells_an_assistant_something_before_it_asks_says_as_much_as_any(
     content: str, *, named: bool, little: bool
 ) -> None:
-    line = timeline([logged(1, content, name="Ann" if named else "")])
-    assert line.saying_little.tolist() == [little]
+    line = build_timeline([logged(1, content, name="Ann" if named else "")])
+    assert line.without_assertion.tolist() == [little]

@@ -14,7 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.server.message import LoggedMessage
-from nomemory.server.search.hybrid.related_messages import LEAST_NEARNESS, LOOKED_AT, Related, Relation, relations
+from nomemory.server.search.hybrid.related_messages import (
+    MAX_COMPARED,
+    MIN_Z_SCORE,
+    ComparedMessage,
+    Relation,
+    find_relations,
+)
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from talk import said
@@ -28,8 +34,8 @@ ANN, BOB = (1, "Ann"), (1, "Bob")
 UNITS = st.lists(st.floats(-1, 1), min_size=4, max_size=4).filter(lambda some: math.hypot(*some) > 0.1)
 
 
-def related(number: int, speaker: tuple[int, str], terms: Sequence[str], ts_us: int) -> Related:
-    return Related(LoggedMessage("u", f"m{number}", ts_us, number, b""), speaker, frozenset(terms))
+def related(number: int, speaker: tuple[int, str], terms: Sequence[str], ts_us: int) -> ComparedMessage:
+    return ComparedMessage(LoggedMessage("u", f"m{number}", ts_us, number, b""), speaker, frozenset(terms))
 
 
 def unit(numbers: Sequence[float]) -> list[float]:
@@ -40,14 +46,14 @@ def packed(vectors: dict[str, list[float]]) -> dict[str, bytes]:
     return {message_id: np.array(numbers, dtype="<f4").tobytes() for message_id, numbers in vectors.items()}
 
 
-def reckoned(some: Sequence[Related], vectors: dict[str, list[float]]) -> list[Relation]:
+def reckoned(some: Sequence[ComparedMessage], vectors: dict[str, list[float]]) -> list[Relation]:
     """Reckon the same, pair by pair."""
     known = sorted(
         (item for item in some if item.message.message_id in vectors),
         key=lambda item: (item.message.ts_us, item.message.message_id),
     )
 
-    def cosine(one: Related, other: Related) -> float:
+    def cosine(one: ComparedMessage, other: ComparedMessage) -> float:
         pairs = zip(vectors[one.message.message_id], vectors[other.message.message_id], strict=True)
         return sum(a * b for a, b in pairs)
 
@@ -79,21 +85,21 @@ def test_pairs_are_those_of_a_plain_reckoning(
 ) -> None:
     some = [related(n, speaker, sorted(terms), ts) for n, (speaker, terms, ts, _) in enumerate(drawn)]
     vectors = {f"m{n}": unit(numbers) for n, (*_, numbers) in enumerate(drawn) if numbers}
-    pairs = relations(some, packed(vectors))
+    pairs = find_relations(some, packed(vectors))
     if len(vectors) < 3:
         assert pairs == []
         return
-    expected = {(item.earlier, item.later): item for item in reckoned(some, vectors)}
-    got = {(item.earlier, item.later): item for item in pairs}
+    expected = {(item.earlier_id, item.later_id): item for item in reckoned(some, vectors)}
+    got = {(item.earlier_id, item.later_id): item for item in pairs}
     flat = {
         pair
         for pair, item in expected.items()
-        if abs(item.nearness) > 1e3 or abs(item.nearness - LEAST_NEARNESS) < 1e-2 or spread(pair[0], vectors) < 1e-4
+        if abs(item.z_score) > 1e3 or abs(item.z_score - MIN_Z_SCORE) < 1e-2 or spread(pair[0], vectors) < 1e-4
     }
-    assert got.keys() - flat == {pair for pair, item in expected.items() if item.nearness >= LEAST_NEARNESS} - flat
+    assert got.keys() - flat == {pair for pair, item in expected.items() if item.z_score >= MIN_Z_SCORE} - flat
     for pair in got.keys() - flat:
-        assert got[pair].nearness == pytest.approx(expected[pair].nearness, rel=0.02, abs=0.02)
-        assert got[pair].shared == pytest.approx(expected[pair].shared)
+        assert got[pair].z_score == pytest.approx(expected[pair].z_score, rel=0.02, abs=0.02)
+        assert got[pair].shared_terms == pytest.approx(expected[pair].shared_terms)
 
 
 def spread(message_id: str, vectors: dict[str, list[float]]) -> float:
@@ -106,8 +112,8 @@ def spread(message_id: str, vectors: dict[str, list[float]]) -> float:
 
 def test_fewer_than_three_vectors_have_no_usual_distance() -> None:
     some = [related(n, ANN, "a", n) for n in range(5)]
-    assert relations(some, packed({"m0": unit([1, 0, 0, 0]), "m1": unit([1, 0, 0, 0])})) == []
-    assert relations([], {}) == []
+    assert find_relations(some, packed({"m0": unit([1, 0, 0, 0]), "m1": unit([1, 0, 0, 0])})) == []
+    assert find_relations([], {}) == []
 
 
 def vectored(
@@ -144,7 +150,7 @@ def pairs(answer: q.HybridSearchResponse) -> list[tuple[str, str]]:
 
 def test_a_search_relates_what_one_speaker_said_of_one_thing(vector_server: Server, user: str) -> None:
     token = write(vector_server, talk(user))
-    question: dict[str, Any] = {"query_embedding": q.Embedding(values=(1.0, 0.1, 0.0, 0.0)), "top_k": LOOKED_AT}
+    question: dict[str, Any] = {"query_embedding": q.Embedding(values=(1.0, 0.1, 0.0, 0.0)), "top_k": MAX_COMPARED}
     plain = ask(vector_server, user, "Which lamp is in the studio?", token, **question)
     answer = ask(vector_server, user, "Which lamp is in the studio?", token, include_relations=True, **question)
     assert found(answer) == found(plain)
@@ -153,7 +159,7 @@ def test_a_search_relates_what_one_speaker_said_of_one_thing(vector_server: Serv
     assert not [pair for pair in pairs(answer) if "echo" in pair]
     assert {item for pair in pairs(answer) for item in pair} <= set(found(answer))
     relation = next(item for item in answer.relations if item.earlier_message_id == "old")
-    assert relation.semantic_z_score >= LEAST_NEARNESS
+    assert relation.semantic_z_score >= MIN_Z_SCORE
     assert 0 < relation.shared_terms <= 1
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.server.search.hybrid.sufficiency import Candidates, subject, sufficiency
+from nomemory.server.search.hybrid.sufficiency import SufficiencyFeatures, subject_score, sufficiency
 
 floats = st.floats(0, 1)
 
@@ -24,47 +24,47 @@ def flags(draw: st.DrawFn, count: int) -> np.ndarray:
 
 
 @st.composite
-def candidates(draw: st.DrawFn) -> Candidates:
+def candidates(draw: st.DrawFn) -> SufficiencyFeatures:
     count = draw(st.integers(0, 60))
     texts = st.sampled_from(["I ran", "you ran", "we and you", "it rained", "你跑了", "我跑了", ""])
-    return Candidates(
-        matching=arrays(draw, count),
+    return SufficiencyFeatures(
+        match_scores=arrays(draw, count),
         cosines=arrays(draw, count) if draw(st.booleans()) else None,
         mean=draw(floats),
         count=max(1, count),
         coverage=arrays(draw, count) if draw(st.booleans()) else None,
         unknown=draw(floats),
         asserting=flags(draw, count),
-        spoken_by=np.array(draw(st.lists(st.integers(-1, 2), min_size=count, max_size=count)), dtype=np.int64),
-        asking=flags(draw, count),
+        speaker_indexes=np.array(draw(st.lists(st.integers(-1, 2), min_size=count, max_size=count)), dtype=np.int64),
+        ends_with_question=flags(draw, count),
         text_of=draw(st.lists(texts, min_size=count, max_size=count)).__getitem__,
     )
 
 
-def of_user(cosines: Sequence[float], **fields: object) -> Candidates:
+def of_user(cosines: Sequence[float], **fields: object) -> SufficiencyFeatures:
     """Make what a user said without a name: plain assertions that match equally well."""
     count = len(cosines)
-    plain = Candidates(
-        matching=np.ones(count),
+    plain = SufficiencyFeatures(
+        match_scores=np.ones(count),
         cosines=np.array(cosines),
         mean=0.80,
         count=1000,
         coverage=np.full(count, 0.5),
         unknown=0.2,
         asserting=np.ones(count, dtype=np.bool_),
-        spoken_by=np.full(count, -1, dtype=np.int64),
-        asking=np.zeros(count, dtype=np.bool_),
+        speaker_indexes=np.full(count, -1, dtype=np.int64),
+        ends_with_question=np.zeros(count, dtype=np.bool_),
         text_of=lambda _: "it rained",
     )
     return replace(plain, **fields)  # type: ignore[arg-type]  # fields of the test's choice
 
 
-def likely(some: Candidates) -> float:
+def likely(some: SufficiencyFeatures) -> float:
     return sufficiency(some, (), 0)
 
 
 @given(candidates(), st.sets(st.integers(0, 2)), st.integers(0, 5))
-def test_it_is_a_probability(some: Candidates, asked: set[int], speakers: int) -> None:
+def test_it_is_a_probability(some: SufficiencyFeatures, asked: set[int], speakers: int) -> None:
     assert 0 <= sufficiency(some, asked, speakers) <= 1
 
 
@@ -104,16 +104,20 @@ def test_it_falls_when_the_person_is_swapped(scores: Sequence[float], cosine: fl
     count = len(scores)
     said_by_first = of_user(
         [cosine] * count,
-        matching=np.array(scores),
+        match_scores=np.array(scores),
         coverage=np.array(scores),
-        spoken_by=np.zeros(count, dtype=np.int64),
+        speaker_indexes=np.zeros(count, dtype=np.int64),
         text_of=lambda _: "I ran a marathon",
     )
     of_first, of_second = sufficiency(said_by_first, [0], 2), sufficiency(said_by_first, [1], 2)
     assert of_first > of_second
     asking_back = replace(said_by_first, text_of=lambda _: "you ran a marathon")
     assert sufficiency(asking_back, [1], 2) > sufficiency(asking_back, [0], 2)
-    assert subject("I ran", asks=False) > subject("You and I", asks=False) > subject("you ran", asks=False)
+    assert (
+        subject_score("I ran", is_question=False)
+        > subject_score("You and I", is_question=False)
+        > subject_score("you ran", is_question=False)
+    )
 
 
 @pytest.mark.parametrize("mean", [0.0, 0.5, 1.0])

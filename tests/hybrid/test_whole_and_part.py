@@ -129,7 +129,7 @@ def test_long_messages_are_looked_at_in_part(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is read for one ranking is bounded: more is found as ever, though it is never all read."""
-    monkeypatch.setattr(stretch, "_READ_BYTES", 100_000)
+    monkeypatch.setattr(stretch, "_MAX_READ_BYTES", 100_000)
     with start(own_settings) as server:
         token = write(server, [said("u", f"m{n:02}", f"parcel{n} common " + "x" * 5_000, n) for n in range(80)])
         assert found(ask(server, "u", "Where is parcel77?", token, top_k=5)) == ["m77"]

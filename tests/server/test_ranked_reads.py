@@ -26,7 +26,7 @@ from nomemory.server.search.nearest_messages import NearestMessages, NearestQuer
 from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.protocol import VectorHit, VectorPoint
 from nomemory.server.search.semantic.vector_space import VectorSpace
-from nomemory.server.search.speakers import Speakers
+from nomemory.server.search.speakers import SpeakerNames
 from nomemory.server.store.results import OnConflict
 from nomemory.server.store.sqlite.reader import SqliteLogReader
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
@@ -93,7 +93,7 @@ async def test_a_search_stops_where_scores_fall_below_the_least(
             ]
         )
         space = VectorSpace("space", NoEmbedder(2), index, UpToDate())
-        nearest = NearestMessages(log, Speakers(log), BUDGET)
+        nearest = NearestMessages(log, SpeakerNames(log), BUDGET)
         found = await nearest.search(space, NearestQuery("u", None, EAST, EVERYTHING, 20, min_score))
     finally:
         await index.close()

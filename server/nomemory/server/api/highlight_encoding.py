@@ -9,7 +9,7 @@ from nomemory.server.message import LoggedMessage
 from nomemory.server.search.grammar.tree import Query
 from nomemory.server.search.lexical.highlight import Extent, highlight
 from nomemory.server.search.ranked import Ranked
-from nomemory.server.search.reply_budget import Beside, nothing_beside
+from nomemory.server.search.reply_budget import ExtraBytes, no_extra_bytes
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
 
@@ -25,13 +25,13 @@ _CHAR_BYTES: Final = 4
 """Maximum size of a character in UTF-8."""
 
 
-def max_highlight_bytes(snippet_chars: int | None) -> Beside:
+def max_highlight_bytes(snippet_chars: int | None) -> ExtraBytes:
     """Return a function that bounds the encoded size of a message's highlight. None: no highlights.
 
     The bound depends only on the size of the message. Pages can be cut to size before their messages are highlighted.
     """
     if snippet_chars is None:
-        return nothing_beside
+        return no_extra_bytes
     snippet_bytes = snippet_chars * _CHAR_BYTES
 
     def max_bytes(message: LoggedMessage) -> int:

@@ -65,7 +65,7 @@ def _explanation(item: HybridHit) -> bytes:
         semantic_score=item.semantic_score,
         lexical_score=item.lexical_score,
         coverage=item.coverage,
-        semantic_z_score=item.deviations,
+        semantic_z_score=item.semantic_z_score,
         components=components,
     )
     return pb.HybridItem(explanation=explanation).SerializeToString()
@@ -74,10 +74,10 @@ def _explanation(item: HybridHit) -> bytes:
 def encode_relation(relation: Relation) -> pb.MessageRelation:
     """Encode a relation between two messages."""
     return pb.MessageRelation(
-        earlier_message_id=relation.earlier,
-        later_message_id=relation.later,
-        semantic_z_score=relation.nearness,
-        shared_terms=relation.shared,
+        earlier_message_id=relation.earlier_id,
+        later_message_id=relation.later_id,
+        semantic_z_score=relation.z_score,
+        shared_terms=relation.shared_terms,
     )
 
 

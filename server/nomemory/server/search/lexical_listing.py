@@ -12,7 +12,7 @@ from nomemory.server.search.grammar.tree import Query
 from nomemory.server.search.lexical.protocol import FrozenRanking, LexicalHit, LexicalIndex, LexicalSearch, RankPosition
 from nomemory.server.search.lexical.window import RankingWindow
 from nomemory.server.search.ranked import Ranked
-from nomemory.server.search.reply_budget import Beside, fitting, nothing_beside
+from nomemory.server.search.reply_budget import ExtraBytes, count_fitting, no_extra_bytes
 from nomemory.server.store.protocol import LogReader
 
 _MARGIN: Final = 8
@@ -76,9 +76,9 @@ class LexicalListing:
         return applied >= sequence or applied >= await self._log.user_sequence(user_id)
 
     async def page(
-        self, listing: Listing, query: Query, page_size: int, cursor: str, beside: Beside = nothing_beside
+        self, listing: Listing, query: Query, page_size: int, cursor: str, extra_bytes: ExtraBytes = no_extra_bytes
     ) -> RankedPage:
-        """Read one page; `beside` counts towards the size of the reply.
+        """Read one page; `extra_bytes` counts towards the size of the reply.
 
         Raises:
             Fault: one of the CURSOR_… reasons, or INDEX_UNAVAILABLE.
@@ -87,7 +87,7 @@ class LexicalListing:
         applied = await self._index.applied(listing.user_id) if self._index.lags else None
         state = self._resume(listing, query, cursor, applied) if cursor else await self._begin(listing, query)
         following = await self._next(state, page_size + 1)
-        fits = fitting((item.message for item in following[:page_size]), self._reply_max_bytes, beside)
+        fits = count_fitting((item.message for item in following[:page_size]), self._reply_max_bytes, extra_bytes)
         items = following[:fits]
         next_cursor = self._cursors.issue(listing, state.place_after(items[-1])) if fits < len(following) else ""
         behind = applied is not None and applied < await self._log.user_sequence(listing.user_id)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.message_filter import Filter
 from nomemory.server.search.ranked import Ranked
-from nomemory.server.search.reply_budget import fitting
+from nomemory.server.search.reply_budget import count_fitting
 from nomemory.server.search.semantic.vector_space import VectorSpace
-from nomemory.server.search.speakers import Speakers
+from nomemory.server.search.speakers import SpeakerNames
 from nomemory.server.store.protocol import LogReader
 from nomemory.text.names import without_speakers
 
@@ -44,7 +44,7 @@ class Nearest:
 class NearestMessages:
     """Searches a vector index, and reads the messages themselves off the log."""
 
-    def __init__(self, log: LogReader, speakers: Speakers, max_response_bytes: int) -> None:
+    def __init__(self, log: LogReader, speakers: SpeakerNames, max_response_bytes: int) -> None:
         self._log = log
         self._speakers = speakers
         self._reply_max_bytes = max_response_bytes
@@ -65,7 +65,7 @@ class NearestMessages:
         behind = await space.progress.behind(query.user_id, await self._log.user_sequence(query.user_id))
         vector = query.vector or await space.embed_query(query.user_id, await self._meant(query))
         ranked = await self._ranked(space, query, vector)
-        items = ranked[: fitting((item.message for item in ranked), self._reply_max_bytes)]
+        items = ranked[: count_fitting((item.message for item in ranked), self._reply_max_bytes)]
         return Nearest(items, truncated=len(items) < len(ranked), behind=behind)
 
     async def _meant(self, query: NearestQuery) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.search.reply_budget import fitting_wires
+from nomemory.server.search.reply_budget import count_fitting_wires
 from nomemory.server.store.protocol import LogReader
 from nomemory.server.store.results import EncodedNeighbors
 
@@ -44,10 +44,10 @@ async def read_neighborhood(
 def _fitting(around: EncodedNeighbors, budget_bytes: int) -> tuple[int, int]:
     """Count how many on each side fit, from the anchor outward, one of each side in turn."""
     wires = [*around.before, around.anchor, *around.after]
-    if fitting_wires(wires, budget_bytes) == len(wires):
+    if count_fitting_wires(wires, budget_bytes) == len(wires):
         return len(around.before), len(around.after)
     pairs = zip_longest(reversed(around.before), around.after)
     outward = [(is_newer, wire) for pair in pairs for is_newer, wire in enumerate(pair) if wire is not None]
-    fits = fitting_wires([around.anchor, *(wire for _, wire in outward)], budget_bytes) - 1
+    fits = count_fitting_wires([around.anchor, *(wire for _, wire in outward)], budget_bytes) - 1
     newer = sum(is_newer for is_newer, _ in outward[:fits])
     return fits - newer, newer

@@ -1,4 +1,4 @@
-"""Keeps replies under the size that clients accept."""
+"""Limits the size of responses to what clients accept."""
 
 from __future__ import annotations
 
@@ -7,28 +7,30 @@ from collections.abc import Callable, Iterable, Sequence
 from nomemory.server.message import LoggedMessage
 
 _OVERHEAD = 64
-"""Bytes that a message takes in a reply beyond its own: framing, a score, an id in a list."""
+"""Bytes per message in a response in addition to the message: framing, a score, an id in a list."""
 
-Beside = Callable[[LoggedMessage], int]
-"""Returns the most bytes that a reply holds for a message beside the message itself, such as its highlight."""
+ExtraBytes = Callable[[LoggedMessage], int]
+"""Returns the maximum size of the data that accompanies a message in a response, such as its highlights."""
 
 
-def nothing_beside(_message: LoggedMessage) -> int:
-    """Return 0: the reply holds only the message."""
+def no_extra_bytes(_message: LoggedMessage) -> int:
+    """Return 0: only the message is returned."""
     return 0
 
 
-def fitting(messages: Iterable[LoggedMessage], budget_bytes: int, beside: Beside = nothing_beside) -> int:
-    """Count how many of the messages fit, from the first on; at least one, if there is one."""
-    return _within((len(message.wire) + beside(message) for message in messages), budget_bytes)
+def count_fitting(
+    messages: Iterable[LoggedMessage], budget_bytes: int, extra_bytes: ExtraBytes = no_extra_bytes
+) -> int:
+    """Return how many of the first messages fit into the budget; at least 1 unless there are none."""
+    return _count((len(message.wire) + extra_bytes(message) for message in messages), budget_bytes)
 
 
-def fitting_wires(wires: Sequence[bytes], budget_bytes: int) -> int:
-    """Count as `fitting` does, of messages as bytes."""
-    return _within(map(len, wires), budget_bytes)
+def count_fitting_wires(wires: Sequence[bytes], budget_bytes: int) -> int:
+    """Return how many of the first encoded messages fit into the budget; at least 1 unless there are none."""
+    return _count(map(len, wires), budget_bytes)
 
 
-def _within(sizes: Iterable[int], budget_bytes: int) -> int:
+def _count(sizes: Iterable[int], budget_bytes: int) -> int:
     count, total = 0, 0
     for size in sizes:
         total += size + _OVERHEAD

@@ -1,4 +1,4 @@
-"""The names of those who speak in a user's log, from a sample of it."""
+"""The names of the authors in a user's messages, from a sample of the log."""
 
 from __future__ import annotations
 
@@ -15,63 +15,61 @@ from nomemory.server.store.protocol import LogReader
 from nomemory.server.store.results import Position
 
 SPEAKERS_MAX: Final = 40
-"""Most speakers' names that a text is compared with: of those who speak most."""
-_LATEST: Final = 40
-"""Latest messages that are read to find the speakers."""
+"""Maximum number of names, those with the most messages."""
+_NEWEST: Final = 40
+"""Number of the newest messages in the sample."""
 _DAYS_BACK: Final = (1, 7, 30, 90, 365, 1095)
-"""Days before the latest messages at which the log is sampled for speakers who are silent now."""
-_SAMPLED: Final = 12
+"""Days to go back between pages of the sample, to include authors who have not written recently."""
+_SAMPLE_PAGE: Final = 12
 _DAY_US: Final = 86_400_000_000
-_NO_BOUND: Final = 2**62
-_USERS_KEPT: Final = 4096
+_NOT_PINNED: Final = 2**62
+_CACHED_USERS: Final = 4096
 
 
-class Speakers:
-    """Finds the speakers of a log: some who spoke lately, and some who spoke before.
+class SpeakerNames:
+    """Samples the names of the authors in a user's log. Results are cached until the user's log changes.
 
     Args:
-        log: what is sampled. What was found is kept until the user's log changes.
+        log: the message log.
     """
 
     def __init__(self, log: LogReader) -> None:
         self._log = log
-        self._kept: LRUCache[str, tuple[int, tuple[str, ...]]] = LRUCache(_USERS_KEPT)
+        self._cache: LRUCache[str, tuple[int, tuple[str, ...]]] = LRUCache(_CACHED_USERS)
 
     async def of(self, user_id: str, until_us: int | None) -> tuple[str, ...]:
-        """Return the names of those who spoke before a time, at most `SPEAKERS_MAX`, in alphabetical order."""
+        """Return the names of at most `SPEAKERS_MAX` authors of messages before a time, sorted."""
         sequence = await self._log.user_sequence(user_id)
-        latest = await self._page(user_id, None, 1)
-        if until_us is not None and latest and latest[0].ts_us >= until_us:
-            return _foremost(await self._sampled(user_id, Position(until_us, "")))
-        known, names = self._kept.get(user_id, (-1, ()))
-        if known != sequence:
-            names = _foremost(await self._sampled(user_id, None))
-            self._kept[user_id] = sequence, names
+        newest = await self._page(user_id, None, 1)
+        if until_us is not None and newest and newest[0].ts_us >= until_us:
+            return _names(await self._sample(user_id, Position(until_us, "")))
+        cached_sequence, names = self._cache.get(user_id, (-1, ()))
+        if cached_sequence != sequence:
+            names = _names(await self._sample(user_id, None))
+            self._cache[user_id] = sequence, names
         return names
 
-    async def _sampled(self, user_id: str, before: Position | None) -> list[LoggedMessage]:
-        sampled = await self._page(user_id, before, _LATEST)
-        oldest = sampled[-1:]
+    async def _sample(self, user_id: str, before: Position | None) -> list[LoggedMessage]:
+        sample = await self._page(user_id, before, _NEWEST)
+        oldest = sample[-1:]
         for days in _DAYS_BACK:
             if not oldest:
                 break
-            page = await self._page(user_id, Position(oldest[0].ts_us - days * _DAY_US, ""), _SAMPLED)
-            sampled += page
+            page = await self._page(user_id, Position(oldest[0].ts_us - days * _DAY_US, ""), _SAMPLE_PAGE)
+            sample += page
             oldest = page[-1:]
-        return sampled
+        return sample
 
     async def _page(self, user_id: str, before: Position | None, limit: int) -> list[LoggedMessage]:
-        return list(await self._log.page(user_id, EVERYTHING, before=before, pinned=_NO_BOUND, limit=limit))
+        return list(await self._log.page(user_id, EVERYTHING, before=before, pinned=_NOT_PINNED, limit=limit))
 
 
-def _foremost(messages: Iterable[LoggedMessage]) -> tuple[str, ...]:
+def _names(messages: Iterable[LoggedMessage]) -> tuple[str, ...]:
     decoded = (wire.decode(message.wire) for message in messages)
-    return foremost(
-        Counter(item.name for item in decoded if item.name and item.role is not Role.TOOL)
-    )  # a tool is nobody
+    return main_speakers(Counter(item.name for item in decoded if item.name and item.role is not Role.TOOL))
 
 
-def foremost(spoke: Counter[str]) -> tuple[str, ...]:
-    """Return the names of those who speak most, in alphabetical order."""
-    most = sorted(spoke.items(), key=lambda item: (-item[1], item[0]))[:SPEAKERS_MAX]
-    return tuple(sorted(name for name, _ in most))
+def main_speakers(messages_by_name: Counter[str]) -> tuple[str, ...]:
+    """Return the names with the most messages, at most `SPEAKERS_MAX`, sorted."""
+    ranked = sorted(messages_by_name.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(sorted(name for name, _ in ranked[:SPEAKERS_MAX]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nomemory.server.message import LoggedMessage
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.search.cursor import Cursors, Listing, Place
-from nomemory.server.search.reply_budget import Beside, fitting, fitting_wires, nothing_beside
+from nomemory.server.search.reply_budget import ExtraBytes, count_fitting, count_fitting_wires, no_extra_bytes
 from nomemory.server.store.protocol import LogReader
 from nomemory.server.store.results import Position
 from nomemory.server.wire import sort_key
@@ -49,8 +49,10 @@ class TimeListing:
         self._cursors = cursors
         self._reply_max_bytes = max_response_bytes
 
-    async def page(self, listing: Listing, page_size: int, cursor: str, beside: Beside = nothing_beside) -> TimePage:
-        """Read one page, newest first; `beside` counts towards the size of the reply.
+    async def page(
+        self, listing: Listing, page_size: int, cursor: str, extra_bytes: ExtraBytes = no_extra_bytes
+    ) -> TimePage:
+        """Read one page, newest first; `extra_bytes` counts towards the size of the reply.
 
         Raises:
             Fault: one of the CURSOR_… reasons.
@@ -59,7 +61,7 @@ class TimeListing:
         found = await self._log.page(
             listing.user_id, listing.narrowed, before=before, pinned=pinned, limit=page_size + 1
         )
-        messages = found[: fitting(found[:page_size], self._reply_max_bytes, beside)]
+        messages = found[: count_fitting(found[:page_size], self._reply_max_bytes, extra_bytes)]
         if len(messages) == len(found):
             return TimePage(messages, "")
         last = messages[-1]
@@ -72,7 +74,7 @@ class TimeListing:
             Fault: one of the CURSOR_… reasons.
         """
         pinned, found = await self._wires(listing, page_size + 1, cursor)
-        wires = found[: fitting_wires(found[:page_size], self._reply_max_bytes)]
+        wires = found[: count_fitting_wires(found[:page_size], self._reply_max_bytes)]
         if len(wires) == len(found):
             return WirePage(wires, "")
         return WirePage(wires, self._cursors.issue(listing, Place(pinned, *sort_key(wires[-1]))))

@@ -39,13 +39,13 @@ from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.conversation_listing import ConversationListing
-from nomemory.server.search.hybrid.search import HybridMessages
+from nomemory.server.search.hybrid.search import HybridSearch
 from nomemory.server.search.index_wait import wait_until
 from nomemory.server.search.lexical_listing import LexicalListing, RankedPage
 from nomemory.server.search.nearest_messages import NearestMessages
 from nomemory.server.search.neighborhood import read_neighborhood
 from nomemory.server.search.ranked import Ranked
-from nomemory.server.search.reply_budget import fitting
+from nomemory.server.search.reply_budget import count_fitting
 from nomemory.server.search.semantic.active_index import ActiveSpace
 from nomemory.server.search.semantic.vector_space import VectorSpace
 from nomemory.server.search.time_listing import TimeListing
@@ -86,7 +86,7 @@ class QueryService:
     user_listing: UserListing
     lexical_listing: LexicalListing
     nearest_messages: NearestMessages
-    hybrid: HybridMessages
+    hybrid: HybridSearch
     tokens: WriteTokens
     spaces: ActiveSpace
     settings: Settings
@@ -154,20 +154,20 @@ class QueryService:
             space.progress.record_query(request.user_id)
             await self._wait_for_lexical(request, context)
             await self._wait_for_vectors(space, request, context)
-            patience_s = context.remaining_s() * _SEMANTIC_TIME_SHARE
-            answer = await self.hybrid.search(space, replace(query, patience_s=patience_s))
+            timeout_s = context.remaining_s() * _SEMANTIC_TIME_SHARE
+            result = await self.hybrid.search(space, replace(query, timeout_s=timeout_s))
         reply = pb.HybridSearchResponse(
-            truncated=answer.truncated,
-            index_lagging=answer.behind,
-            semantic_unavailable=answer.semantic_unavailable,
-            embedding_model="" if answer.semantic_unavailable else space.embedder.model,
-            sufficiency=answer.sufficiency,
-            speaker_matched=answer.speaker_matched,
-            sufficiency_lexical_only=answer.by_words,
-            relations=map(encode_relation, answer.relations),
-            empty_time_ranges=map(_encode_time_range, answer.empty_time_ranges),
+            truncated=result.truncated,
+            index_lagging=result.index_lagging,
+            semantic_unavailable=result.semantic_unavailable,
+            embedding_model="" if result.semantic_unavailable else space.embedder.model,
+            sufficiency=result.sufficiency,
+            speaker_matched=result.speaker_matched,
+            sufficiency_lexical_only=result.sufficiency_lexical_only,
+            relations=map(encode_relation, result.relations),
+            empty_time_ranges=map(_encode_time_range, result.empty_time_ranges),
         )
-        return hybrid_reply(answer.items, mask, reply, explain=request.explain)
+        return hybrid_reply(result.items, mask, reply, explain=request.explain)
 
     async def get_neighbors(self, request: pb.GetNeighborsRequest, _context: CallContext) -> bytes:
         """Return the messages around an anchor."""
@@ -193,7 +193,7 @@ class QueryService:
         message_ids = list(request.message_ids)
         by_id = await self.log.by_ids(request.user_id, message_ids)
         messages = [by_id[message_id] for message_id in message_ids if message_id in by_id]
-        count = fitting(messages, self.settings.limits.max_response_bytes)
+        count = count_fitting(messages, self.settings.limits.max_response_bytes)
         reply = pb.BatchGetMessagesResponse(
             missing_message_ids=[message_id for message_id in message_ids if message_id not in by_id],
             omitted_message_ids=[message.message_id for message in messages[count:]],

@@ -124,9 +124,9 @@ def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension
             vector,
             checker.message_filter("filter", request.filter),
             checker.top_k(request.top_k),
-            patience_s=0.0,
-            explains=request.explain,
-            relates=request.include_relations,
+            timeout_s=0.0,
+            explain=request.explain,
+            include_relations=request.include_relations,
         )
         return query, checker.mask(request.return_fields)
 

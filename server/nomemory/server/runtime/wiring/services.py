@@ -31,13 +31,13 @@ from nomemory.server.runtime.wiring.server_parts import ServerParts
 from nomemory.server.search.conversation_listing import ConversationListing
 from nomemory.server.search.cursor import Cursors
 from nomemory.server.search.hybrid.candidate_pool import CandidatePools
-from nomemory.server.search.hybrid.search import HybridMessages
+from nomemory.server.search.hybrid.search import HybridSearch
 from nomemory.server.search.hybrid.weights import STEPS, Weights
 from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.search.lexical_listing import LexicalListing
 from nomemory.server.search.nearest_messages import NearestMessages
 from nomemory.server.search.semantic.active_index import ActiveSpace
-from nomemory.server.search.speakers import Speakers
+from nomemory.server.search.speakers import SpeakerNames
 from nomemory.server.search.time_listing import TimeListing
 from nomemory.server.search.user_listing import UserListing
 from nomemory.server.store.protocol import LogReader
@@ -66,7 +66,7 @@ async def make_services(
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
 
     slots, threads = RoundRobinLimit(settings.reads.expensive_read_concurrency), parts.threads
-    reply_max, speakers = settings.limits.max_response_bytes, Speakers(log)
+    reply_max, speakers = settings.limits.max_response_bytes, SpeakerNames(log)
     query = QueryService(
         slots,
         threads,
@@ -111,10 +111,10 @@ def _hybrid_search(
     settings: Settings,
     lexical: LexicalIndex,
     log: LogReader,
-    speakers: Speakers,
+    speakers: SpeakerNames,
     slots: RoundRobinLimit,
     threads: ReadThreads,
-) -> HybridMessages:
+) -> HybridSearch:
     pools = CandidatePools(
         log,
         lexical,
@@ -124,7 +124,7 @@ def _hybrid_search(
         timeline_max=_TIMELINE_MAX,
         cache_bytes=settings.hybrid.cache_bytes,
     )
-    return HybridMessages(
+    return HybridSearch(
         slots,
         threads,
         lexical,

@@ -1,4 +1,4 @@
-"""A timeline: the messages of a user that a ranking looks at, as arrays of speakers, times, links and forms."""
+"""Timelines: the messages that a ranking scores, in time order, with their features as arrays."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from numpy.typing import NDArray
 
 from nomemory.server.message import LoggedMessage, Role
 from nomemory.server.message_filter import Filter
-from nomemory.server.search.hybrid.message_features import Features, beginning_of, content_of, features_of
-from nomemory.server.search.speakers import foremost
+from nomemory.server.search.hybrid.message_features import Features, content_of, extract_features, leading_content
+from nomemory.server.search.speakers import main_speakers
 from nomemory.text.analysis import streams
 from nomemory.text.attachments import without_attachments
 from nomemory.text.names import beginning
 
-_LINK_US: Final = 30 * 60 * 1_000_000
-"""Messages of one conversation that lie no farther apart follow upon each other."""
+_MAX_REPLY_GAP_US: Final = 30 * 60 * 1_000_000
+"""Maximum time between a message and the message that follows it in the same conversation."""
 
 
 _WINDOW: Final = 4
-"""Messages on each side, of one conversation, that are around a message."""
+"""Messages of the conversation on each side of a message that belong to its window."""
 
 
-_TERMS_CHARS: Final = 1_000
+_LEADING_TERMS_CHARS: Final = 1_000
 _SHORT: Final = 256
 _SHORT_CHARS: Final = 32_000
-"""A timeline of no more messages, and of no more characters, is read for words once; an index is asked each time."""
+"""Limits of a short timeline, for which analyzing the messages costs less than reading postings from the index."""
 
 
 _MESSAGE_BYTES: Final = 350
-"""About how many bytes of memory a message takes beside its own."""
+"""Estimated memory of a message, in addition to its encoded bytes."""
 
 
 _TERMS_BYTES: Final = 250
-"""The same of its terms, where those of all messages are read."""
+"""Estimated memory of the terms of a message in a short timeline."""
 
 
 Floats = NDArray[np.float64]
@@ -48,8 +48,8 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
-class _Beginning(NamedTuple):
-    """The characters with which a version begins; None: all of them."""
+class _TermsKey(NamedTuple):
+    """A version, and the number of leading characters that were analyzed; None: all."""
 
     sequence: int
     chars: int | None
@@ -57,79 +57,79 @@ class _Beginning(NamedTuple):
 
 @dataclass(frozen=True)
 class Timeline:
-    """Messages of one user in their order `(ts, message_id)`; all arrays are parallel to them."""
+    """Messages of one user, ordered by `(ts, message_id)`. All arrays are parallel to the messages."""
 
     logged: Sequence[LoggedMessage]
     features: Sequence[Features]
-    _terms: dict[_Beginning, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
-    _beginnings: dict[int, Timeline] = field(default_factory=dict, repr=False, compare=False)
+    _terms: dict[_TermsKey, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _prefixes: dict[int, Timeline] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.logged)
 
     @property
     def is_short(self) -> bool:
-        """Whether to read its messages costs less than to ask an index what stands where."""
+        """Whether analyzing the messages costs less than reading postings from the index."""
         return len(self) <= _SHORT and self._chars <= _SHORT_CHARS
 
     @cached_property
-    def weight(self) -> int:
-        """About how many bytes of memory the messages take."""
-        beside = _MESSAGE_BYTES + (_TERMS_BYTES if self.is_short else 0)
-        return sum(len(message.wire) + beside for message in self.logged) + sum(
-            feature.weight for feature in self.features
+    def memory_bytes(self) -> int:
+        """The estimated memory of the messages and their features."""
+        overhead = _MESSAGE_BYTES + (_TERMS_BYTES if self.is_short else 0)
+        return sum(len(message.wire) + overhead for message in self.logged) + sum(
+            feature.memory_bytes for feature in self.features
         )
 
     @cached_property
     def sequences(self) -> Ints:
-        """The versions' sequences."""
+        """The sequences of the versions."""
         return np.array([message.sequence for message in self.logged], dtype=np.int64)
 
     @cached_property
     def ts_us(self) -> Ints:
-        """When they were said."""
+        """The timestamps, in microseconds since the epoch."""
         return np.array([message.ts_us for message in self.logged], dtype=np.int64)
 
     @cached_property
     def speakers(self) -> tuple[str, ...]:
-        """The names of those who speak."""
-        return tuple(sorted(self._spoke))
+        """The names of all authors, sorted."""
+        return tuple(sorted(self._messages_by_author))
 
     @cached_property
-    def foremost(self) -> tuple[str, ...]:
-        """The names of those who speak most."""
-        return foremost(self._spoke)
+    def main_speakers(self) -> tuple[str, ...]:
+        """The names of the authors with the most messages, sorted."""
+        return main_speakers(self._messages_by_author)
 
     @cached_property
     def is_named(self) -> bool:
-        """Whether most messages say who spoke."""
-        return 2 * self._spoke.total() > len(self)
+        """Whether more than half of the messages have the name of an author."""
+        return 2 * self._messages_by_author.total() > len(self)
 
     @cached_property
-    def spoken_by(self) -> Ints:
-        """The place of the speaker's name in `speakers`; -1 where there is none."""
-        places = {name: place for place, name in enumerate(self.speakers)}
-        if not places:
+    def speaker_indexes(self) -> Ints:
+        """The index of the author in `speakers`; -1 for a message without a name."""
+        index_by_name = {name: index for index, name in enumerate(self.speakers)}
+        if not index_by_name:
             return np.full(len(self), -1, dtype=np.int64)
-        return np.array([places.get(feature.name, -1) for feature in self.features], dtype=np.int64)
+        return np.array([index_by_name.get(feature.name, -1) for feature in self.features], dtype=np.int64)
 
     @cached_property
-    def bearers(self) -> Mapping[str, Floats]:
-        """The terms of speakers' names; for each, 1 where somebody speaks who bears it."""
-        places: dict[str, list[int]] = {}
-        for place, name in enumerate(self.speakers):
+    def name_terms(self) -> Mapping[str, Floats]:
+        """The terms of the authors' names; for each term, 1 at the messages of authors with this term in the name."""
+        indexes: dict[str, list[int]] = {}
+        for index, name in enumerate(self.speakers):
             for term in set(streams(name).terms):
-                places.setdefault(term, []).append(place)
-        return {term: np.isin(self.spoken_by, bearing).astype(np.float64) for term, bearing in places.items()}
+                indexes.setdefault(term, []).append(index)
+        return {term: np.isin(self.speaker_indexes, some).astype(np.float64) for term, some in indexes.items()}
 
     @cached_property
     def roles(self) -> Ints:
-        """On whose side they stand: numbers of `Role`."""
+        """The roles of the authors, as numbers of `Role`."""
         return np.array([feature.role for feature in self.features], dtype=np.int64)
 
     @cached_property
     def lengths(self) -> Floats:
-        """Characters of content."""
+        """The lengths of the contents in characters, plus 1."""
         return np.array([feature.chars + 1 for feature in self.features], dtype=np.float64)
 
     @cached_property
@@ -138,153 +138,153 @@ class Timeline:
         return float(self.lengths.mean())
 
     @cached_property
-    def asking(self) -> Flags:
+    def ends_with_question(self) -> Flags:
         """Whether a message ends with a question."""
-        return np.array([feature.asks for feature in self.features], dtype=np.bool_)
+        return np.array([feature.ends_with_question for feature in self.features], dtype=np.bool_)
 
     @cached_property
-    def saying_little(self) -> Flags:
-        """Whether a message asserts nothing; between people with names, whether it ends with a question.
+    def without_assertion(self) -> Flags:
+        """Whether a message asserts nothing; if authors have names, whether it ends with a question.
 
-        What people tell an assistant ends in a question as often as not.
+        Messages to an assistant often state facts and end with a question, so the ending does not decide there.
         """
-        return (
-            self.asking if self.is_named else np.array([feature.only_asks for feature in self.features], dtype=np.bool_)
-        )
+        if self.is_named:
+            return self.ends_with_question
+        return np.array([feature.only_asks for feature in self.features], dtype=np.bool_)
 
     @cached_property
     def concrete(self) -> Flags:
-        """Whether a message names something that is no speaker: a name, a title, a figure."""
-        known = set(map(beginning, self.speakers))
-        return np.array([not feature.names <= known for feature in self.features], dtype=np.bool_)
+        """Whether a message contains a number, a title, or a name that is not an author's."""
+        authors = set(map(beginning, self.speakers))
+        return np.array([not feature.names <= authors for feature in self.features], dtype=np.bool_)
 
     @cached_property
-    def when(self) -> Floats:
-        """How far a message says when something happened."""
-        return np.array([feature.when for feature in self.features], dtype=np.float64)
+    def time_cues(self) -> Floats:
+        """How clearly a message states when something happened, 0 to 4/3."""
+        return np.array([feature.time_cue for feature in self.features], dtype=np.float64)
 
     @cached_property
     def grouped(self) -> Ints:
-        """All places, conversation after conversation; those without a conversation are one."""
-        return np.argsort(self._of_conversation, kind="stable")
+        """All indexes, grouped by conversation. Messages without a conversation form one group."""
+        return np.argsort(self._conversation_numbers, kind="stable")
 
     @cached_property
-    def sizes(self) -> Ints:
-        """How many messages each conversation has."""
-        return np.bincount(self._of_conversation, minlength=len(self._conversations))
+    def group_sizes(self) -> Ints:
+        """The number of messages of each conversation."""
+        return np.bincount(self._conversation_numbers, minlength=len(self._number_by_conversation))
 
     @cached_property
     def previous(self) -> Ints:
-        """The place of the message that one follows upon; -1 for none."""
-        before = np.full(len(self), -1, dtype=np.int64)
-        within = np.diff(self.talks) == 0
-        linked = np.flatnonzero(within & (np.diff(self.ts_us[self.grouped]) <= _LINK_US))
-        before[self.grouped[linked + 1]] = self.grouped[linked]
-        return before
+        """The index of the message that a message follows in its conversation within 30 minutes; -1 if none."""
+        previous = np.full(len(self), -1, dtype=np.int64)
+        is_same_conversation = np.diff(self.grouped_conversations) == 0
+        linked = np.flatnonzero(is_same_conversation & (np.diff(self.ts_us[self.grouped]) <= _MAX_REPLY_GAP_US))
+        previous[self.grouped[linked + 1]] = self.grouped[linked]
+        return previous
 
     @cached_property
     def followers(self) -> Ints:
-        """The places of the messages that follow upon another one."""
+        """The indexes of the messages that follow another message."""
         return np.flatnonzero(self.previous >= 0)
 
     @cached_property
     def retractions(self) -> tuple[Ints, Ints]:
-        """The places of what was taken back by something that is here, and those of what took each back."""
-        marked = [(at, item.retracted_by) for at, item in enumerate(self.logged) if item.retracted_by]
-        places = {item.message_id: at for at, item in enumerate(self.logged)} if marked else {}
-        here = [(at, places[by]) for at, by in marked if by in places]
-        taken, takers = np.array(here, dtype=np.int64).reshape(-1, 2).T
-        return taken, takers
+        """Pairs of a retracted message and the message that retracts it, as two arrays of indexes."""
+        marked = [(index, message.retracted_by) for index, message in enumerate(self.logged) if message.retracted_by]
+        index_by_id = {message.message_id: index for index, message in enumerate(self.logged)} if marked else {}
+        pairs = [(index, index_by_id[by]) for index, by in marked if by in index_by_id]
+        retracted, retracting = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        return retracted, retracting
 
     @cached_property
     def retracted(self) -> Flags:
-        """Whether a message was taken back, be it by one that is here or not."""
+        """Whether a message is retracted, even if the retracting message is not in the timeline."""
         return np.array([bool(message.retracted_by) for message in self.logged], dtype=np.bool_)
 
     @cached_property
-    def talks(self) -> Ints:
+    def grouped_conversations(self) -> Ints:
         """The numbers of the conversations, in the order of `grouped`."""
-        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+        return np.repeat(np.arange(len(self.group_sizes)), self.group_sizes)
 
     @cached_property
     def windows(self) -> tuple[Ints, Ints]:
-        """Where, in the order of `grouped`, the window around each message begins, and where it has ended."""
-        places, ends = np.arange(len(self)), np.cumsum(self.sizes)
-        first = np.maximum(places - _WINDOW, np.repeat(ends - self.sizes, self.sizes))
-        return first, np.minimum(places + _WINDOW + 1, np.repeat(ends, self.sizes))
+        """The start (inclusive) and end (exclusive) of the window around each message, in the order of `grouped`."""
+        indexes, ends = np.arange(len(self)), np.cumsum(self.group_sizes)
+        first = np.maximum(indexes - _WINDOW, np.repeat(ends - self.group_sizes, self.group_sizes))
+        return first, np.minimum(indexes + _WINDOW + 1, np.repeat(ends, self.group_sizes))
 
-    def by(self, role: Role) -> Flags:
-        """Mark the messages of a role."""
-        spoken: Flags = self.roles == int(role)
-        return spoken
+    def has_role(self, role: Role) -> Flags:
+        """Return a mask of the messages of a role."""
+        mask: Flags = self.roles == int(role)
+        return mask
 
-    def within(self, narrowed: Filter) -> Flags:
-        """Mark the messages that a filter admits."""
-        admitted = np.ones(len(self), dtype=np.bool_)
-        if narrowed.since_us is not None:
-            admitted &= self.ts_us >= narrowed.since_us
-        if narrowed.until_us is not None:
-            admitted &= self.ts_us < narrowed.until_us
-        if narrowed.role is not None:
-            admitted &= self.by(narrowed.role)
-        if narrowed.conversation_id:
-            admitted &= self._of_conversation == self._conversations.get(narrowed.conversation_id, -1)
-        for excluded in narrowed.exclude_conversation_ids:
-            admitted &= self._of_conversation != self._conversations.get(excluded, -1)
-        if narrowed.metadata:
-            entries = frozenset(narrowed.metadata)
-            admitted &= np.fromiter(
+    def admitted(self, message_filter: Filter) -> Flags:
+        """Return a mask of the messages that pass a filter."""
+        mask = np.ones(len(self), dtype=np.bool_)
+        if message_filter.since_us is not None:
+            mask &= self.ts_us >= message_filter.since_us
+        if message_filter.until_us is not None:
+            mask &= self.ts_us < message_filter.until_us
+        if message_filter.role is not None:
+            mask &= self.has_role(message_filter.role)
+        if message_filter.conversation_id:
+            mask &= self._conversation_numbers == self._number_by_conversation.get(message_filter.conversation_id, -1)
+        for excluded in message_filter.exclude_conversation_ids:
+            mask &= self._conversation_numbers != self._number_by_conversation.get(excluded, -1)
+        if message_filter.metadata:
+            entries = frozenset(message_filter.metadata)
+            mask &= np.fromiter(
                 (entries <= feature.metadata for feature in self.features), dtype=np.bool_, count=len(self)
             )
-        return admitted
+        return mask
 
     def before(self, until_us: int | None) -> Timeline:
-        """Return what was said before a time; itself, if that is all."""
+        """Return the timeline of the messages before a time; the same object if these are all messages."""
         count = len(self) if until_us is None else int(np.searchsorted(self.ts_us, until_us))
         if count == len(self):
             return self
-        before = self._beginnings.get(count)
-        if before is None:
-            self._beginnings.clear()  # who asks several things in a row, asks at one time
-            before = self._beginnings[count] = Timeline(self.logged[:count], self.features[:count], self._terms)
-        return before
+        prefix = self._prefixes.get(count)
+        if prefix is None:
+            self._prefixes.clear()  # consecutive questions usually have the same end of the range
+            prefix = self._prefixes[count] = Timeline(self.logged[:count], self.features[:count], self._terms)
+        return prefix
 
-    def located(self, sequences: Ints) -> tuple[Ints, Flags]:
-        """Return where versions stand, and which of them do: the place of one that does not means nothing."""
+    def locate(self, sequences: Ints) -> tuple[Ints, Flags]:
+        """Return the indexes of versions, and a mask of those in the timeline. Other indexes are meaningless."""
         if not len(self):
             return np.zeros(len(sequences), dtype=np.int64), np.zeros(len(sequences), dtype=np.bool_)
         order, ordered = self._by_sequence
         at = np.minimum(np.searchsorted(ordered, sequences), len(self) - 1)
         return order[at], ordered[at] == sequences
 
-    def terms_at(self, place: int) -> tuple[str, ...]:
-        """Return the terms of a message, each once, in an order of their own."""
-        return self._terms_within(place, None)
+    def terms_at(self, index: int) -> tuple[str, ...]:
+        """Return the distinct terms of a message, sorted."""
+        return self._leading_terms(index, None)
 
     @cached_property
     def terms(self) -> Sequence[tuple[str, ...]]:
-        """The terms of all messages. What is read of one is kept, also with what later becomes of the timeline."""
+        """The distinct terms of each message. They are cached, also for timelines derived from this one."""
         return list(map(self.terms_at, range(len(self))))
 
-    def beginning_terms_at(self, place: int) -> tuple[str, ...]:
-        """Return the terms of a message; of a long one, those of its beginning."""
-        is_long = self.features[place].chars > _TERMS_CHARS
-        return self._terms_within(place, _TERMS_CHARS if is_long else None)
+    def leading_terms_at(self, index: int) -> tuple[str, ...]:
+        """Return the distinct terms of the first 1,000 characters of a message."""
+        is_long = self.features[index].chars > _LEADING_TERMS_CHARS
+        return self._leading_terms(index, _LEADING_TERMS_CHARS if is_long else None)
 
-    def knowing(self, known: Timeline) -> Timeline:
-        """Return it with those of its terms that another timeline has read."""
-        here = {message.sequence for message in self.logged}
-        return replace(self, _terms={key: terms for key, terms in known._terms.items() if key.sequence in here})
+    def with_terms_of(self, previous: Timeline) -> Timeline:
+        """Return a copy that reuses the terms that another timeline has computed."""
+        sequences = {message.sequence for message in self.logged}
+        return replace(self, _terms={key: terms for key, terms in previous._terms.items() if key.sequence in sequences})
 
-    def text_at(self, place: int) -> str:
-        """Return what a message says, without descriptions of what came with it."""
-        return without_attachments(beginning_of(self.logged[place]))
+    def text_at(self, index: int) -> str:
+        """Return the leading content of a message, without descriptions of attachments."""
+        return without_attachments(leading_content(self.logged[index]))
 
-    def _terms_within(self, place: int, chars: int | None) -> tuple[str, ...]:
-        one = self.logged[place]
-        key = _Beginning(one.sequence, chars)
+    def _leading_terms(self, index: int, chars: int | None) -> tuple[str, ...]:
+        message = self.logged[index]
+        key = _TermsKey(message.sequence, chars)
         if key not in self._terms:
-            self._terms[key] = tuple(sorted(set(map(intern, streams(content_of(one)[:chars]).terms))))
+            self._terms[key] = tuple(sorted(set(map(intern, streams(content_of(message)[:chars]).terms))))
         return self._terms[key]
 
     @cached_property
@@ -292,18 +292,18 @@ class Timeline:
         return sum(feature.chars for feature in self.features)
 
     @cached_property
-    def _spoke(self) -> Counter[str]:
+    def _messages_by_author(self) -> Counter[str]:
         return Counter(feature.name for feature in self.features if feature.name)
 
     @cached_property
-    def _conversations(self) -> Mapping[str, int]:
-        """The numbers of the conversations, in the order in which they begin."""
-        begun = dict.fromkeys(feature.conversation_id for feature in self.features)
-        return dict(zip(begun, range(len(begun)), strict=True))
+    def _number_by_conversation(self) -> Mapping[str, int]:
+        """The numbers of the conversations, in the order of their first messages."""
+        conversation_ids = dict.fromkeys(feature.conversation_id for feature in self.features)
+        return dict(zip(conversation_ids, range(len(conversation_ids)), strict=True))
 
     @cached_property
-    def _of_conversation(self) -> Ints:
-        numbers = self._conversations
+    def _conversation_numbers(self) -> Ints:
+        numbers = self._number_by_conversation
         return np.array([numbers[feature.conversation_id] for feature in self.features], dtype=np.int64)
 
     @cached_property
@@ -312,25 +312,26 @@ class Timeline:
         return order, self.sequences[order]
 
 
-def _read(logged: Sequence[LoggedMessage]) -> list[Features]:
-    return list(map(features_of, logged))
+def _extract_all(logged: Sequence[LoggedMessage]) -> list[Features]:
+    return list(map(extract_features, logged))
 
 
-def timeline(
+def build_timeline(
     logged: Iterable[LoggedMessage],
-    known: Timeline | None = None,
-    read: Callable[[Sequence[LoggedMessage]], list[Features]] = _read,
+    previous: Timeline | None = None,
+    read_features: Callable[[Sequence[LoggedMessage]], list[Features]] = _extract_all,
 ) -> Timeline:
-    """Make the timeline of messages of one user, in any order, each once.
+    """Build the timeline of messages of one user.
 
     Args:
-        logged: the messages.
-        known: a timeline that has some of them already: what it has read is not read again.
-        read: reads what it has not.
+        logged: the messages, in any order, without duplicates.
+        previous: a timeline whose features and terms are reused.
+        read_features: returns the features of messages that `previous` does not contain.
     """
     ordered = sorted(logged, key=attrgetter("ts_us", "message_id"))
-    if known is None:
-        return Timeline(ordered, read(ordered))
-    before = dict(zip((item.sequence for item in known.logged), known.features, strict=True))
-    fresh = iter(read([message for message in ordered if message.sequence not in before]))
-    return Timeline(ordered, [before.get(message.sequence) or next(fresh) for message in ordered]).knowing(known)
+    if previous is None:
+        return Timeline(ordered, read_features(ordered))
+    reusable = dict(zip((message.sequence for message in previous.logged), previous.features, strict=True))
+    fresh = iter(read_features([message for message in ordered if message.sequence not in reusable]))
+    features = [reusable.get(message.sequence) or next(fresh) for message in ordered]
+    return Timeline(ordered, features).with_terms_of(previous)

@@ -1,4 +1,4 @@
-"""The messages that are ranked: all of a user with few messages, else the candidates and what stands around them."""
+"""The messages to rank: all messages of a user with few messages, otherwise candidates and their neighbors."""
 
 from __future__ import annotations
 
@@ -13,277 +13,300 @@ import numpy as np
 from nomemory.server.message import LoggedMessage
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.read_threads import ReadThreads
-from nomemory.server.search.hybrid.candidate_messages import Timeline, timeline
-from nomemory.server.search.hybrid.message_features import KeptFeatures
-from nomemory.server.search.hybrid.nearest import NearestMessages
+from nomemory.server.search.hybrid.candidate_messages import Timeline, build_timeline
+from nomemory.server.search.hybrid.message_features import FeatureCache
 from nomemory.server.search.hybrid.query_analysis import ParsedQuestion
-from nomemory.server.search.hybrid.ranking import CHAIN
-from nomemory.server.search.hybrid.term_occurrences import Found, found_in, read_in
-from nomemory.server.search.hybrid.term_scores import rarity
-from nomemory.server.search.hybrid.timeline_cache import KeptTimelines, Key
+from nomemory.server.search.hybrid.ranking import MAX_RETRACTION_CHAIN
+from nomemory.server.search.hybrid.semantic_hits import SemanticHits
+from nomemory.server.search.hybrid.term_occurrences import (
+    TermOccurrences,
+    occurrences_from_messages,
+    occurrences_from_postings,
+)
+from nomemory.server.search.hybrid.term_scores import idf
+from nomemory.server.search.hybrid.timeline_cache import TimelineCache, TimelineKey
 from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.search.semantic.protocol import VectorHit
-from nomemory.server.search.speakers import Speakers
+from nomemory.server.search.speakers import SpeakerNames
 from nomemory.server.store.protocol import LogReader
 from nomemory.server.store.results import LogCounts, Position
 
-_COMMON: Final = 4096
-"""A term in more of a user's messages than this distinguishes nothing, and is left out."""
-_SURROUNDED: Final = 32
-"""Candidates whose surroundings are read."""
-_AROUND: Final = 4
-_PERIOD_MESSAGES: Final = 256
-_NO_BOUND: Final = 2**62
-_AT_ONCE: Final = 256
-"""Messages that are read from the log at once."""
-_READ_BYTES: Final = 16_000_000
-"""About how many bytes are read for one ranking. A user with longer messages is treated as one with many."""
+_MAX_DOCUMENT_FREQUENCY: Final = 4096
+"""Terms in more messages of the user than this are not used to find candidates."""
+_MAX_ANCHORS: Final = 32
+"""Number of the best candidates whose neighbors are added."""
+_NEIGHBORS: Final = 4
+_MAX_PERIOD_MESSAGES: Final = 256
+_NOT_PINNED: Final = 2**62
+_BATCH: Final = 256
+"""Messages per read of the log."""
+_MAX_READ_BYTES: Final = 16_000_000
+"""Approximate limit of the messages of one ranking. Beyond it, a user is treated like one with many messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class CandidatePool:
-    """A timeline to rank, how many messages the user has in all, and what its words are narrowed to."""
+    """A timeline to rank, the number of messages of the user, and the filter of the lexical statistics."""
 
     timeline: Timeline
     total: int
-    narrowed: Filter
+    lexical_filter: Filter
 
     @property
-    def is_whole(self) -> bool:
-        """Whether the timeline has all that the words are narrowed to."""
+    def is_complete(self) -> bool:
+        """Whether the timeline has all messages that pass the lexical filter."""
         return len(self.timeline) == self.total
 
     @property
-    def reads_messages(self) -> bool:
-        """Whether to read its messages for words costs less than to ask an index what stands where."""
-        return self.is_whole and self.timeline.is_short
+    def uses_messages(self) -> bool:
+        """Whether terms are searched in the messages, because that costs less than reading postings."""
+        return self.is_complete and self.timeline.is_short
 
-    def found(self, terms: Sequence[str], postings: Mapping[str, Posting] | None) -> Mapping[str, Found]:
-        """Return at which places of the timeline terms stand, given their postings from `CandidatePools.postings`."""
-        return read_in(self.timeline, terms) if postings is None else found_in(self.timeline, postings)
+    def occurrences(
+        self, terms: Sequence[str], postings: Mapping[str, Posting] | None
+    ) -> Mapping[str, TermOccurrences]:
+        """Return the occurrences of terms in the timeline, given the result of `CandidatePools.postings`."""
+        if postings is None:
+            return occurrences_from_messages(self.timeline, terms)
+        return occurrences_from_postings(self.timeline, postings)
 
     def before(self, until_us: int | None) -> CandidatePool:
-        """Return it without the messages said at or after a time."""
+        """Return the pool without the messages at or after a time."""
         return replace(self, timeline=self.timeline.before(until_us))
 
 
 @dataclass
 class CandidatePools:
-    """Reads the messages to rank. None was said at or after the end of the filter's range.
+    """Reads the messages to rank. All of them are before the end of the filter's time range.
 
     Attributes:
-        log: where the messages are.
-        words: the lexical index.
-        threads: compute what takes long.
-        of_long_log: finds the speakers of a log that is too long to be ranked whole.
-        candidates_max: how many messages each of words and meaning proposes.
-        timeline_max: all messages of a user with at most this many are ranked.
-        cache_bytes: about how much memory what is known of messages from before may take.
+        log: reads messages.
+        lexical: the lexical index.
+        threads: runs long computations.
+        speaker_names: samples the authors of a log that is too long to be ranked completely.
+        candidates_max: the maximum number of candidates of each of lexical and semantic search.
+        timeline_max: users with at most this many messages are ranked completely.
+        cache_bytes: the memory limit of both caches together.
     """
 
     log: LogReader
-    words: LexicalIndex
+    lexical: LexicalIndex
     threads: ReadThreads
-    of_long_log: Speakers
+    speaker_names: SpeakerNames
     candidates_max: int
     timeline_max: int
     cache_bytes: int
-    _kept: KeptTimelines = field(init=False)
-    _features: KeptFeatures = field(init=False)
+    _timelines: TimelineCache = field(init=False)
+    _features: FeatureCache = field(init=False)
 
     def __post_init__(self) -> None:
-        """Share the memory among the two caches."""
-        self._kept = KeptTimelines(self.cache_bytes // 2)
-        self._features = KeptFeatures(self.cache_bytes // 2)
+        """Create the caches, each with half of the memory."""
+        self._timelines = TimelineCache(self.cache_bytes // 2)
+        self._features = FeatureCache(self.cache_bytes // 2)
 
-    async def open_ended(self, user_id: str, narrowed: Filter) -> Filter:
-        """Return a filter that admits the same messages, without an end that lies after all of them.
+    async def drop_redundant_until(self, user_id: str, message_filter: Filter) -> Filter:
+        """Return the filter without the end of its time range, if the end is after all messages of the user.
 
-        Who asks at some time asks for what was said before: that end is another with each question, and costs a search
-        of a long log expensive.
+        Callers often pass the current time as the end. Searching a long log is expensive with an end and cheap without.
         """
-        if narrowed.until_us is None:
-            return narrowed
-        latest = await self.log.page(user_id, EVERYTHING, before=None, pinned=_NO_BOUND, limit=1)
-        return replace(narrowed, until_us=None) if latest and latest[0].ts_us < narrowed.until_us else narrowed
+        if message_filter.until_us is None:
+            return message_filter
+        latest = await self.log.page(user_id, EVERYTHING, before=None, pinned=_NOT_PINNED, limit=1)
+        if latest and latest[0].ts_us < message_filter.until_us:
+            return replace(message_filter, until_us=None)
+        return message_filter
 
     async def speakers(self, user_id: str, until_us: int | None, counts: LogCounts) -> tuple[str, ...]:
-        """Return the speakers' names; of a long log, some who spoke lately and some who spoke before."""
-        whole = await self._whole(user_id, until_us, counts)
-        if whole is not None:
-            return whole.timeline.foremost
-        return await self.of_long_log.of(user_id, until_us)
+        """Return the names of the authors before a time; for a long log, a sample of them."""
+        pool = await self._complete_pool(user_id, until_us, counts)
+        if pool is not None:
+            return pool.timeline.main_speakers
+        return await self.speaker_names.of(user_id, until_us)
 
     async def read(
         self,
         user_id: str,
-        narrowed: Filter,
-        asked: ParsedQuestion,
-        nearest: Sequence[NearestMessages],
+        message_filter: Filter,
+        question: ParsedQuestion,
+        nearest: Sequence[SemanticHits],
         counts: LogCounts,
         in_periods: Sequence[LoggedMessage] = (),
     ) -> CandidatePool:
         """Read the messages to rank.
 
         Args:
-            user_id: whose.
-            narrowed: what may be found.
-            asked: the question.
-            nearest: what is near to its sentences, if that is known.
-            counts: how many messages the user had when the search began.
+            user_id: the user.
+            message_filter: the filter of the results.
+            question: the question.
+            nearest: the semantic hits of each sentence; empty without semantic search.
+            counts: the number of messages of the user at the start of the search.
             in_periods: the messages of the periods that the question names.
         """
-        whole = await self._whole(user_id, narrowed.until_us, counts)
-        if whole is not None:
-            return whole
-        until = Filter(until_us=narrowed.until_us)
-        total = counts.messages if until.until_us is None else await self.words.total(user_id, until)
-        proposed = await self._proposed(user_id, narrowed, asked, [hits.overall for hits in nearest], total)
+        pool = await self._complete_pool(user_id, message_filter.until_us, counts)
+        if pool is not None:
+            return pool
+        until = Filter(until_us=message_filter.until_us)
+        total = counts.messages if until.until_us is None else await self.lexical.total(user_id, until)
+        overall = [hits.overall for hits in nearest]
+        candidates = await self._candidate_sequences(user_id, message_filter, question, overall, total)
         in_period = [hit.sequence for hits in nearest for hit in hits.in_periods]
-        logged = await _read(self._resolved(user_id, list(dict.fromkeys([*proposed, *in_period]))))
-        known = {message.sequence: message for message in [*logged, *in_periods]}
-        for message in await self._around(logged[:_SURROUNDED], narrowed.until_us):
-            known[message.sequence] = message
-        for message in await self._takers(user_id, list(known.values()), narrowed.until_us):
-            known[message.sequence] = message
-        around = await self.threads.run(timeline, known.values(), read=self._features.read)
-        return CandidatePool(around, total, narrowed)
+        logged = await _read_within_limit(self._batches(user_id, list(dict.fromkeys([*candidates, *in_period]))))
+        by_sequence = {message.sequence: message for message in [*logged, *in_periods]}
+        for message in await self._neighbors(logged[:_MAX_ANCHORS], message_filter.until_us):
+            by_sequence[message.sequence] = message
+        for message in await self._retracting(user_id, list(by_sequence.values()), message_filter.until_us):
+            by_sequence[message.sequence] = message
+        timeline = await self.threads.run(build_timeline, by_sequence.values(), read_features=self._features.read)
+        return CandidatePool(timeline, total, message_filter)
 
     async def messages_in_period(self, user_id: str, period: Filter) -> list[LoggedMessage]:
-        """Return the latest messages of a period, at most `_PERIOD_MESSAGES`, latest first."""
-        return list(await self.log.page(user_id, period, before=None, pinned=_NO_BOUND, limit=_PERIOD_MESSAGES))
+        """Return the newest messages of a period, at most `_MAX_PERIOD_MESSAGES`, newest first."""
+        return list(await self.log.page(user_id, period, before=None, pinned=_NOT_PINNED, limit=_MAX_PERIOD_MESSAGES))
 
     async def postings(
-        self, user_id: str, pool: CandidatePool, terms: Sequence[str], most: int = _COMMON
+        self,
+        user_id: str,
+        pool: CandidatePool,
+        terms: Sequence[str],
+        max_sequences: int = _MAX_DOCUMENT_FREQUENCY,
     ) -> Mapping[str, Posting] | None:
-        """Return the postings of terms, for `found`; None if the pool's own messages are read instead.
+        """Return the postings of terms, for `CandidatePool.occurrences`; None if the pool searches its messages.
 
-        A term in more than `most` messages may have a count and no sequences.
+        The posting of a term in more than `max_sequences` messages may have no sequences.
         """
-        if pool.reads_messages:
+        if pool.uses_messages:
             return None
-        postings = await self.words.postings(user_id, terms, pool.narrowed, most)
+        postings = await self.lexical.postings(user_id, terms, pool.lexical_filter, max_sequences)
         return dict(zip(terms, postings, strict=True))
 
-    async def _whole(self, user_id: str, until_us: int | None, counts: LogCounts) -> CandidatePool | None:
-        """Return all of a user's messages before a time; None if there are too many to rank."""
+    async def _complete_pool(self, user_id: str, until_us: int | None, counts: LogCounts) -> CandidatePool | None:
+        """Return a pool with all of a user's messages before a time; None if there are too many."""
         if counts.messages > self.timeline_max and (
-            until_us is None or await self.words.total(user_id, Filter(until_us=until_us)) > self.timeline_max
+            until_us is None or await self.lexical.total(user_id, Filter(until_us=until_us)) > self.timeline_max
         ):
             return None
-        ever = until_us if counts.messages > self.timeline_max else None
-        whole = await self._kept.get(Key(user_id, counts.sequence, counts.messages, ever), self._all)
-        if whole is None:
+        key_until_us = until_us if counts.messages > self.timeline_max else None
+        key = TimelineKey(user_id, counts.sequence, counts.messages, key_until_us)
+        timeline = await self._timelines.get(key, self._load_timeline)
+        if timeline is None:
             return None
-        before = whole.before(until_us)
-        narrowed = EVERYTHING if len(before) == counts.messages else Filter(until_us=until_us)
-        return CandidatePool(before, len(before), narrowed)
+        before = timeline.before(until_us)
+        lexical_filter = EVERYTHING if len(before) == counts.messages else Filter(until_us=until_us)
+        return CandidatePool(before, len(before), lexical_filter)
 
-    async def _all(self, key: Key, known: Timeline | None) -> Timeline | None:
-        logged = await _read(self._pages(key))
-        if sum(len(message.wire) for message in logged) >= _READ_BYTES:
+    async def _load_timeline(self, key: TimelineKey, previous: Timeline | None) -> Timeline | None:
+        logged = await _read_within_limit(self._pages(key))
+        if sum(len(message.wire) for message in logged) >= _MAX_READ_BYTES:
             return None
-        return await self.threads.run(timeline, logged[: self.timeline_max], known)
+        return await self.threads.run(build_timeline, logged[: self.timeline_max], previous)
 
-    async def _pages(self, key: Key) -> AsyncGenerator[Sequence[LoggedMessage], None]:
+    async def _pages(self, key: TimelineKey) -> AsyncGenerator[Sequence[LoggedMessage], None]:
         before = _end(key.until_us)
-        for _ in range(0, self.timeline_max, _AT_ONCE):
-            page = await self.log.page(key.user_id, EVERYTHING, before=before, pinned=key.sequence, limit=_AT_ONCE)
+        for _ in range(0, self.timeline_max, _BATCH):
+            page = await self.log.page(key.user_id, EVERYTHING, before=before, pinned=key.sequence, limit=_BATCH)
             yield page
-            if len(page) < _AT_ONCE:
+            if len(page) < _BATCH:
                 return
             before = Position(page[-1].ts_us, page[-1].message_id)
 
-    async def _resolved(self, user_id: str, sequences: Sequence[int]) -> AsyncGenerator[Sequence[LoggedMessage], None]:
-        for at in range(0, len(sequences), _AT_ONCE):
-            some = sequences[at : at + _AT_ONCE]
-            found = await self.log.by_sequences(user_id, some)
-            yield [found[sequence] for sequence in some if sequence in found]
+    async def _batches(self, user_id: str, sequences: Sequence[int]) -> AsyncGenerator[Sequence[LoggedMessage], None]:
+        for start in range(0, len(sequences), _BATCH):
+            batch = sequences[start : start + _BATCH]
+            by_sequence = await self.log.by_sequences(user_id, batch)
+            yield [by_sequence[sequence] for sequence in batch if sequence in by_sequence]
 
-    async def _around(self, anchors: Sequence[LoggedMessage], until_us: int | None) -> list[LoggedMessage]:
-        sides = chain.from_iterable(await self.log.neighbors(anchors, _AROUND, _AROUND))
+    async def _neighbors(self, anchors: Sequence[LoggedMessage], until_us: int | None) -> list[LoggedMessage]:
+        sides = chain.from_iterable(await self.log.neighbors(anchors, _NEIGHBORS, _NEIGHBORS))
         messages = chain.from_iterable(sides)
-        return _within_budget([message for message in messages if until_us is None or message.ts_us < until_us])
+        return _truncate([message for message in messages if until_us is None or message.ts_us < until_us])
 
-    async def _takers(self, user_id: str, known: Sequence[LoggedMessage], until_us: int | None) -> list[LoggedMessage]:
-        """Return what took back any of some messages, and what took back that; without those that are known."""
-        present, marked, takers = {message.message_id for message in known}, known, list[LoggedMessage]()
-        for _ in range(CHAIN):
-            missing = {message.retracted_by for message in marked} - present - {""}
+    async def _retracting(
+        self, user_id: str, messages: Sequence[LoggedMessage], until_us: int | None
+    ) -> list[LoggedMessage]:
+        """Return the messages that retract any of the given messages, directly or through a chain of retractions."""
+        present, unresolved, retracting = {message.message_id for message in messages}, messages, list[LoggedMessage]()
+        for _ in range(MAX_RETRACTION_CHAIN):
+            missing = {message.retracted_by for message in unresolved} - present - {""}
             if not missing:
                 break
-            found = (await self.log.by_ids(user_id, sorted(missing))).values()
-            marked = [item for item in found if until_us is None or item.ts_us < until_us]
-            takers = _within_budget([*takers, *marked])
+            by_id = await self.log.by_ids(user_id, sorted(missing))
+            unresolved = [message for message in by_id.values() if until_us is None or message.ts_us < until_us]
+            retracting = _truncate([*retracting, *unresolved])
             present |= missing
-        return takers
+        return retracting
 
-    async def _proposed(
-        self, user_id: str, narrowed: Filter, asked: ParsedQuestion, nearest: Sequence[Sequence[VectorHit]], total: int
+    async def _candidate_sequences(
+        self,
+        user_id: str,
+        message_filter: Filter,
+        question: ParsedQuestion,
+        nearest: Sequence[Sequence[VectorHit]],
+        total: int,
     ) -> list[int]:
-        """Return the sequences of the candidates by words and by meaning, the most promising first."""
+        """Return the sequences of the lexical and semantic candidates, best first."""
         by_sentence = [
-            await self.words.postings(user_id, sentence.terms, narrowed, _COMMON) for sentence in asked.sentences
+            await self.lexical.postings(user_id, sentence.terms, message_filter, _MAX_DOCUMENT_FREQUENCY)
+            for sentence in question.sentences
         ]
-        return await self.threads.run(_promising, by_sentence, nearest, total, self.candidates_max)
+        return await self.threads.run(_merge_candidates, by_sentence, nearest, total, self.candidates_max)
 
 
 def _end(until_us: int | None) -> Position | None:
-    """Return the position before which all messages were said before a time. It bounds a page better than a filter."""
+    """Return the log position of a time. A position limits a page more efficiently than a filter."""
     return None if until_us is None else Position(until_us, "")
 
 
-async def _read(pages: AsyncGenerator[Sequence[LoggedMessage], None]) -> list[LoggedMessage]:
-    """Read pages up to the message that exceeds the limit in bytes, included."""
-    read, size = list[LoggedMessage](), 0
+async def _read_within_limit(pages: AsyncGenerator[Sequence[LoggedMessage], None]) -> list[LoggedMessage]:
+    """Read pages until the messages exceed the byte limit. The message that exceeds it is included."""
+    messages, size = list[LoggedMessage](), 0
     async with aclosing(pages):
         async for page in pages:
-            read += page
+            messages += page
             size += sum(len(message.wire) for message in page)
-            if size >= _READ_BYTES:
-                return _within_budget(read)
-    return read
+            if size >= _MAX_READ_BYTES:
+                return _truncate(messages)
+    return messages
 
 
-def _within_budget(messages: list[LoggedMessage]) -> list[LoggedMessage]:
-    """Return messages up to the one that exceeds the limit in bytes, included."""
+def _truncate(messages: list[LoggedMessage]) -> list[LoggedMessage]:
+    """Return the first messages up to the byte limit. The message that exceeds it is included."""
     sizes = [len(message.wire) for message in messages]
-    if sum(sizes) < _READ_BYTES:
+    if sum(sizes) < _MAX_READ_BYTES:
         return messages
-    exceeding = next(place for place, size in enumerate(accumulate(sizes)) if size >= _READ_BYTES)
-    return messages[: exceeding + 1]
+    last = next(index for index, size in enumerate(accumulate(sizes)) if size >= _MAX_READ_BYTES)
+    return messages[: last + 1]
 
 
-def _promising(
+def _merge_candidates(
     by_sentence: Sequence[Sequence[Posting]], nearest: Sequence[Sequence[VectorHit]], total: int, limit: int
 ) -> list[int]:
-    """Return the sequences of the best candidates, best first, given what words and meaning propose by sentence."""
-    promise: dict[int, float] = {}
-    for place, postings in enumerate(by_sentence):
-        by_words = _by_words(postings, total, limit)
-        by_meaning = [(hit.sequence, hit.score) for hit in nearest[place]] if nearest else []
-        for sequence, share in [*_shares(by_words), *_shares(by_meaning)]:
-            promise[sequence] = promise.get(sequence, 0.0) + share
-    latest_first = sorted(promise, reverse=True)
-    return sorted(latest_first, key=promise.__getitem__, reverse=True)[:limit]
+    """Return the sequences with the highest sums of normalized lexical and semantic scores, best first."""
+    merged: dict[int, float] = {}
+    for sentence, postings in enumerate(by_sentence):
+        lexical = _lexical_candidates(postings, total, limit)
+        semantic = [(hit.sequence, hit.score) for hit in nearest[sentence]] if nearest else []
+        for sequence, score in [*_min_max(lexical), *_min_max(semantic)]:
+            merged[sequence] = merged.get(sequence, 0.0) + score
+    newest_first = sorted(merged, reverse=True)
+    return sorted(newest_first, key=merged.__getitem__, reverse=True)[:limit]
 
 
-def _by_words(postings: Sequence[Posting], total: int, most: int) -> list[tuple[int, float]]:
-    """Sum up the rarities of the terms in each message; return the best messages, best first."""
+def _lexical_candidates(postings: Sequence[Posting], total: int, limit: int) -> list[tuple[int, float]]:
+    """Return the sequences with the highest sums of squared IDFs, and these sums, best first."""
     present = [posting for posting in postings if len(posting.sequences)]
     if not present:
         return []
     sequences = np.concatenate([posting.sequences for posting in present])
-    worths = np.concatenate([np.full(len(p.sequences), rarity(p.count, total) ** 2) for p in present])
+    weights = np.concatenate([np.full(len(item.sequences), idf(item.count, total) ** 2) for item in present])
     unique, inverse = np.unique(sequences, return_inverse=True)
-    sums = np.bincount(inverse, weights=worths)
-    best = np.lexsort((-unique, -sums))[:most]
+    sums = np.bincount(inverse, weights=weights)
+    best = np.lexsort((-unique, -sums))[:limit]
     return list(zip(unique[best].tolist(), sums[best].tolist(), strict=True))
 
 
-def _shares(listed: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Scale the scores of a list, best first, to 0 to 1."""
-    if not listed:
+def _min_max(scored: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Normalize the scores of a list, best first, to the range from 0 to 1."""
+    if not scored:
         return []
-    best, least = listed[0][1], listed[-1][1]
-    return [(sequence, (score - least) / (best - least) if best > least else 1.0) for sequence, score in listed]
+    best, worst = scored[0][1], scored[-1][1]
+    return [(sequence, (score - worst) / (best - worst) if best > worst else 1.0) for sequence, score in scored]

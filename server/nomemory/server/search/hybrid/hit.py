@@ -1,4 +1,4 @@
-"""A message that a hybrid search found, with its score and the score's components."""
+"""Hits of a hybrid search, with the components of their scores."""
 
 from __future__ import annotations
 
@@ -10,12 +10,20 @@ from nomemory.server.message import LoggedMessage
 
 @dataclass(frozen=True, slots=True)
 class HybridHit:
-    """A message, its score, and the components of the score."""
+    """A message with its score.
+
+    Attributes:
+        semantic_score: cosine similarity; 0 if semantic search did not return the message.
+        lexical_score: BM25 score, before normalization.
+        coverage: IDF-weighted share of the query terms that the message contains, 0 to 1.
+        semantic_z_score: similarity in standard deviations above the mean similarity of the user's messages.
+        components: the summands of the score, by name.
+    """
 
     message: LoggedMessage
     score: float
     semantic_score: float
     lexical_score: float
     coverage: float
-    deviations: float
+    semantic_z_score: float
     components: Mapping[str, float]

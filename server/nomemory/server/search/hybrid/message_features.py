@@ -1,4 +1,4 @@
-"""The features of a message that the ranking uses: read once, and shared by all timelines."""
+"""Ranking features of a message, computed once per version and cached."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ from nomemory.v1 import message_pb2
 _NO_METADATA: Final[frozenset[Entry]] = frozenset()
 _NO_NAMES: Final[frozenset[str]] = frozenset()
 _ENDING_CHARS: Final = 64
-_NAMES_SOMETHING: Final = re.compile(
-    r"(?<=[a-z,;:'’] )[\"“]?[A-Z][A-Za-z]{2,}|[\"“《「][^\"”》」]{2,100}[\"”》」]|\d"  # a name amid a sentence, a title
+_NAME_OR_NUMBER: Final = re.compile(
+    r"(?<=[a-z,;:'’] )[\"“]?[A-Z][A-Za-z]{2,}|[\"“《「][^\"”》」]{2,100}[\"”》」]|\d"
+    # a capitalized word in a sentence, a quoted title, or a digit
 )
-_CONTENT_CHARS: Final = 2_000
-"""How much of a message is looked at, besides its end: an hour's transcript takes no longer than a page."""
-_WEIGHT: Final = 320
-"""About how many bytes of memory the features of a message take, and their place in a dictionary."""
+_MAX_CONTENT_CHARS: Final = 2_000
+"""Characters from the start of a message that are analyzed, in addition to its end."""
+_FEATURES_BYTES: Final = 320
+"""Estimated memory of the features of a message, including its cache entry."""
 _ENTRY_BYTES: Final = 300
-"""The same of each entry of its metadata, and of each name in it."""
+"""Estimated memory of a metadata entry or a name."""
 
 
 class Features(NamedTuple):
-    """The features of a message; a tuple, because a ranking makes many.
+    """Ranking features of a message. A tuple, because a ranking creates many.
 
     Attributes:
-        role: on whose side it stands, a number of `Role`.
-        name: who spoke, if that is said; a tool is nobody, even if it has a name.
-        conversation_id: its conversation, if it is of one.
-        metadata: its metadata's entries.
-        chars: how long it is.
-        asks: whether it ends with a question.
-        only_asks: whether nothing in it asserts anything.
-        names: how the names, titles and figures in it begin.
-        when: how far it says when something happened.
+        role: the role of the author, a number of `Role`.
+        name: the name of the author; empty for tools and for authors without a name.
+        conversation_id: the conversation; empty if none.
+        metadata: the metadata entries.
+        chars: the length of the content, in characters.
+        ends_with_question: whether the message ends with a question.
+        only_asks: whether no clause of the message asserts anything.
+        names: normalized prefixes of the names, titles and numbers in the message.
+        time_cue: how clearly the message states when something happened, 0 to 4/3.
     """
 
     role: int
@@ -50,79 +51,78 @@ class Features(NamedTuple):
     conversation_id: str
     metadata: frozenset[Entry]
     chars: int
-    asks: bool
+    ends_with_question: bool
     only_asks: bool
     names: frozenset[str]
-    when: float
+    time_cue: float
 
     @property
-    def weight(self) -> int:
-        """About how many bytes of memory they take, with their place in a cache."""
-        return _WEIGHT + _ENTRY_BYTES * (len(self.metadata) + len(self.names))
+    def memory_bytes(self) -> int:
+        """The estimated memory, including the cache entry."""
+        return _FEATURES_BYTES + _ENTRY_BYTES * (len(self.metadata) + len(self.names))
 
 
-class KeptFeatures:
-    """Reads messages, and keeps their features, until there is no more room: the content of a version never changes.
+class FeatureCache:
+    """A thread-safe cache of message features. The content of a version never changes, so entries do not expire.
 
-    It does not know which versions still exist, or whose they are: callers ask for messages that the log just gave.
-    Threads may share it.
+    The cache does not check whether a version exists or who owns it. Pass only messages that the log has just returned.
 
     Args:
-        most_bytes: about how much memory they may take together; when it is used up, all are forgotten.
+        max_bytes: the limit of the estimated memory; the cache is cleared when it would exceed the limit.
     """
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
-        self._kept: dict[int, Features] = {}
-        self._changing = threading.Lock()
-        self.weight = 0
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._features: dict[int, Features] = {}
+        self._lock = threading.Lock()
+        self.memory_bytes = 0
 
     def read(self, logged: Sequence[LoggedMessage]) -> list[Features]:
-        """Return the features of messages."""
-        known = map(self._kept.get, [message.sequence for message in logged])
-        return [item or self._keep(message) for item, message in zip(known, logged, strict=True)]
+        """Return the features of messages, in the same order."""
+        cached = map(self._features.get, [message.sequence for message in logged])
+        return [item or self._add(message) for item, message in zip(cached, logged, strict=True)]
 
-    def _keep(self, logged: LoggedMessage) -> Features:
-        features = features_of(logged)
-        with self._changing:
-            if self.weight + features.weight > self._most_bytes:
-                self._kept.clear()
-                self.weight = 0
-            if logged.sequence not in self._kept:  # another thread may have read it meanwhile
-                self.weight += features.weight
-            self._kept[logged.sequence] = features
+    def _add(self, logged: LoggedMessage) -> Features:
+        features = extract_features(logged)
+        with self._lock:
+            if self.memory_bytes + features.memory_bytes > self._max_bytes:
+                self._features.clear()
+                self.memory_bytes = 0
+            if logged.sequence not in self._features:  # another thread may have added it
+                self.memory_bytes += features.memory_bytes
+            self._features[logged.sequence] = features
         return features
 
 
-def features_of(logged: LoggedMessage) -> Features:
-    """Read the features of a message."""
+def extract_features(logged: LoggedMessage) -> Features:
+    """Decode a message and return its features."""
     chat = message_pb2.ChatMessage.FromString(logged.wire)
     content = chat.content
-    words = without_attachments(content)
-    beginning_words = words[:_CONTENT_CHARS]
+    text = without_attachments(content)
+    leading_text = text[:_MAX_CONTENT_CHARS]
     return Features(
         chat.role,
         "" if chat.role == message_pb2.ROLE_TOOL else intern(chat.name),
         intern(chat.conversation_id),
         frozenset(chat.metadata.items()) if chat.metadata else _NO_METADATA,
         len(content),
-        asks=ends_asking(words.rstrip()[-_ENDING_CHARS:]),
-        only_asks=only_asks(beginning_words),
-        names=_names(beginning_words),
-        when=tells_when(beginning_words),
+        ends_with_question=ends_asking(text.rstrip()[-_ENDING_CHARS:]),
+        only_asks=only_asks(leading_text),
+        names=_names(leading_text),
+        time_cue=tells_when(leading_text),
     )
 
 
 def content_of(logged: LoggedMessage) -> str:
-    """Return what was said. It is not kept: of the messages of a ranking few are read."""
+    """Decode the content of a message. The result is not cached, because a ranking reads few contents."""
     return message_pb2.ChatMessage.FromString(logged.wire).content
 
 
-def beginning_of(logged: LoggedMessage) -> str:
-    """Return what was said; of a long message, its beginning."""
-    return content_of(logged)[:_CONTENT_CHARS]
+def leading_content(logged: LoggedMessage) -> str:
+    """Return the first 2,000 characters of the content."""
+    return content_of(logged)[:_MAX_CONTENT_CHARS]
 
 
-def _names(words: str) -> frozenset[str]:
-    found = _NAMES_SOMETHING.findall(words)
-    return frozenset(intern(beginning(name.strip('"“'))) for name in found) if found else _NO_NAMES
+def _names(text: str) -> frozenset[str]:
+    matches = _NAME_OR_NUMBER.findall(text)
+    return frozenset(intern(beginning(name.strip('"“'))) for name in matches) if matches else _NO_NAMES

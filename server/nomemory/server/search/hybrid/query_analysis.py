@@ -1,4 +1,4 @@
-"""Analyse a question for one user's log: the terms of each sentence that asks, and the speakers that it names."""
+"""Analysis of a question for one user's log: the terms of each sentence, and the authors that the question names."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from nomemory.text.question_words import without_asking_words
 from nomemory.text.time_range import TimeRange
 
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
-_TERMS_MAX: Final = 128
-"""How many terms of a sentence are searched for, from the first: as many as a query may have."""
+_MAX_TERMS: Final = 128
+"""Maximum number of terms of a sentence; further terms are ignored."""
 
 
 _MAX_PARTS: Final = 8
-_PATTERNS_KEPT: Final = 256
+_CACHED_PATTERNS: Final = 256
 _CLAUSE: Final = re.compile(r"[，,；;]")
-_LEAST_CLAUSE: Final = 4
-"""A shorter clause (“对了，”) names nothing."""
+_MIN_CLAUSE_CHARS: Final = 4
+"""Shorter clauses, such as “对了，”, are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedSentence:
-    """One sentence that asks: the text to embed, the terms to search for, and the terms of its topic."""
+    """A sentence of a question: the text to embed, the terms to search for, and the terms of its topic."""
 
-    meaning: str
+    embedding_text: str
     terms: tuple[str, ...]
     topic: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuestion:
-    """A question, parsed for a log with certain speakers.
+    """A question, analyzed for a log with certain authors.
 
     Attributes:
-        reading: the reading of its text alone.
-        sentences: the sentences that ask, one to four.
-        persons: the speakers that it names.
+        reading: the analysis that depends on the text only.
+        sentences: the sentences to search for.
+        persons: the authors that the question names.
     """
 
     reading: QuestionReading
@@ -52,41 +52,41 @@ class ParsedQuestion:
     persons: frozenset[str]
 
     @property
-    def of_assistant(self) -> bool:
-        """Whether the assistant's words would decide it."""
+    def asks_about_assistant(self) -> bool:
+        """Whether the answer is likely in the assistant's messages."""
         return self.reading.asks_of_assistant
 
     @property
-    def of_user(self) -> bool:
-        """Whether the user's own words would decide it, where it names nobody."""
-        return not self.of_assistant
+    def asks_about_user(self) -> bool:
+        """Whether the answer is likely in the user's messages, if the question names nobody."""
+        return not self.asks_about_assistant
 
     @property
     def date_ranges(self) -> tuple[TimeRange, ...]:
-        """The days and periods that it names."""
+        """The days and periods that the question names."""
         return self.reading.exact_ranges
 
 
-def parsed(reading: QuestionReading, speakers: Sequence[str]) -> ParsedQuestion:
-    """Parse a question for a log in which these people speak."""
+def parse_question(reading: QuestionReading, speakers: Sequence[str]) -> ParsedQuestion:
+    """Analyze a question for a log with the given authors."""
     return ParsedQuestion(
         reading=reading,
-        sentences=tuple(_sentence(sentence, speakers) for sentence in _searched_texts(reading)),
-        persons=frozenset(_named(reading.text, speakers)),
+        sentences=tuple(_parse_sentence(sentence, speakers) for sentence in _search_texts(reading)),
+        persons=frozenset(_mentioned_speakers(reading.text, speakers)),
     )
 
 
-def _searched_texts(reading: QuestionReading) -> Sequence[str]:
-    """Return the texts to search for: the sentences that ask, or the parts of a turn, which counts as a whole."""
+def _search_texts(reading: QuestionReading) -> Sequence[str]:
+    """Return the texts to search for: the sentences that ask, or the parts of a whole turn."""
     if reading.is_turn:
         return select_parts(reading.text)
     return [part for sentence in reading.sentences for part in select_parts(sentence)][:_MAX_PARTS]
 
 
-def _sentence(sentence: str, speakers: Sequence[str]) -> ParsedSentence:
-    found = _terms(sentence)[:_TERMS_MAX]
+def _parse_sentence(sentence: str, speakers: Sequence[str]) -> ParsedSentence:
+    terms = _terms(sentence)[:_MAX_TERMS]
     topic = frozenset(_terms(_first_clause(sentence)))
-    return ParsedSentence(without_speakers(sentence, speakers) or sentence, found, topic)
+    return ParsedSentence(without_speakers(sentence, speakers) or sentence, terms, topic)
 
 
 def _terms(text: str) -> tuple[str, ...]:
@@ -94,19 +94,19 @@ def _terms(text: str) -> tuple[str, ...]:
 
 
 def _first_clause(sentence: str) -> str:
-    """Return the first of several clauses of a Chinese sentence, which names the topic of the rest; else nothing."""
+    """Return the first clause of a Chinese sentence with several clauses, which names its topic; otherwise ""."""
     if language_of(sentence) is not Language.CHINESE:
         return ""
-    clauses = [clause for part in _CLAUSE.split(sentence) if len(clause := part.strip(" ？?。")) >= _LEAST_CLAUSE]
+    clauses = [clause for part in _CLAUSE.split(sentence) if len(clause := part.strip(" ？?。")) >= _MIN_CLAUSE_CHARS]
     return clauses[0] if len(clauses) > 1 else ""
 
 
-def _named(text: str, speakers: Sequence[str]) -> Iterable[str]:
-    begun = beginnings(_WORD.findall(text.lower()))
-    return (name for name in speakers if beginning(name) in begun or _mentioned(name).search(text))
+def _mentioned_speakers(text: str, speakers: Sequence[str]) -> Iterable[str]:
+    prefixes = beginnings(_WORD.findall(text.lower()))
+    return (name for name in speakers if beginning(name) in prefixes or _name_pattern(name).search(text))
 
 
-@lru_cache(_PATTERNS_KEPT)
-def _mentioned(name: str) -> re.Pattern[str]:
-    """Return the pattern of a name as a word of its own, or within a script without spaces."""
+@lru_cache(_CACHED_PATTERNS)
+def _name_pattern(name: str) -> re.Pattern[str]:
+    """Return a pattern that matches a name as a whole word, or inside text of a script without spaces."""
     return re.compile(rf"(?<![a-z0-9]){re.escape(name.strip() or name)}(?![a-z0-9])", re.IGNORECASE)

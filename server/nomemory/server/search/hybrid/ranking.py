@@ -1,4 +1,4 @@
-"""Rank the messages of a timeline for one sentence that asks: matches, speakers, dates and surrounding messages."""
+"""Ranking of a timeline's messages for one sentence: matches, authors, dates, and adjacent messages."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from nomemory.server.search.hybrid.weights import Weights
 from nomemory.text.time_range import TimeRange
 
 _BEST_OF_CONVERSATION: Final = 2
-_LARGEST_SHARE: Final = 0.5
-"""A conversation with a larger share of the messages is not taken for one talk."""
+_MAX_CONVERSATION_SHARE: Final = 0.5
+"""A conversation with a larger share of the messages gets no conversation score."""
 
 
 _DAY_US: Final = 86_400e6
-_DAYS_AFTER: Final = 7.0
-"""What happens on a date is spoken of for days; a message of so many days later counts a third."""
+_DECAY_DAYS_AFTER: Final = 7.0
+"""Days after a date at which the date score has decayed to 1/e: people talk about an event for some days."""
 
 
-_DAYS_BEFORE: Final = 1.0
-_LONG_DAYS: Final = 300.0
-"""A range longer than this, a year, says half as much."""
+_DECAY_DAYS_BEFORE: Final = 1.0
+_LONG_RANGE_DAYS: Final = 300.0
+"""Longer ranges, such as a year, get half of the date score."""
 
 
 _OUTSIDE: Final = 0.6
-"""What a message right outside a period counts, relative to one within."""
+"""Date score of a message just outside a range; inside it is 1."""
 _HALF: Final = 0.5
-CHAIN: Final = 8
-"""How far it is followed that what takes something back is taken back itself."""
+MAX_RETRACTION_CHAIN: Final = 8
+"""Maximum length of a chain of retractions that is followed."""
 
 
-_STEP_BACK: Final = 0.1
-"""How much less what was taken back scores than before, and so than what took it back."""
+_RETRACTION_PENALTY: Final = 0.1
+"""Score difference between a retracted message and the message that retracts it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """What a sentence finds in each message: nearness 0 to 1 (None: meaning had no part), and what its words score."""
+class MatchScores:
+    """Match scores of a sentence: semantic, 0 to 1 (None without semantic search), and lexical."""
 
-    meaning: Floats | None
-    words: Floats
+    semantic: Floats | None
+    lexical: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,125 +56,126 @@ class Ranking:
     scores: Floats
     components: Mapping[str, Floats]
 
-    def scaled(self) -> Ranking:
-        """Return the same ranking with 1 as the best score."""
+    def normalized(self) -> Ranking:
+        """Return the ranking scaled to a maximum score of 1."""
         best = float(self.scores.max(initial=0.0))
         if best <= 0:
             return self
-        return ranking({name: values / best for name, values in self.components.items()})
+        return ranking_of({name: values / best for name, values in self.components.items()})
 
     def plus(self, **components: Floats) -> Ranking:
-        """Return the ranking with more components."""
-        return ranking({**self.components, **components})
+        """Return the ranking with additional components."""
+        return ranking_of({**self.components, **components})
 
 
-def ranking(components: Mapping[str, Floats]) -> Ranking:
-    """Make a ranking out of its components."""
+def ranking_of(components: Mapping[str, Floats]) -> Ranking:
+    """Return a ranking whose scores are the sums of the components."""
     return Ranking(reduce(np.add, components.values()), components)
 
 
-def matched(match: Match, weights: Weights) -> Ranking:
-    """Rank by what matches alone."""
-    words = _scaled(match.words)
-    if match.meaning is None or not weights.meaning:
-        return ranking({"words": words})
-    return ranking({"meaning": weights.meaning * match.meaning, "words": (1 - weights.meaning) * words})
+def match_ranking(match: MatchScores, weights: Weights) -> Ranking:
+    """Rank by the match scores only."""
+    lexical = _normalize(match.lexical)
+    if match.semantic is None or not weights.meaning:
+        return ranking_of({"words": lexical})
+    return ranking_of({"meaning": weights.meaning * match.semantic, "words": (1 - weights.meaning) * lexical})
 
 
-def preferred(timeline: Timeline, asked: ParsedQuestion, weights: Weights) -> Mapping[str, Floats]:
-    """Return what a message is worth whatever matches: who spoke, when, and whether it names something."""
-    parts: dict[str, Floats] = {
-        "speaker": np.where(of_asked(timeline, asked), weights.speaker, 0.0),
+def bonuses(timeline: Timeline, question: ParsedQuestion, weights: Weights) -> Mapping[str, Floats]:
+    """Return the score components that do not depend on the match: author, date, and concrete content."""
+    components: dict[str, Floats] = {
+        "speaker": np.where(sent_by_subject(timeline, question), weights.speaker, 0.0),
         "concrete": np.where(timeline.concrete, weights.concrete, 0.0),
     }
-    if asked.date_ranges:
-        near = [_on_dates(timeline, date_range) for date_range in asked.date_ranges]
-        parts["dates"] = weights.dates * np.max(near, axis=0)
-    if asked.reading.asks_when:
-        parts["occasion"] = weights.occasion * timeline.when
-    return parts
+    if question.date_ranges:
+        scores = [_date_scores(timeline, date_range) for date_range in question.date_ranges]
+        components["dates"] = weights.dates * np.max(scores, axis=0)
+    if question.reading.asks_when:
+        components["occasion"] = weights.occasion * timeline.time_cues
+    return components
 
 
-def in_talk(timeline: Timeline, base: Ranking, weights: Weights) -> Ranking:
-    """Let the talk around a message bear on its rank: the question before it, its neighbours, its conversation."""
-    base = base.scaled()
+def add_context(timeline: Timeline, base: Ranking, weights: Weights) -> Ranking:
+    """Add components for the context of each message: the question before it, its neighbors, and its conversation."""
+    base = base.normalized()
     scores = base.scores
     return base.plus(
-        answers=weights.answers * _questions_before(timeline, scores),
-        asks=np.where(timeline.saying_little, -weights.asks, 0.0),
-        around=weights.around * _around(timeline, scores),
-        conversation=weights.conversation * _of_conversation(timeline, scores),
-    ).scaled()
+        answers=weights.answers * _preceding_question_scores(timeline, scores),
+        asks=np.where(timeline.without_assertion, -weights.asks, 0.0),
+        around=weights.around * _window_means(timeline, scores),
+        conversation=weights.conversation * _conversation_scores(timeline, scores),
+    ).normalized()
 
 
-def corrected(timeline: Timeline, base: Ranking) -> Ranking:
-    """Let what was taken back stand behind what took it back, which gets at least the score that it had."""
+def apply_retractions(timeline: Timeline, base: Ranking) -> Ranking:
+    """Rank each retracted message below the message that retracts it, which inherits its score if that is higher."""
     if not timeline.retracted.any():
         return base
-    taken, takers = timeline.retractions
-    scores, steps = base.scores.copy(), timeline.retracted.astype(np.float64)
-    for _ in range(CHAIN):
-        np.maximum.at(scores, takers, scores[taken])
-        np.maximum.at(steps, taken, steps[takers] + 1)
-    return base.plus(retracts=scores - base.scores, retracted=-_STEP_BACK * steps)
+    retracted, retracting = timeline.retractions
+    scores, penalties = base.scores.copy(), timeline.retracted.astype(np.float64)
+    for _ in range(MAX_RETRACTION_CHAIN):
+        np.maximum.at(scores, retracting, scores[retracted])
+        np.maximum.at(penalties, retracted, penalties[retracting] + 1)
+    return base.plus(retracts=scores - base.scores, retracted=-_RETRACTION_PENALTY * penalties)
 
 
-def of_asked(timeline: Timeline, asked: ParsedQuestion) -> Flags:
-    """Mark the messages of those asked about; of nobody, where that cannot be told."""
-    if asked.persons:
-        sent = np.isin(timeline.spoken_by, places_of(asked, timeline))
-        by_user = timeline.by(Role.USER)
-        is_own_name = not timeline.is_named and bool(sent.any()) and not bool((sent & ~by_user).any())
-        return by_user if is_own_name else sent
-    if asked.of_user and (asked.reading.first_person or not timeline.is_named):
-        return timeline.by(Role.USER)
-    if asked.of_assistant and not timeline.is_named:
-        return timeline.by(Role.ASSISTANT)
+def sent_by_subject(timeline: Timeline, question: ParsedQuestion) -> Flags:
+    """Return a mask of the messages by the person that the question is about; no message if that is unknown."""
+    if question.persons:
+        sent = np.isin(timeline.speaker_indexes, subject_indexes(question, timeline))
+        by_user = timeline.has_role(Role.USER)
+        is_user_name = not timeline.is_named and bool(sent.any()) and not bool((sent & ~by_user).any())
+        return by_user if is_user_name else sent
+    if question.asks_about_user and (question.reading.first_person or not timeline.is_named):
+        return timeline.has_role(Role.USER)
+    if question.asks_about_assistant and not timeline.is_named:
+        return timeline.has_role(Role.ASSISTANT)
     return np.zeros(len(timeline), dtype=np.bool_)
 
 
-def places_of(asked: ParsedQuestion, timeline: Timeline) -> list[int]:
-    """Return the places, among a timeline's speakers, of those whom a question names."""
-    return [place for place, name in enumerate(timeline.speakers) if name in asked.persons]
+def subject_indexes(question: ParsedQuestion, timeline: Timeline) -> list[int]:
+    """Return the indexes in `timeline.speakers` of the persons that a question names."""
+    return [index for index, name in enumerate(timeline.speakers) if name in question.persons]
 
 
-def _on_dates(timeline: Timeline, dates: TimeRange) -> Floats:
+def _date_scores(timeline: Timeline, dates: TimeRange) -> Floats:
     since = dates.since.timestamp() * 1e6 if dates.since else -np.inf
     until = dates.until.timestamp() * 1e6 if dates.until else np.inf
     early = np.maximum(since - timeline.ts_us, 0) / _DAY_US
     late = np.maximum(timeline.ts_us - until, 0) / _DAY_US
-    near: Floats = np.exp(-early / _DAYS_BEFORE) * np.exp(-late / _DAYS_AFTER)
+    scores: Floats = np.exp(-early / _DECAY_DAYS_BEFORE) * np.exp(-late / _DECAY_DAYS_AFTER)
     outside = (early > 0) | (late > 0)
-    near = np.where(outside, _OUTSIDE * near, near)
-    return near * (_HALF if (until - since) / _DAY_US > _LONG_DAYS else 1.0)
+    scores = np.where(outside, _OUTSIDE * scores, scores)
+    return scores * (_HALF if (until - since) / _DAY_US > _LONG_RANGE_DAYS else 1.0)
 
 
-def _questions_before(timeline: Timeline, scores: Floats) -> Floats:
-    before = timeline.previous
-    asked = (before >= 0) & timeline.asking[before]
-    return np.where(asked, scores[before], 0.0)
+def _preceding_question_scores(timeline: Timeline, scores: Floats) -> Floats:
+    previous = timeline.previous
+    follows_question = (previous >= 0) & timeline.ends_with_question[previous]
+    return np.where(follows_question, scores[previous], 0.0)
 
 
-def _around(timeline: Timeline, scores: Floats) -> Floats:
-    """Return the mean score of the messages around each: it says what the talk is about at that point."""
-    means, (first, after) = np.zeros(len(timeline)), timeline.windows
+def _window_means(timeline: Timeline, scores: Floats) -> Floats:
+    """Return the mean score of the window around each message, which reflects the current topic."""
+    means, (first, end) = np.zeros(len(timeline)), timeline.windows
     sums = np.concatenate([[0.0], np.cumsum(scores[timeline.grouped])])
-    means[timeline.grouped] = (sums[after] - sums[first]) / (after - first)
+    means[timeline.grouped] = (sums[end] - sums[first]) / (end - first)
     return means
 
 
-def _of_conversation(timeline: Timeline, scores: Floats) -> Floats:
-    worth, sizes, of_talk = np.zeros(len(timeline)), timeline.sizes, timeline.talks
+def _conversation_scores(timeline: Timeline, scores: Floats) -> Floats:
+    """Return for each message the mean score of the two best messages of its conversation."""
+    result, sizes, conversations = np.zeros(len(timeline)), timeline.group_sizes, timeline.grouped_conversations
     ordered = scores[timeline.grouped]
-    ordered = ordered[np.lexsort((-ordered, of_talk))]
-    is_unit = (sizes >= _BEST_OF_CONVERSATION) & (sizes < _LARGEST_SHARE * len(timeline))
-    first = np.cumsum(sizes)[is_unit] - sizes[is_unit]
+    ordered = ordered[np.lexsort((-ordered, conversations))]
+    is_scored = (sizes >= _BEST_OF_CONVERSATION) & (sizes < _MAX_CONVERSATION_SHARE * len(timeline))
+    first = np.cumsum(sizes)[is_scored] - sizes[is_scored]
     means = np.zeros(len(sizes))
-    means[is_unit] = np.mean([ordered[first + place] for place in range(_BEST_OF_CONVERSATION)], axis=0)
-    worth[timeline.grouped] = means[of_talk]
-    return worth
+    means[is_scored] = np.mean([ordered[first + rank] for rank in range(_BEST_OF_CONVERSATION)], axis=0)
+    result[timeline.grouped] = means[conversations]
+    return result
 
 
-def _scaled(values: Floats) -> Floats:
+def _normalize(values: Floats) -> Floats:
     best = float(values.max(initial=0.0))
     return values / best if best > 0 else values

@@ -1,4 +1,4 @@
-"""Find pairs of found messages about the same matter: close in meaning, compared with all that was found."""
+"""Relations between the best messages: pairs of the same author with a similarity well above the average."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ import numpy as np
 from nomemory.server.embedding.vector import NUMBER, Vector
 from nomemory.server.message import LoggedMessage
 from nomemory.server.search.hybrid.candidate_messages import Floats
-from nomemory.server.search.hybrid.term_scores import rarity
+from nomemory.server.search.hybrid.term_scores import idf
 
-LOOKED_AT: Final = 20
-"""Of the best messages, so many are compared with each other."""
-
-
-LEAST_NEARNESS: Final = 1.0
-"""Standard deviations below which two messages are no pair."""
+MAX_COMPARED: Final = 20
+"""Number of the best messages that are compared with each other."""
 
 
-_FEWEST: Final = 3
-"""Fewer messages have no usual distance."""
+MIN_Z_SCORE: Final = 1.0
+"""Minimum similarity of a pair, in standard deviations above the mean."""
 
 
-_LEAST_DEVIATION: Final = 1e-9
+_MIN_MESSAGES: Final = 3
+"""With fewer messages, there is no meaningful mean similarity."""
+
+
+_MIN_DEVIATION: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Related:
-    """A found message as it is compared: who spoke, and its distinct terms."""
+class ComparedMessage:
+    """A message with its author (role and name) and its distinct terms."""
 
     message: LoggedMessage
     speaker: tuple[int, str]
@@ -41,64 +41,65 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Two messages of one speaker.
+    """A pair of related messages of one author.
 
     Attributes:
-        earlier: the id of what was said first.
-        later: the id of what was said last.
-        nearness: how much nearer they are than what was found usually is to the earlier one, in standard deviations.
-        shared: the share of words in common, 0 to 1, a rare word counting more.
+        earlier_id: the id of the older message.
+        later_id: the id of the newer message.
+        z_score: the similarity of the pair, in standard deviations above the mean similarity of the candidates to the
+            older message.
+        shared_terms: the IDF-weighted share of common terms, 0 to 1.
     """
 
-    earlier: str
-    later: str
-    nearness: float
-    shared: float
+    earlier_id: str
+    later_id: str
+    z_score: float
+    shared_terms: float
 
 
-def relations(found: Sequence[Related], vectors: Mapping[str, Vector]) -> list[Relation]:
-    """Relate the messages that have a vector, in their order by time.
+def find_relations(candidates: Sequence[ComparedMessage], vectors: Mapping[str, Vector]) -> list[Relation]:
+    """Return the related pairs among the messages that have a vector, in time order.
 
     Args:
-        found: the best messages.
-        vectors: of length one, by message id.
+        candidates: the best messages.
+        vectors: unit vectors by message id.
     """
-    known = [item for item in found if item.message.message_id in vectors]
-    if len(known) < _FEWEST:
+    compared = [item for item in candidates if item.message.message_id in vectors]
+    if len(compared) < _MIN_MESSAGES:
         return []
-    known.sort(key=lambda item: (item.message.ts_us, item.message.message_id))
-    nearness = _nearness(np.stack([_numbers(vectors[item.message.message_id]) for item in known]))
-    holding = Counter(chain.from_iterable(item.terms for item in found))
-    by_count = {count: rarity(count, len(found)) for count in set(holding.values())}
-    weights = {term: by_count[count] for term, count in holding.items()}
-    return list(_pairs(known, nearness.tolist(), weights))
+    compared.sort(key=lambda item: (item.message.ts_us, item.message.message_id))
+    z_scores = _z_scores(np.stack([_to_array(vectors[item.message.message_id]) for item in compared]))
+    document_frequencies = Counter(chain.from_iterable(item.terms for item in candidates))
+    idf_by_frequency = {count: idf(count, len(candidates)) for count in set(document_frequencies.values())}
+    weights = {term: idf_by_frequency[count] for term, count in document_frequencies.items()}
+    return list(_pairs(compared, z_scores.tolist(), weights))
 
 
 def _pairs(
-    known: Sequence[Related], nearness: Sequence[Sequence[float]], weights: Mapping[str, float]
+    compared: Sequence[ComparedMessage], z_scores: Sequence[Sequence[float]], weights: Mapping[str, float]
 ) -> Iterator[Relation]:
-    heaviness = [_weight(item.terms, weights) for item in known]
-    for (first, item), (second, other) in combinations(enumerate(known), 2):
-        near = nearness[first][second]
-        if near >= LEAST_NEARNESS and item.speaker == other.speaker:
-            least = min(heaviness[first], heaviness[second])
-            shared = _weight(item.terms & other.terms, weights) / least if least > 0 else 0.0
-            yield Relation(item.message.message_id, other.message.message_id, near, shared)
+    totals = [_total_weight(item.terms, weights) for item in compared]
+    for (first, earlier), (second, later) in combinations(enumerate(compared), 2):
+        z_score = z_scores[first][second]
+        if z_score >= MIN_Z_SCORE and earlier.speaker == later.speaker:
+            smaller = min(totals[first], totals[second])
+            shared = _total_weight(earlier.terms & later.terms, weights) / smaller if smaller > 0 else 0.0
+            yield Relation(earlier.message.message_id, later.message.message_id, z_score, shared)
 
 
-def _nearness(numbers: Floats) -> Floats:
-    """Return how near each message (column) is to each other one (row), in standard deviations over the row."""
-    cosines = numbers @ numbers.T
-    others = ~np.eye(len(cosines), dtype=np.bool_)
-    background = cosines[others].reshape(len(cosines), -1)
+def _z_scores(vectors: Floats) -> Floats:
+    """Return the similarity of each message (column) to each other one (row), in standard deviations of the row."""
+    cosines = vectors @ vectors.T
+    off_diagonal = ~np.eye(len(cosines), dtype=np.bool_)
+    background = cosines[off_diagonal].reshape(len(cosines), -1)
     mean, deviation = background.mean(axis=1, keepdims=True), background.std(axis=1, keepdims=True)
-    near: Floats = (cosines - mean) / np.maximum(deviation, _LEAST_DEVIATION)
-    return near
+    z_scores: Floats = (cosines - mean) / np.maximum(deviation, _MIN_DEVIATION)
+    return z_scores
 
 
-def _weight(terms: frozenset[str], weights: Mapping[str, float]) -> float:
+def _total_weight(terms: frozenset[str], weights: Mapping[str, float]) -> float:
     return sum(map(weights.__getitem__, terms))
 
 
-def _numbers(vector: Vector) -> Floats:
+def _to_array(vector: Vector) -> Floats:
     return np.frombuffer(vector, dtype=NUMBER).astype(np.float64)

@@ -1,7 +1,7 @@
-"""Relevance feedback in one hop: messages that share rare words with the best ones.
+"""Pseudo-relevance feedback: scores for messages that share rare terms with the best messages of the first pass.
 
-"The one who is 57, what does he do?" One message says that uncle Li is 57, another that uncle Li drives a bus: the
-second matches little of the question, and shares "uncle Li" with the first.
+Example: for "The one who is 57, what does he do?", one message says that Uncle Li is 57, and another that Uncle Li
+drives a bus. The second message matches few terms of the question, but shares "Uncle Li" with the first.
 """
 
 from __future__ import annotations
@@ -14,100 +14,117 @@ from typing import Final
 import numpy as np
 
 from nomemory.server.search.hybrid.candidate_messages import Floats, Timeline
-from nomemory.server.search.hybrid.term_occurrences import Found
-from nomemory.server.search.hybrid.term_scores import rarity
+from nomemory.server.search.hybrid.term_occurrences import TermOccurrences
+from nomemory.server.search.hybrid.term_scores import idf
 
-RARE: Final = 64
-"""A term in more of a user's messages than this does not relate them."""
-_LEADERS: Final = 10
+MAX_DOCUMENT_FREQUENCY: Final = 64
+"""Terms in more messages of the user than this are ignored."""
+_MAX_FEEDBACK: Final = 10
 _TEMPERATURE: Final = 0.05
-"""Temperature of the leads: a message that scores this much better leads e times as much."""
-_LEAST_LEAD: Final = 0.05
-"""Messages that lead less than this share of the first are not followed."""
+"""Temperature of the softmax over the scores of the best messages."""
+_MIN_RELATIVE_WEIGHT: Final = 0.05
+"""Messages with a smaller weight, relative to the best message, are ignored."""
 _DECIMALS: Final = 6
-"""Scores that differ less are equal."""
-_TERMS_OF_LEADER: Final = 8
-_TYPICAL_RARITY: Final = 0.76
-"""Average rarity of a message's terms, as a share of the rarity of a term that stands once."""
-_CHARS_OF_TERM: Final = 5.0
-"""About how many characters of a message hold one term, in either script."""
+"""Scores are rounded to this precision before they are compared."""
+_MAX_TERMS: Final = 8
+_TYPICAL_IDF: Final = 0.76
+"""Average IDF of a message's terms, relative to the IDF of a term with document frequency 1."""
+_CHARS_PER_TERM: Final = 5.0
+"""Average number of characters per term, in Chinese and English."""
 
 
 @dataclass(frozen=True, slots=True)
-class Leader:
-    """One of the best messages: its place, its share of the lead (all shares add up to 1), and its terms."""
+class FeedbackMessage:
+    """One of the best messages: its index, its weight (all weights add up to at most 1), and its terms."""
 
-    place: int
-    lead: float
+    index: int
+    weight: float
     terms: tuple[str, ...]
 
 
-def leaders(timeline: Timeline, scores: Floats, known: Collection[str]) -> list[Leader]:
-    """Choose the messages to follow: none of several that are equally good if there are too many of them.
+def select_feedback(timeline: Timeline, scores: Floats, excluded_terms: Collection[str]) -> list[FeedbackMessage]:
+    """Select the best messages. If more than ten messages share the best score, select none.
 
     Args:
         timeline: the messages.
-        scores: how good they are.
-        known: terms that add nothing: the question's, and the speakers'.
+        scores: the scores of the first pass.
+        excluded_terms: terms to ignore: those of the question and of the authors' names.
     """
     rounded = np.round(scores, _DECIMALS)
-    best = np.argsort(-rounded, kind="stable")[: _LEADERS + 1]
-    if len(best) > _LEADERS:
+    best = np.argsort(-rounded, kind="stable")[: _MAX_FEEDBACK + 1]
+    if len(best) > _MAX_FEEDBACK:
         best = best[rounded[best] > rounded[best[-1]]]
     if not len(best):
         return []
-    leads = np.exp((scores[best] - scores[best].max(initial=0.0)) / _TEMPERATURE)
-    leads /= leads.sum()
-    followed = [
-        (int(place), float(lead)) for place, lead in zip(best, leads, strict=True) if lead >= _LEAST_LEAD * leads[0]
+    weights = np.exp((scores[best] - scores[best].max(initial=0.0)) / _TEMPERATURE)
+    weights /= weights.sum()
+    selected = [
+        (int(index), float(weight))
+        for index, weight in zip(best, weights, strict=True)
+        if weight >= _MIN_RELATIVE_WEIGHT * weights[0]
     ]
     return [
-        Leader(place, lead, tuple(term for term in timeline.beginning_terms_at(place) if term not in known))
-        for place, lead in followed
+        FeedbackMessage(
+            index, weight, tuple(term for term in timeline.leading_terms_at(index) if term not in excluded_terms)
+        )
+        for index, weight in selected
     ]
 
 
-def shared(timeline: Timeline, followed: Sequence[Leader], found: Mapping[str, Found], total: int) -> Floats:
-    """Return for each message the most that it shares with a leader: a cosine of rarities times the lead.
+def feedback_scores(
+    timeline: Timeline,
+    feedback: Sequence[FeedbackMessage],
+    occurrences: Mapping[str, TermOccurrences],
+    total: int,
+) -> Floats:
+    """Return for each message the maximum of its IDF cosine with a feedback message, multiplied by that one's weight.
 
     Args:
         timeline: the messages.
-        followed: the leaders.
-        found: where their terms stand; the places at least of those that are rare.
-        total: how many messages the user has.
+        feedback: the feedback messages.
+        occurrences: the occurrences of their terms; the indexes may be missing for frequent terms.
+        total: the number of messages of the user.
     """
-    if not followed:
+    if not feedback:
         return np.zeros(len(timeline))
-    squares = {term: rarity(item.count, total) ** 2 for term, item in found.items()}
-    lengths = _TYPICAL_RARITY * rarity(1, total) * np.sqrt(np.maximum(timeline.lengths / _CHARS_OF_TERM, 1.0))
-    likeness = _in_common(timeline, [_rarest(leader.terms, found) for leader in followed], found, squares)
-    likeness /= np.array([[_length(leader.terms, squares)] for leader in followed]) * lengths
-    likeness[np.arange(len(followed)), [leader.place for leader in followed]] = 1.0
-    leads = np.array([[leader.lead] for leader in followed])
-    most: Floats = (leads * np.minimum(likeness, 1.0)).max(axis=0, initial=0.0)
-    return most
+    squares = {term: idf(item.document_frequency, total) ** 2 for term, item in occurrences.items()}
+    norms = _TYPICAL_IDF * idf(1, total) * np.sqrt(np.maximum(timeline.lengths / _CHARS_PER_TERM, 1.0))
+    rare_terms = [_rarest(message.terms, occurrences) for message in feedback]
+    similarity = _dot_products(timeline, rare_terms, occurrences, squares)
+    similarity /= np.array([[_norm(message.terms, squares)] for message in feedback]) * norms
+    similarity[np.arange(len(feedback)), [message.index for message in feedback]] = 1.0
+    weights = np.array([[message.weight] for message in feedback])
+    scores: Floats = (weights * np.minimum(similarity, 1.0)).max(axis=0, initial=0.0)
+    return scores
 
 
-def _in_common(
-    timeline: Timeline, tying: Sequence[Sequence[str]], found: Mapping[str, Found], squares: Mapping[str, float]
+def _dot_products(
+    timeline: Timeline,
+    rare_terms: Sequence[Sequence[str]],
+    occurrences: Mapping[str, TermOccurrences],
+    squares: Mapping[str, float],
 ) -> Floats:
-    """Return for each leader (row) and message (column) the sum of the squares of those terms that tie them."""
-    tied = [(row * len(timeline), term) for row, terms in enumerate(tying) for term in terms]
-    if not tied:
-        return np.zeros((len(tying), len(timeline)))
-    places = [found[term].places for _, term in tied]
-    sizes = list(map(len, places))
-    cells = np.repeat([start for start, _ in tied], sizes) + np.concatenate(places)
-    worths = np.repeat([squares[term] for _, term in tied], sizes)
-    sums = np.bincount(cells, worths, len(tying) * len(timeline))
-    return sums.reshape(len(tying), len(timeline)).astype(np.float64, copy=False)
+    """Return for each feedback message (row) and message (column) the sum of the squared IDFs of their common terms."""
+    rows = [(row * len(timeline), term) for row, terms in enumerate(rare_terms) for term in terms]
+    if not rows:
+        return np.zeros((len(rare_terms), len(timeline)))
+    indexes = [occurrences[term].indexes for _, term in rows]
+    sizes = list(map(len, indexes))
+    cells = np.repeat([start for start, _ in rows], sizes) + np.concatenate(indexes)
+    weights = np.repeat([squares[term] for _, term in rows], sizes)
+    sums = np.bincount(cells, weights, len(rare_terms) * len(timeline))
+    return sums.reshape(len(rare_terms), len(timeline)).astype(np.float64, copy=False)
 
 
-def _rarest(of_leader: Collection[str], found: Mapping[str, Found]) -> list[str]:
-    """Return the rarest terms that stand elsewhere, too."""
-    tying = [(one.count, term) for term in of_leader if (one := found.get(term)) and 1 < one.count <= RARE]
-    return [term for _, term in sorted(tying)[:_TERMS_OF_LEADER]]
+def _rarest(terms: Collection[str], occurrences: Mapping[str, TermOccurrences]) -> list[str]:
+    """Return the rarest terms that other messages contain, too."""
+    rare = [
+        (item.document_frequency, term)
+        for term in terms
+        if (item := occurrences.get(term)) and 1 < item.document_frequency <= MAX_DOCUMENT_FREQUENCY
+    ]
+    return [term for _, term in sorted(rare)[:_MAX_TERMS]]
 
 
-def _length(of_leader: Collection[str], squares: Mapping[str, float]) -> float:
-    return math.sqrt(sum(squares[term] for term in of_leader if term in squares)) or 1.0
+def _norm(terms: Collection[str], squares: Mapping[str, float]) -> float:
+    return math.sqrt(sum(squares[term] for term in terms if term in squares)) or 1.0

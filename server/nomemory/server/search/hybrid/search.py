@@ -1,4 +1,4 @@
-"""The hybrid search: finds candidates by words and by meaning, reads the messages around them, and ranks."""
+"""Hybrid search: finds candidates by lexical and semantic search, adds their neighbors, and ranks them."""
 
 from __future__ import annotations
 
@@ -20,32 +20,37 @@ from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.search.hybrid.candidate_messages import Flags, Floats, Ints, Timeline
 from nomemory.server.search.hybrid.candidate_pool import CandidatePool, CandidatePools
 from nomemory.server.search.hybrid.hit import HybridHit
-from nomemory.server.search.hybrid.nearest import NearestMessages
-from nomemory.server.search.hybrid.query_analysis import ParsedQuestion, ParsedSentence, parsed
+from nomemory.server.search.hybrid.query_analysis import ParsedQuestion, ParsedSentence, parse_question
 from nomemory.server.search.hybrid.ranking import (
-    CHAIN,
-    Match,
+    MAX_RETRACTION_CHAIN,
+    MatchScores,
     Ranking,
-    corrected,
-    in_talk,
-    matched,
-    places_of,
-    preferred,
+    add_context,
+    apply_retractions,
+    bonuses,
+    match_ranking,
+    subject_indexes,
 )
-from nomemory.server.search.hybrid.related_messages import LOOKED_AT, Related, Relation, relations
-from nomemory.server.search.hybrid.relevance_feedback import RARE, Leader, leaders, shared
-from nomemory.server.search.hybrid.semantic_scores import Meaning, meaning_of
-from nomemory.server.search.hybrid.sufficiency import Candidates, speaker_matched, sufficiency
-from nomemory.server.search.hybrid.term_scores import WordScores, word_scores
+from nomemory.server.search.hybrid.related_messages import MAX_COMPARED, ComparedMessage, Relation, find_relations
+from nomemory.server.search.hybrid.relevance_feedback import (
+    MAX_DOCUMENT_FREQUENCY,
+    FeedbackMessage,
+    feedback_scores,
+    select_feedback,
+)
+from nomemory.server.search.hybrid.semantic_hits import SemanticHits
+from nomemory.server.search.hybrid.semantic_scores import SemanticScores, semantic_scores
+from nomemory.server.search.hybrid.sufficiency import SufficiencyFeatures, speaker_matched, sufficiency
+from nomemory.server.search.hybrid.term_scores import TermScores, term_scores
 from nomemory.server.search.hybrid.weights import Weights
 from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
-from nomemory.server.search.reply_budget import fitting, nothing_beside
+from nomemory.server.search.reply_budget import count_fitting, no_extra_bytes
 from nomemory.server.search.semantic.vector_space import VectorSpace
 from nomemory.server.store.protocol import LogReader
 from nomemory.text.question_reading import QuestionReading
 from nomemory.text.time_range import TimeRange
 
-_WITHOUT_MEANING: Final = frozenset(
+_SEMANTIC_UNAVAILABLE: Final = frozenset(
     {
         Reason.ERROR_REASON_EMBEDDER_DISABLED,
         Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE,
@@ -53,15 +58,15 @@ _WITHOUT_MEANING: Final = frozenset(
     }
 )
 _DECIMALS: Final = 6
-"""Scores that differ less are equal: sums of floats may come in any order."""
-_EXPLANATION_BYTES: Final = 300
-"""Most bytes of an explanation in a reply."""
+"""Scores are rounded to this precision, because the order of floating-point additions can vary."""
+_MAX_EXPLANATION_BYTES: Final = 300
+"""Maximum size of an encoded explanation."""
 _SHORT_QUESTION_CHARS: Final = 200
-"""Longest question that is parsed on the event loop, in less than a millisecond."""
-_Sentence = tuple[ParsedSentence, NearestMessages | None]
-"""A sentence that asks, and the nearest messages; None where meaning has no part."""
-_PERIOD_HITS: Final = 128
-"""Nearest messages within each period that a question names."""
+"""Questions up to this length are analyzed on the event loop, which takes less than a millisecond."""
+_SentenceHits = tuple[ParsedSentence, SemanticHits | None]
+"""A sentence and its semantic hits; None without semantic search."""
+_MAX_PERIOD_HITS: Final = 128
+"""Maximum number of semantic hits in each period that the question names."""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -69,364 +74,403 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 class HybridQuery:
     """A question about a user's messages.
 
-    `vector` is the caller's own of the whole question. `patience_s` is how long meaning is waited for. `explains` keeps
-    room for explanations in the reply. `relates` asks which of the messages speak of the same thing.
+    Attributes:
+        user_id: the user.
+        text: the question.
+        vector: the caller's embedding of the whole question; None: the server embeds each sentence.
+        filter: the filter of the results.
+        top_k: the maximum number of results.
+        timeout_s: the timeout of the semantic search, in seconds.
+        explain: whether the response includes explanations, which count towards its size.
+        include_relations: whether to find relations between the results.
     """
 
     user_id: str
     text: str
     vector: Vector | None
-    narrowed: Filter
+    filter: Filter
     top_k: int
-    patience_s: float
-    explains: bool = False
-    relates: bool = False
+    timeout_s: float
+    explain: bool = False
+    include_relations: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class HybridAnswer:
-    """The best messages, best first. `by_words`: nearness in meaning has no part in `sufficiency`."""
+class HybridResult:
+    """The best messages, best first, with their sufficiency and relations. The fields match HybridSearchResponse."""
 
     items: list[HybridHit]
     truncated: bool
-    behind: bool
+    index_lagging: bool
     semantic_unavailable: bool
     sufficiency: float
     speaker_matched: bool
-    by_words: bool = True
+    sufficiency_lexical_only: bool = True
     empty_time_ranges: Sequence[TimeRange] = ()
     relations: Sequence[Relation] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranked:
-    """A sentence's ranking of a timeline, and its parts. `matching` scores without any preference for a speaker."""
+class _SentenceRanking:
+    """The ranking of a timeline for one sentence, the match scores without bonuses, and the scores they consist of."""
 
     ranking: Ranking
-    matching: Floats
-    words: WordScores
-    meaning: Meaning | None
+    match_scores: Floats
+    lexical: TermScores
+    semantic: SemanticScores | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Matched:
-    """A sentence's ranking before the best messages are followed, and these messages."""
+class _FirstPass:
+    """The ranking for one sentence before relevance feedback, and the selected feedback messages."""
 
-    ranked: _Ranked
-    leaders: Sequence[Leader]
+    ranked: _SentenceRanking
+    feedback: Sequence[FeedbackMessage]
 
     @property
-    def terms_of_leaders(self) -> set[str]:
-        """The terms of the best messages."""
-        return {term for leader in self.leaders for term in leader.terms}
+    def feedback_terms(self) -> set[str]:
+        """The terms of the feedback messages."""
+        return {term for message in self.feedback for term in message.terms}
 
 
 @dataclass(frozen=True, slots=True)
-class HybridMessages:
-    """Ranks one user's messages by how well they answer a question.
+class HybridSearch:
+    """Ranks the messages of one user by how well they answer a question.
 
-    Data is fetched on the event loop, and ranked in a thread.
+    Data is read on the event loop. Rankings are computed in a thread.
 
     Attributes:
-        slots: held while it reads or ranks, not while it waits for meaning.
-        threads: rank.
-        words: the lexical index.
-        log: where the messages are.
-        pools: reads the messages that are ranked.
-        weights: of the ranking's steps.
-        candidates_max: how many messages each of words and meaning proposes.
-        max_response_bytes: where a reply ends early.
+        slots: limits concurrent reads and rankings. A search holds no slot while it waits for semantic search.
+        threads: runs the rankings.
+        lexical: the lexical index.
+        log: counts messages.
+        pools: reads the messages to rank.
+        weights: the weights of the ranking steps.
+        candidates_max: the maximum number of candidates of each of lexical and semantic search.
+        max_response_bytes: the maximum size of a response.
     """
 
     slots: RoundRobinLimit
     threads: ReadThreads
-    words: LexicalIndex
+    lexical: LexicalIndex
     log: LogReader
     pools: CandidatePools
     weights: Weights
     candidates_max: int
     max_response_bytes: int
 
-    async def search(self, space: VectorSpace, query: HybridQuery) -> HybridAnswer:
-        """Rank, with the meaning of one space.
+    async def search(self, space: VectorSpace, query: HybridQuery) -> HybridResult:
+        """Return the best messages. The ranking is lexical only if semantic search is unavailable or times out.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE, the lexical index cannot be read. Without meaning the words decide alone.
+            Fault: INDEX_UNAVAILABLE: the lexical index cannot be read.
         """
         async with self.slots.slot(query.user_id):
-            await self.words.refresh()
+            await self.lexical.refresh()
             counts = await self.log.counts(query.user_id)
-            behind = await self._behind(space, query.user_id, counts.sequence)
-            narrowed = await self.pools.open_ended(query.user_id, query.narrowed)
-            speakers = await self.pools.speakers(query.user_id, narrowed.until_us, counts)
-            reading = QuestionReading(query.text, _now(query.narrowed))
-            asked = await self._parsed(reading, speakers)
-        periods = [narrow_to_period(narrowed, date_range) for date_range in asked.date_ranges]
-        nearest = await self._nearest(space, query, asked, narrowed, periods)
+            index_lagging = await self._is_lagging(space, query.user_id, counts.sequence)
+            message_filter = await self.pools.drop_redundant_until(query.user_id, query.filter)
+            speakers = await self.pools.speakers(query.user_id, message_filter.until_us, counts)
+            reading = QuestionReading(query.text, _reference_time(query.filter))
+            question = await self._parse(reading, speakers)
+        periods = [narrow_to_period(message_filter, date_range) for date_range in question.date_ranges]
+        nearest = await self._semantic_search(space, query, question, message_filter, periods)
         async with self.slots.slot(query.user_id):
             by_period = [await self.pools.messages_in_period(query.user_id, period) for period in periods]
             empty = tuple(
-                date_range for date_range, messages in zip(asked.date_ranges, by_period, strict=True) if not messages
+                date_range for date_range, messages in zip(question.date_ranges, by_period, strict=True) if not messages
             )
             in_periods = [message for messages in by_period for message in messages]
-            read_meanwhile = await self.pools.read(query.user_id, narrowed, asked, nearest or [], counts, in_periods)
-            pool = read_meanwhile.before(query.narrowed.until_us)
+            current_pool = await self.pools.read(
+                query.user_id, message_filter, question, nearest or [], counts, in_periods
+            )
+            pool = current_pool.before(query.filter.until_us)
             if not len(pool.timeline):
-                return HybridAnswer(
+                return HybridResult(
                     [],
                     truncated=False,
-                    behind=behind,
+                    index_lagging=index_lagging,
                     semantic_unavailable=nearest is None,
                     sufficiency=0.0,
                     speaker_matched=False,
                     empty_time_ranges=empty,
                 )
-            if pool.timeline.foremost != speakers:  # of many messages, only now is it known who speaks
-                asked = await self._parsed(reading, pool.timeline.foremost)
-            sentences = list(zip(asked.sentences, nearest or (None,) * len(asked.sentences), strict=True))
-            rank = self._rank_short if pool.reads_messages else self._rank_with_index
-            answer = await rank(space.embedder.model, query, pool, asked, sentences)
-        answer = replace(answer, behind=behind, semantic_unavailable=nearest is None, empty_time_ranges=empty)
-        if not query.relates:
-            return answer
-        return replace(answer, relations=await self._relations(space, query, pool.timeline, answer.items))
+            if pool.timeline.main_speakers != speakers:  # in a long log, `speakers` is only a sample
+                question = await self._parse(reading, pool.timeline.main_speakers)
+            sentences = list(zip(question.sentences, nearest or (None,) * len(question.sentences), strict=True))
+            rank = self._rank_with_messages if pool.uses_messages else self._rank_with_index
+            result = await rank(space.embedder.model, query, pool, question, sentences)
+        result = replace(
+            result, index_lagging=index_lagging, semantic_unavailable=nearest is None, empty_time_ranges=empty
+        )
+        if not query.include_relations:
+            return result
+        return replace(result, relations=await self._relations(space, query, pool.timeline, result.items))
 
-    async def _parsed(self, reading: QuestionReading, speakers: Sequence[str]) -> ParsedQuestion:
+    async def _parse(self, reading: QuestionReading, speakers: Sequence[str]) -> ParsedQuestion:
         if len(reading.text) <= _SHORT_QUESTION_CHARS:
-            return parsed(reading, speakers)
-        return await self.threads.run(parsed, reading, speakers)
+            return parse_question(reading, speakers)
+        return await self.threads.run(parse_question, reading, speakers)
 
-    async def _rank_short(
-        self, model: str, query: HybridQuery, pool: CandidatePool, asked: ParsedQuestion, sentences: Sequence[_Sentence]
-    ) -> HybridAnswer:
-        """Rank a short log in one go: no index has to be asked for postings."""
+    async def _rank_with_messages(
+        self,
+        model: str,
+        query: HybridQuery,
+        pool: CandidatePool,
+        question: ParsedQuestion,
+        sentences: Sequence[_SentenceHits],
+    ) -> HybridResult:
+        """Rank a short timeline in one thread call, without reading postings from the index."""
 
-        def rank() -> HybridAnswer:
-            matched = [self._match(pool, asked, sentence, None) for sentence in sentences]
-            ranked = [self._follow(pool, match, None) for match in matched]
-            return self._answer(model, query, pool.timeline, asked, ranked)
+        def rank() -> HybridResult:
+            first_passes = [self._first_pass(pool, question, sentence, None) for sentence in sentences]
+            ranked = [self._second_pass(pool, first_pass, None) for first_pass in first_passes]
+            return self._result(model, query, pool.timeline, question, ranked)
 
         return await self.threads.run(rank)
 
     async def _rank_with_index(
-        self, model: str, query: HybridQuery, pool: CandidatePool, asked: ParsedQuestion, sentences: Sequence[_Sentence]
-    ) -> HybridAnswer:
-        """Rank in two steps. Each needs the postings of other terms."""
+        self,
+        model: str,
+        query: HybridQuery,
+        pool: CandidatePool,
+        question: ParsedQuestion,
+        sentences: Sequence[_SentenceHits],
+    ) -> HybridResult:
+        """Rank in two thread calls, because each pass needs the postings of different terms."""
         postings = [await self.pools.postings(query.user_id, pool, sentence.terms) for sentence, _ in sentences]
-        matched = await self.threads.run(
-            lambda: [self._match(pool, asked, *item) for item in zip(sentences, postings, strict=True)]
+        first_passes = await self.threads.run(
+            lambda: [self._first_pass(pool, question, *item) for item in zip(sentences, postings, strict=True)]
         )
-        further = [
-            await self.pools.postings(query.user_id, pool, sorted(match.terms_of_leaders), RARE) for match in matched
+        feedback_postings = [
+            await self.pools.postings(query.user_id, pool, sorted(first_pass.feedback_terms), MAX_DOCUMENT_FREQUENCY)
+            for first_pass in first_passes
         ]
 
-        def finish() -> HybridAnswer:
-            ranked = [self._follow(pool, *item) for item in zip(matched, further, strict=True)]
-            return self._answer(model, query, pool.timeline, asked, ranked)
+        def rank() -> HybridResult:
+            ranked = [self._second_pass(pool, *item) for item in zip(first_passes, feedback_postings, strict=True)]
+            return self._result(model, query, pool.timeline, question, ranked)
 
-        return await self.threads.run(finish)
+        return await self.threads.run(rank)
 
-    def _answer(
-        self, model: str, query: HybridQuery, timeline: Timeline, asked: ParsedQuestion, ranked: Sequence[_Ranked]
-    ) -> HybridAnswer:
-        """Choose the best messages, and rate whether they answer the question."""
-        eligible = _eligible(timeline, ranked, query.narrowed)
+    def _result(
+        self,
+        model: str,
+        query: HybridQuery,
+        timeline: Timeline,
+        question: ParsedQuestion,
+        ranked: Sequence[_SentenceRanking],
+    ) -> HybridResult:
+        """Select the best messages and estimate their sufficiency."""
+        eligible = _eligible(timeline, ranked, query.filter)
         hits = _best(timeline, ranked, eligible, query.top_k)
-        beside = _explanation if query.explains else nothing_beside
-        items = hits[: fitting((hit.message for hit in hits), self.max_response_bytes, beside)]
-        persons = places_of(asked, timeline)
-        holding = eligible[~timeline.retracted[eligible]]
-        candidates = _candidates(model, timeline, ranked, holding)
-        return HybridAnswer(
+        extra_bytes = _explanation_bytes if query.explain else no_extra_bytes
+        items = hits[: count_fitting((hit.message for hit in hits), self.max_response_bytes, extra_bytes)]
+        persons = subject_indexes(question, timeline)
+        current = eligible[~timeline.retracted[eligible]]
+        features = _sufficiency_features(model, timeline, ranked, current)
+        return HybridResult(
             items,
             truncated=len(items) < len(hits),
-            behind=False,
+            index_lagging=False,
             semantic_unavailable=False,
-            sufficiency=sufficiency(candidates, persons, len(timeline.speakers)),
+            sufficiency=sufficiency(features, persons, len(timeline.speakers)),
             speaker_matched=speaker_matched(persons, len(timeline.speakers)),
-            by_words=candidates.cosines is None,
+            sufficiency_lexical_only=features.cosines is None,
         )
 
-    async def _behind(self, space: VectorSpace, user_id: str, latest: int) -> bool:
-        of_words = self.words.lags and await self.words.applied(user_id) < latest
-        return of_words or await space.progress.behind(user_id, latest)
+    async def _is_lagging(self, space: VectorSpace, user_id: str, latest: int) -> bool:
+        lexical_lags = self.lexical.lags and await self.lexical.applied(user_id) < latest
+        return lexical_lags or await space.progress.behind(user_id, latest)
 
-    async def _nearest(
+    async def _semantic_search(
         self,
         space: VectorSpace,
         query: HybridQuery,
-        asked: ParsedQuestion,
-        narrowed: Filter,
+        question: ParsedQuestion,
+        message_filter: Filter,
         periods: Sequence[Filter],
-    ) -> list[NearestMessages] | None:
-        """Search by meaning, sentence by sentence; None if that cannot be done, or not in time."""
+    ) -> list[SemanticHits] | None:
+        """Search for each sentence; None if semantic search is unavailable or exceeds the timeout."""
         if not self.weights.meaning:
             return None
         try:
-            async with asyncio.timeout(query.patience_s):
+            async with asyncio.timeout(query.timeout_s):
                 if query.vector is not None:
-                    return [await self._near(space, query, query.text, narrowed, periods)] * len(asked.sentences)
-                sentences = (
-                    self._near(space, query, sentence.meaning, narrowed, periods) for sentence in asked.sentences
+                    hits = await self._search_vector(space, query, query.text, message_filter, periods)
+                    return [hits] * len(question.sentences)
+                searches = (
+                    self._search_vector(space, query, sentence.embedding_text, message_filter, periods)
+                    for sentence in question.sentences
                 )
-                return list(await asyncio.gather(*sentences))
+                return list(await asyncio.gather(*searches))
         except TimeoutError:
             return None
         except Fault as fault:
-            if fault.reason in _WITHOUT_MEANING:
+            if fault.reason in _SEMANTIC_UNAVAILABLE:
                 return None
             raise
 
-    async def _near(
-        self, space: VectorSpace, query: HybridQuery, text: str, narrowed: Filter, periods: Sequence[Filter]
-    ) -> NearestMessages:
-        """Search by the meaning of a text, or by the caller's own vector, overall and in each period."""
+    async def _search_vector(
+        self, space: VectorSpace, query: HybridQuery, text: str, message_filter: Filter, periods: Sequence[Filter]
+    ) -> SemanticHits:
+        """Search with the embedding of a text, or with the caller's vector, overall and in each period."""
         vector = query.vector or await space.embed_query(query.user_id, text)
-        overall = await space.vectors.search(query.user_id, vector, narrowed, self.candidates_max)
+        overall = await space.vectors.search(query.user_id, vector, message_filter, self.candidates_max)
         in_periods = [
-            hit for period in periods for hit in await space.vectors.search(query.user_id, vector, period, _PERIOD_HITS)
+            hit
+            for period in periods
+            for hit in await space.vectors.search(query.user_id, vector, period, _MAX_PERIOD_HITS)
         ]
-        return NearestMessages(overall, in_periods)
+        return SemanticHits(overall, in_periods)
 
-    def _match(
-        self, pool: CandidatePool, asked: ParsedQuestion, asking: _Sentence, postings: Mapping[str, Posting] | None
-    ) -> _Matched:
-        """Rank by what matches a sentence, by who speaks, and by the talk around."""
-        timeline, weights, (sentence, nearest) = pool.timeline, self.weights, asking
-        found = pool.found(sentence.terms, postings)
-        emphasis = dict.fromkeys(sentence.topic, 1 + weights.topic)
-        words = word_scores(timeline, found, pool.total, weights.beside, emphasis)
-        complete = nearest is not None and len(nearest.overall) < self.candidates_max
-        meaning = None if nearest is None else meaning_of(timeline, nearest, complete=complete, total=pool.total)
-        match = Match(None if meaning is None else meaning.nearness, words.scores)
-        matching = matched(match, weights)
-        ranking = in_talk(timeline, matching.plus(**preferred(timeline, asked, weights)), weights)
-        known = timeline.bearers.keys() | set(sentence.terms)
-        followed = leaders(timeline, ranking.scores, known) if weights.shared else []
-        return _Matched(_Ranked(ranking, matching.scores, words, meaning), followed)
+    def _first_pass(
+        self,
+        pool: CandidatePool,
+        question: ParsedQuestion,
+        sentence_hits: _SentenceHits,
+        postings: Mapping[str, Posting] | None,
+    ) -> _FirstPass:
+        """Rank by matches, bonuses and context, and select feedback messages."""
+        timeline, weights, (sentence, nearest) = pool.timeline, self.weights, sentence_hits
+        occurrences = pool.occurrences(sentence.terms, postings)
+        term_weights = dict.fromkeys(sentence.topic, 1 + weights.topic)
+        lexical = term_scores(timeline, occurrences, pool.total, weights.neighbors, term_weights)
+        semantic = None
+        if nearest is not None:
+            is_complete = len(nearest.overall) < self.candidates_max
+            semantic = semantic_scores(timeline, nearest, is_complete=is_complete, total=pool.total)
+        match = match_ranking(MatchScores(None if semantic is None else semantic.normalized, lexical.scores), weights)
+        ranking = add_context(timeline, match.plus(**bonuses(timeline, question, weights)), weights)
+        excluded_terms = timeline.name_terms.keys() | set(sentence.terms)
+        feedback = select_feedback(timeline, ranking.scores, excluded_terms) if weights.shared else []
+        return _FirstPass(_SentenceRanking(ranking, match.scores, lexical, semantic), feedback)
 
-    def _follow(self, pool: CandidatePool, matching: _Matched, postings: Mapping[str, Posting] | None) -> _Ranked:
-        """Rank again, with what messages share with the best ones, given the postings of the terms of these."""
-        timeline, ranking = pool.timeline, matching.ranked.ranking
+    def _second_pass(
+        self, pool: CandidatePool, first_pass: _FirstPass, postings: Mapping[str, Posting] | None
+    ) -> _SentenceRanking:
+        """Add the feedback scores and apply retractions. `postings` are those of the feedback terms."""
+        timeline, ranking = pool.timeline, first_pass.ranked.ranking
         if self.weights.shared:
-            found = pool.found(sorted(matching.terms_of_leaders), postings)
-            followed = shared(timeline, matching.leaders, found, pool.total)
-            ranking = ranking.plus(shared=self.weights.shared * followed)
-        return replace(matching.ranked, ranking=corrected(timeline, ranking))
+            occurrences = pool.occurrences(sorted(first_pass.feedback_terms), postings)
+            scores = feedback_scores(timeline, first_pass.feedback, occurrences, pool.total)
+            ranking = ranking.plus(shared=self.weights.shared * scores)
+        return replace(first_pass.ranked, ranking=apply_retractions(timeline, ranking))
 
     async def _relations(
         self, space: VectorSpace, query: HybridQuery, timeline: Timeline, items: Sequence[HybridHit]
     ) -> Sequence[Relation]:
-        """Relate the best messages; none where meaning cannot be had."""
-        messages = [item.message for item in items[:LOOKED_AT]]
+        """Return the relations between the best messages; none if the vectors are unavailable."""
+        messages = [item.message for item in items[:MAX_COMPARED]]
         try:
-            async with asyncio.timeout(query.patience_s):
+            async with asyncio.timeout(query.timeout_s):
                 vectors = await space.vectors.vectors(query.user_id, [message.message_id for message in messages])
         except TimeoutError:
             return ()
         except Fault as fault:
-            if fault.reason in _WITHOUT_MEANING:
+            if fault.reason in _SEMANTIC_UNAVAILABLE:
                 return ()
             raise
-        return await self.threads.run(lambda: relations(_related(timeline, messages), vectors))
+        return await self.threads.run(lambda: find_relations(_compared(timeline, messages), vectors))
 
 
-def _candidates(model: str, timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints) -> Candidates:
-    """Gather the features of sufficiency; for several sentences, the best of each."""
+def _sufficiency_features(
+    model: str, timeline: Timeline, ranked: Sequence[_SentenceRanking], indexes: Ints
+) -> SufficiencyFeatures:
+    """Return the sufficiency features of some messages: the maxima over all sentences."""
+    semantic = [sentence.semantic for sentence in ranked if sentence.semantic]
     cosines = None
-    if model == PACKAGE_MODEL and all(message.meaning for message in ranked):
-        cosines = np.max([message.meaning.cosines for message in ranked if message.meaning], axis=0)[eligible]
-    usual = max(
-        (message.meaning for message in ranked if message.meaning), key=lambda meaning: meaning.mean, default=None
-    )
-    has_words = any(message.words.has_terms for message in ranked)
-    coverage = np.max([message.words.coverage for message in ranked], axis=0)[eligible]
-    return Candidates(
-        matching=np.max([message.matching for message in ranked], axis=0)[eligible],
+    if model == PACKAGE_MODEL and len(semantic) == len(ranked):
+        cosines = np.max([scores.cosines for scores in semantic], axis=0)[indexes]
+    background = max(semantic, key=lambda scores: scores.mean, default=None)
+    has_terms = any(sentence.lexical.has_terms for sentence in ranked)
+    coverage = np.max([sentence.lexical.coverage for sentence in ranked], axis=0)[indexes]
+    return SufficiencyFeatures(
+        match_scores=np.max([sentence.match_scores for sentence in ranked], axis=0)[indexes],
         cosines=cosines,
-        mean=usual.mean if usual else 0.0,
-        count=usual.count if usual else 0,
-        coverage=coverage if has_words else None,
-        unknown=min(message.words.unknown for message in ranked),
-        asserting=_asserting(timeline, eligible),
-        spoken_by=timeline.spoken_by[eligible],
-        asking=timeline.asking[eligible],
-        text_of=lambda at: timeline.text_at(int(eligible[at])),
+        mean=background.mean if background else 0.0,
+        count=background.count if background else 0,
+        coverage=coverage if has_terms else None,
+        unknown=min(sentence.lexical.unknown for sentence in ranked),
+        asserting=_asserting(timeline, indexes),
+        speaker_indexes=timeline.speaker_indexes[indexes],
+        ends_with_question=timeline.ends_with_question[indexes],
+        text_of=lambda at: timeline.text_at(int(indexes[at])),
     )
 
 
-def _now(narrowed: Filter) -> datetime:
-    """Return the time that a question is relative to: the end of the filter's range, else the clock's."""
-    if narrowed.until_us is None:
+def _reference_time(message_filter: Filter) -> datetime:
+    """Return the time that a question is relative to: the end of the filter's time range, or now."""
+    if message_filter.until_us is None:
         return datetime.now(UTC)
-    return _EPOCH + timedelta(microseconds=narrowed.until_us)  # exact, up to the calendar's last microsecond
+    return _EPOCH + timedelta(microseconds=message_filter.until_us)  # exact up to the latest representable time
 
 
-def _explanation(_message: LoggedMessage) -> int:
-    return _EXPLANATION_BYTES
+def _explanation_bytes(_message: LoggedMessage) -> int:
+    return _MAX_EXPLANATION_BYTES
 
 
-def _related(timeline: Timeline, messages: Sequence[LoggedMessage]) -> list[Related]:
-    places, _ = timeline.located(np.array([message.sequence for message in messages], dtype=np.int64))
+def _compared(timeline: Timeline, messages: Sequence[LoggedMessage]) -> list[ComparedMessage]:
+    indexes, _ = timeline.locate(np.array([message.sequence for message in messages], dtype=np.int64))
     return [
-        Related(
-            item,
-            (int(timeline.roles[place]), timeline.features[place].name),
-            frozenset(timeline.beginning_terms_at(place)),
+        ComparedMessage(
+            message,
+            (int(timeline.roles[index]), timeline.features[index].name),
+            frozenset(timeline.leading_terms_at(index)),
         )
-        for item, place in zip(messages, places.tolist(), strict=True)
+        for message, index in zip(messages, indexes.tolist(), strict=True)
     ]
 
 
-def _asserting(timeline: Timeline, eligible: Ints) -> Flags:
-    """Mark the messages in which the user, or any speaker where they have names, says more than a question."""
-    by_people = np.ones(len(timeline), dtype=np.bool_) if timeline.is_named else timeline.by(Role.USER)
-    asserting: Flags = (by_people & ~timeline.saying_little)[eligible]
+def _asserting(timeline: Timeline, indexes: Ints) -> Flags:
+    """Return a mask of messages with an assertion by the user, or by any author if authors have names."""
+    by_people = np.ones(len(timeline), dtype=np.bool_) if timeline.is_named else timeline.has_role(Role.USER)
+    asserting: Flags = (by_people & ~timeline.without_assertion)[indexes]
     return asserting
 
 
-def _eligible(timeline: Timeline, ranked: Sequence[_Ranked], narrowed: Filter) -> Ints:
-    """Return the places of messages that match, or take back what matches.
+def _eligible(timeline: Timeline, ranked: Sequence[_SentenceRanking], message_filter: Filter) -> Ints:
+    """Return the indexes of messages that pass the filter and match a sentence or retract a matching message.
 
-    The messages around one may rank it, but cannot make it match.
+    Terms in neighbors affect the score of a message but do not make it match.
     """
     matches = np.zeros(len(timeline), dtype=np.bool_)
-    for message in ranked:
-        matches |= message.words.coverage > 0
-        if message.meaning is not None:
-            matches |= message.meaning.found > 0
-    within = timeline.within(narrowed)
-    matches &= within
-    taken, takers = timeline.retractions
-    for _ in range(CHAIN if len(taken) else 0):
-        np.logical_or.at(matches, takers, matches[taken])
-    return np.flatnonzero(matches & within)
+    for sentence in ranked:
+        matches |= sentence.lexical.coverage > 0
+        if sentence.semantic is not None:
+            matches |= sentence.semantic.is_hit > 0
+    admitted = timeline.admitted(message_filter)
+    matches &= admitted
+    retracted, retracting = timeline.retractions
+    for _ in range(MAX_RETRACTION_CHAIN if len(retracted) else 0):
+        np.logical_or.at(matches, retracting, matches[retracted])
+    return np.flatnonzero(matches & admitted)
 
 
-def _best(timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints, top_k: int) -> list[HybridHit]:
-    """Return the best messages, each at the sentence that it answers best."""
-    scores = np.round(np.stack([message.ranking.scores[eligible] for message in ranked]), _DECIMALS)
-    most, of_sentence = scores.max(axis=0), scores.argmax(axis=0)
-    order = np.lexsort((-eligible, -most))[:top_k]
-    places, best = eligible[order], most[order].tolist()
-    by_sentence = [_hits(timeline, places, best, message) for message in ranked]
-    return [by_sentence[sentence][at] for at, sentence in enumerate(of_sentence[order].tolist())]
+def _best(timeline: Timeline, ranked: Sequence[_SentenceRanking], eligible: Ints, top_k: int) -> list[HybridHit]:
+    """Return the best messages, each with the scores of the sentence for which its score is highest."""
+    scores = np.round(np.stack([sentence.ranking.scores[eligible] for sentence in ranked]), _DECIMALS)
+    best_scores, best_sentences = scores.max(axis=0), scores.argmax(axis=0)
+    order = np.lexsort((-eligible, -best_scores))[:top_k]
+    indexes, ordered_scores = eligible[order], best_scores[order].tolist()
+    by_sentence = [_hits(timeline, indexes, ordered_scores, sentence) for sentence in ranked]
+    return [by_sentence[sentence][rank] for rank, sentence in enumerate(best_sentences[order].tolist())]
 
 
-def _hits(timeline: Timeline, places: Ints, scores: Sequence[float], ranked: _Ranked) -> list[HybridHit]:
-    """Return the messages at some places as one sentence ranks them: all numbers are taken out of an array at once."""
-    nowhere = np.zeros(len(timeline))
-    cosines = nowhere if ranked.meaning is None else ranked.meaning.cosines
-    deviations = nowhere if ranked.meaning is None else ranked.meaning.deviations
+def _hits(timeline: Timeline, indexes: Ints, scores: Sequence[float], ranked: _SentenceRanking) -> list[HybridHit]:
+    """Return the messages at some indexes as hits of one sentence. Each array is converted to a list only once."""
+    zeros = np.zeros(len(timeline))
+    cosines = zeros if ranked.semantic is None else ranked.semantic.cosines
+    z_scores = zeros if ranked.semantic is None else ranked.semantic.z_scores
     components = ranked.ranking.components
-    numbers = (cosines, ranked.words.scores, ranked.words.coverage, deviations)
-    parts = zip(*(values[places].tolist() for values in components.values()), strict=True)
+    arrays = (cosines, ranked.lexical.scores, ranked.lexical.coverage, z_scores)
+    component_rows = zip(*(values[indexes].tolist() for values in components.values()), strict=True)
     return list(
         map(
             HybridHit,
-            map(timeline.logged.__getitem__, places.tolist()),
+            map(timeline.logged.__getitem__, indexes.tolist()),
             scores,
-            *(values[places].tolist() for values in numbers),
-            (dict(zip(components, part, strict=True)) for part in parts),
+            *(values[indexes].tolist() for values in arrays),
+            (dict(zip(components, row, strict=True)) for row in component_rows),
         )
     )

@@ -1,4 +1,4 @@
-"""Score how near each message of a timeline is in meaning, from the list of the nearest messages."""
+"""Semantic scores of a timeline's messages, from a list of the most similar messages."""
 
 from __future__ import annotations
 
@@ -10,85 +10,90 @@ from typing import Final
 import numpy as np
 
 from nomemory.server.search.hybrid.candidate_messages import Floats, Timeline
-from nomemory.server.search.hybrid.nearest import NearestMessages
+from nomemory.server.search.hybrid.semantic_hits import SemanticHits
 
-_BEYOND: Final = 0.8
-"""Estimated distance of the farthest message beyond the last of a list, as a share of the list's own span."""
-
-
-_UNSEEN: Final = 0.7
-"""Estimated place, between that farthest message and the last of the list, of a message that is not in it."""
+_TAIL: Final = 0.8
+"""Estimated distance between the last hit of an incomplete list and the user's least similar message, as a share of the
+list's range."""
 
 
-_LEAST_DEVIATION: Final = 1e-9
+_UNLISTED: Final = 0.7
+"""Estimated score of an unlisted message between the user's least similar message (0) and the last hit (1)."""
+
+
+_MIN_DEVIATION: Final = 1e-9
 
 
 @dataclass(frozen=True)
-class Meaning:
-    """What a search by meaning says of a timeline.
+class SemanticScores:
+    """Semantic scores of a timeline's messages.
 
     Attributes:
-        nearness: 0 to 1.
-        cosines: raw; 0 where the search found nothing.
-        found: 1 for the messages that it found.
-        mean: of the cosines of all of the user's messages.
-        deviation: the standard deviation of the same.
-        count: how many messages these are.
+        normalized: min-max normalized cosines; 1 is the most similar message.
+        cosines: cosine similarities; 0 for messages that are not in the list.
+        is_hit: 1 for the messages in the list, otherwise 0.
+        mean: the estimated mean cosine of all messages of the user.
+        deviation: the estimated standard deviation of these cosines.
+        count: the number of messages of the user.
     """
 
-    nearness: Floats
+    normalized: Floats
     cosines: Floats
-    found: Floats
+    is_hit: Floats
     mean: float
     deviation: float
     count: int
 
     @cached_property
-    def deviations(self) -> Floats:
-        """How much nearer each message is than the user's messages usually are, in standard deviations."""
-        return np.where(self.found > 0, (self.cosines - self.mean) / max(self.deviation, _LEAST_DEVIATION), 0.0)
+    def z_scores(self) -> Floats:
+        """The cosines in standard deviations above the mean; 0 for messages that are not in the list."""
+        return np.where(self.is_hit > 0, (self.cosines - self.mean) / max(self.deviation, _MIN_DEVIATION), 0.0)
 
 
-def meaning_of(timeline: Timeline, nearest: NearestMessages, *, complete: bool, total: int) -> Meaning | None:
-    """Read a list of the nearest messages, best first.
+def semantic_scores(
+    timeline: Timeline, nearest: SemanticHits, *, is_complete: bool, total: int
+) -> SemanticScores | None:
+    """Score the messages of a timeline by a list of the most similar messages, best first.
 
-    Min-max over all messages of a user tells near from far best (docs/quality.md); from a list that ends early the far
-    end is estimated.
+    Min-max normalization over all messages of a user ranks best (docs/quality.md). If the list is incomplete, the
+    minimum is estimated.
 
     Args:
         timeline: the messages.
-        nearest: the list, and the hits within periods, which may score lower.
-        complete: whether it holds all there are.
-        total: how many messages the user has.
+        nearest: the list, and the hits within periods, which may have lower scores.
+        is_complete: whether the list contains all messages of the user.
+        total: the number of messages of the user.
 
     Returns:
-        None if the list is empty, but for versions that are gone.
+        None if no message of the list is in the timeline.
     """
     hits = nearest.overall
-    listed = np.array([hit.score for hit in hits], dtype=np.float64)
-    places, standing = timeline.located(np.array([hit.sequence for hit in hits], dtype=np.int64))
-    if not standing.any():
+    hit_scores = np.array([hit.score for hit in hits], dtype=np.float64)
+    indexes, is_present = timeline.locate(np.array([hit.sequence for hit in hits], dtype=np.int64))
+    if not is_present.any():
         return None
-    places, scores = places[standing], listed[standing]
+    indexes, scores = indexes[is_present], hit_scores[is_present]
     best, last = float(scores[0]), float(scores[-1])
-    least = last if complete else last - _BEYOND * (best - last)
-    unseen = least if complete else least + _UNSEEN * (last - least)
-    cosines, found = np.full(len(timeline), unseen), np.zeros(len(timeline))
+    minimum = last if is_complete else last - _TAIL * (best - last)
+    unlisted = minimum if is_complete else minimum + _UNLISTED * (last - minimum)
+    cosines, is_hit = np.full(len(timeline), unlisted), np.zeros(len(timeline))
     if nearest.in_periods:
-        in_period, present = timeline.located(np.array([hit.sequence for hit in nearest.in_periods], dtype=np.int64))
+        in_period, present = timeline.locate(np.array([hit.sequence for hit in nearest.in_periods], dtype=np.int64))
         cosines[in_period[present]] = np.array([hit.score for hit in nearest.in_periods])[present]
-        found[in_period[present]] = 1.0
-    cosines[places], found[places] = scores, 1.0
-    span = best - least
-    nearness = np.clip((cosines - least) / span, 0.0, None) if span > 0 else found
-    missing = 0 if complete else max(0, total - len(scores))
-    mean, deviation = _spread(scores, unseen, missing)
-    return Meaning(nearness, np.where(found > 0, cosines, 0.0), found, mean, deviation, len(scores) + missing)
+        is_hit[in_period[present]] = 1.0
+    cosines[indexes], is_hit[indexes] = scores, 1.0
+    span = best - minimum
+    normalized = np.clip((cosines - minimum) / span, 0.0, None) if span > 0 else is_hit
+    missing = 0 if is_complete else max(0, total - len(scores))
+    mean, deviation = _mean_and_deviation(scores, unlisted, missing)
+    return SemanticScores(
+        normalized, np.where(is_hit > 0, cosines, 0.0), is_hit, mean, deviation, len(scores) + missing
+    )
 
 
-def _spread(scores: Floats, unseen: float, missing: int) -> tuple[float, float]:
-    """Return mean and standard deviation, taking so many missing messages to score `unseen`."""
+def _mean_and_deviation(scores: Floats, unlisted: float, missing: int) -> tuple[float, float]:
+    """Return mean and standard deviation of the scores and of `missing` messages with the score `unlisted`."""
     count = len(scores) + missing
-    mean = (float(scores.sum()) + missing * unseen) / count
-    squares = float(((scores - mean) ** 2).sum()) + missing * (unseen - mean) ** 2
+    mean = (float(scores.sum()) + missing * unlisted) / count
+    squares = float(((scores - mean) ** 2).sum()) + missing * (unlisted - mean) ** 2
     return mean, math.sqrt(squares / count)

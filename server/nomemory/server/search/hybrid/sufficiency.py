@@ -1,12 +1,15 @@
-"""The probability that what a search found answers the question.
+"""Sufficiency: the estimated probability that the results answer the question.
 
-Two things tell. Whether the topic was spoken of: how near in meaning the best message is, and how much of the question
-its words cover. And, where the question names one speaker among several, whether that was said of them: most
-questions that nothing answers ask of one person what another has said or done. Who speaks is half of that. "I ran the
-race" is about its speaker, "your race must have been hard" and "how was the race?" about the other, whose race it was.
+The estimate is a logistic regression with two groups of features:
 
-The scores of the final ranking say little here: they prefer the person whom the question names, and the best is always
-about 1. So what is looked at is how well messages match, without any preference for who spoke.
+- Topic: the similarity of the best message, and the share of the query terms that it contains.
+- Person, if the question names one of several authors: whether the best messages are about that author. Most
+  unanswerable questions of this kind ask about one person for something that another person said or did. The author
+  of a message is only half of the evidence: "I ran the race" is about its author, while "your race must have been hard"
+  and "how was the race?" are about the addressee.
+
+The features use the match scores only. The final ranking is unsuitable, because it prefers messages of the person that
+the question names and scales the best score to about 1.
 """
 
 from __future__ import annotations
@@ -21,174 +24,178 @@ import numpy as np
 from nomemory.server.search.hybrid.candidate_messages import Flags, Floats, Ints
 from nomemory.text.language import FIRST_PERSON, SECOND_PERSON
 
-_LOOKED_AT: Final = 40
-"""Of the messages, the best are looked at; from 20 to 60 it makes no difference."""
+_MAX_MESSAGES: Final = 40
+"""Number of the best messages that are considered. Values from 20 to 60 give the same results."""
 _TEMPERATURE: Final = 0.15
-"""How much better a message must match to count e times more when it is told whom the topic was said of."""
+"""Temperature of the softmax over the match scores in the person feature."""
 
-_OFFSET: Final = 0.35
-"""The log odds where the best message is typically near, holds no word of the question, and nobody is told apart."""
-_NEARNESS: Final = 14.0
-"""The log odds of one more of cosine. The embedder's cosines lie close together: 0.80 is far, 0.90 near."""
+_INTERCEPT: Final = 0.35
+"""Intercept of the topic model."""
+_COSINE: Final = 14.0
+"""Coefficient of the cosine. The cosines of the local model are close together: 0.80 is low, 0.90 is high."""
 _TYPICAL_COSINE: Final = 0.85
-"""A cosine that says nothing; it stands in where cosines are not known."""
+"""Cosine with no effect on the estimate; used if cosines are unavailable."""
 _COVERAGE: Final = 2.2
-"""The log odds of a message that covers all of the question's words."""
+"""Coefficient of the coverage."""
 _TYPICAL_COVERAGE: Final = 0.5
-"""It stands in where the question has no words to look for."""
+"""Coverage that is used if the question has no query terms."""
 _PERSON: Final = 4.5
-"""The log odds of a topic that was said of the person asked about only; the other way round, of others only."""
-_EVEN: Final = 0.13
-"""How much a topic leans towards the person asked about where that says nothing."""
+"""Coefficient of the person feature."""
+_NEUTRAL_PERSON: Final = 0.13
+"""Value of the person feature with no effect on the estimate."""
 
-_USER_OFFSET: Final = -6.34
-"""The log odds where nothing lies above what is usual for the user and no word of the question is found."""
-_ABOVE_MEAN: Final = 69.3
-"""The log odds of one more of cosine above the user's mean, of the shipped embedder."""
-_USUAL_COSINE: Final = 0.80
-"""The mean of users' means, of the shipped embedder."""
-_USUAL_WEIGHT: Final = 0.5
-"""As how many messages it counts: about the variance within users over that of their means. From 0.25 to 2 it makes
-little difference."""
-_COVERED: Final = 2.39
-"""The log odds of a message that covers all of the question's words, beside that."""
-_UNKNOWN: Final = 1.8
-"""The log odds that a question loses whose words the user never said."""
+_USER_INTERCEPT: Final = -6.34
+"""Intercept of the model that also uses the user's mean cosine."""
+_COSINE_ABOVE_MEAN: Final = 69.3
+"""Coefficient of the best cosine minus the user's mean cosine, for the local model."""
+_PRIOR_MEAN_COSINE: Final = 0.80
+"""Prior of a user's mean cosine, for the local model."""
+_PRIOR_WEIGHT: Final = 0.5
+"""Weight of the prior in messages: the variance within users divided by the variance of their means. Values from
+0.25 to 2 give similar results."""
+_MAX_COVERAGE: Final = 2.39
+"""Coefficient of the maximum coverage in that model."""
+_UNKNOWN_TERMS: Final = 1.8
+"""Coefficient, subtracted, of the share of query terms that the user's messages do not contain."""
 _TOPIC: Final = 4.07
-"""The log odds of a topic that was spoken of for certain, by the first function."""
+"""Coefficient of the estimate of the topic model."""
 
-_OF_SPEAKER: Final = 1.0
-_OF_BOTH: Final = 0.55
-_OF_ADDRESSED: Final = -0.35
-_OF_NOBODY_NAMED: Final = 0.9
-_ASKS_ADDRESSED: Final = -0.25
-_ASKS: Final = -0.15
+_ABOUT_AUTHOR: Final = 1.0
+_ABOUT_BOTH: Final = 0.55
+_ABOUT_ADDRESSEE: Final = -0.35
+_NO_PRONOUN: Final = 0.9
+_QUESTION_TO_ADDRESSEE: Final = -0.25
+_QUESTION: Final = -0.15
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
-    """The messages that a search may return; all parallel, in any order. For several sentences, the best of each.
+class SufficiencyFeatures:
+    """Features of the messages that a search may return. All arrays are parallel. With several sentences: the maxima.
 
     Attributes:
-        matching: how well a message matches, 0 to 1, the best about 1: meaning and words alone, with no preference for
-            who spoke. Names of speakers among the words do no harm, here and in `coverage`.
-        cosines: of the shipped embedder, raw; None where there are none, or where they are another embedder's.
-        mean: of the cosines of all of the user's messages.
-        count: how many messages these are.
-        coverage: how much of the weight of the question's words stands in the message, 0 to 1; None where the question
-            has no words to look for.
-        unknown: how much of that weight, 0 to 1, is of words that the user never said.
-        asserting: whether the message says something of those whose memory this is, and does not only ask.
-        spoken_by: who speaks, as a number from 0; -1 where that is not known.
-        asking: whether the message ends with a question.
-        text_of: returns what one of them says, without descriptions of attachments.
+        match_scores: semantic and lexical match scores without bonuses, at most about 1.
+        cosines: cosine similarities of the local model; None if another embedder or none was used.
+        mean: the mean cosine of all messages of the user.
+        count: the number of messages of the user.
+        coverage: the weighted share of the query terms in each message, 0 to 1; None without query terms.
+        unknown: the weighted share of the query terms that no message of the user contains, 0 to 1.
+        asserting: whether a message by the user (or by any author with a name) asserts something.
+        speaker_indexes: the index of the author; -1 if unknown.
+        ends_with_question: whether a message ends with a question.
+        text_of: returns the text of the message at an index, without descriptions of attachments.
     """
 
-    matching: Floats
+    match_scores: Floats
     cosines: Floats | None
     mean: float
     count: int
     coverage: Floats | None
     unknown: float
     asserting: Flags
-    spoken_by: Ints
-    asking: Flags
+    speaker_indexes: Ints
+    ends_with_question: Flags
     text_of: Callable[[int], str]
 
     def best(self) -> Self:
-        """Return those that match best."""
-        chosen = np.argsort(-self.matching, kind="stable")[:_LOOKED_AT]
-        places, text_of = chosen.tolist(), self.text_of
+        """Return the features of the messages with the best match scores."""
+        best = np.argsort(-self.match_scores, kind="stable")[:_MAX_MESSAGES]
+        indexes, text_of = best.tolist(), self.text_of
         return replace(
             self,
-            matching=self.matching[chosen],
-            cosines=None if self.cosines is None else self.cosines[chosen],
-            coverage=None if self.coverage is None else self.coverage[chosen],
-            asserting=self.asserting[chosen],
-            spoken_by=self.spoken_by[chosen],
-            asking=self.asking[chosen],
-            text_of=lambda at: text_of(places[at]),
+            match_scores=self.match_scores[best],
+            cosines=None if self.cosines is None else self.cosines[best],
+            coverage=None if self.coverage is None else self.coverage[best],
+            asserting=self.asserting[best],
+            speaker_indexes=self.speaker_indexes[best],
+            ends_with_question=self.ends_with_question[best],
+            text_of=lambda at: text_of(indexes[at]),
         )
 
 
-def sufficiency(candidates: Candidates, asked: Collection[int], speakers: int) -> float:
-    """Return the probability that the question is answered, by logistic functions.
+def sufficiency(features: SufficiencyFeatures, persons: Collection[int], speakers: int) -> float:
+    """Return the estimated probability that the messages answer the question.
 
-    Where speakers are told apart, that tells most. Elsewhere the best signal is how far the nearest message lies above
-    what is usual for this user and this question; it needs the shipped embedder's cosines.
+    If the question names one of several authors, the person feature decides most. Otherwise the strongest feature is
+    the difference between the best cosine and the user's mean cosine, which requires cosines of the local model.
 
     Args:
-        candidates: what was found.
-        asked: the speakers whom the question names.
-        speakers: how many speakers have a name; 0 where none has.
+        features: the features of the messages.
+        persons: the indexes of the authors that the question names.
+        speakers: the number of authors with a name.
     """
-    if not len(candidates.matching):
+    if not len(features.match_scores):
         return 0.0
-    by_topic = _by_topic(candidates, asked, speakers)
-    if candidates.cosines is None or speaker_matched(asked, speakers):
-        return by_topic
-    asserted = candidates.cosines[candidates.asserting]
-    best = float((asserted if len(asserted) else candidates.cosines).max())
-    above = best - _usual(candidates, best)
-    covered = _TYPICAL_COVERAGE if candidates.coverage is None else float(candidates.coverage.max())
-    odds = _USER_OFFSET + _ABOVE_MEAN * above + _COVERED * covered - _UNKNOWN * candidates.unknown + _TOPIC * by_topic
-    return 1 / (1 + math.exp(-odds))
+    topic = _topic_probability(features, persons, speakers)
+    if features.cosines is None or speaker_matched(persons, speakers):
+        return topic
+    asserted = features.cosines[features.asserting]
+    best = float((asserted if len(asserted) else features.cosines).max())
+    above_mean = best - _mean_cosine(features, best)
+    coverage = _TYPICAL_COVERAGE if features.coverage is None else float(features.coverage.max())
+    log_odds = (
+        _USER_INTERCEPT
+        + _COSINE_ABOVE_MEAN * above_mean
+        + _MAX_COVERAGE * coverage
+        - _UNKNOWN_TERMS * features.unknown
+        + _TOPIC * topic
+    )
+    return 1 / (1 + math.exp(-log_odds))
 
 
-def _usual(candidates: Candidates, best: float) -> float:
-    """Return the mean cosine of the other messages. Of a user with a handful of them it is drawn to that of users."""
-    others = candidates.count * candidates.mean - best
-    return (others + _USUAL_WEIGHT * _USUAL_COSINE) / (candidates.count - 1 + _USUAL_WEIGHT)
+def _mean_cosine(features: SufficiencyFeatures, best: float) -> float:
+    """Return the mean cosine of all messages except the best one, with a prior for users with few messages."""
+    total = features.count * features.mean - best
+    return (total + _PRIOR_WEIGHT * _PRIOR_MEAN_COSINE) / (features.count - 1 + _PRIOR_WEIGHT)
 
 
-def _by_topic(candidates: Candidates, asked: Collection[int], speakers: int) -> float:
-    """Return the probability by topic and person. A feature that cannot be told moves the odds neither way."""
-    best = candidates.best()
-    about = _about(best, asked, speakers)
-    odds = _OFFSET + _NEARNESS * (_most(best.cosines, about, _TYPICAL_COSINE) - _TYPICAL_COSINE)
-    odds += _COVERAGE * _most(best.coverage, about, _TYPICAL_COVERAGE)
-    if speaker_matched(asked, speakers):
-        odds += _PERSON * (_leaning(best.matching, about) - _EVEN)
-    return 1 / (1 + math.exp(-odds))
+def _topic_probability(features: SufficiencyFeatures, persons: Collection[int], speakers: int) -> float:
+    """Return the estimate of the topic and person features. A missing feature does not affect the estimate."""
+    best = features.best()
+    about = _aboutness(best, persons, speakers)
+    log_odds = _INTERCEPT + _COSINE * (_max_about(best.cosines, about, _TYPICAL_COSINE) - _TYPICAL_COSINE)
+    log_odds += _COVERAGE * _max_about(best.coverage, about, _TYPICAL_COVERAGE)
+    if speaker_matched(persons, speakers):
+        log_odds += _PERSON * (_weighted_mean(best.match_scores, about) - _NEUTRAL_PERSON)
+    return 1 / (1 + math.exp(-log_odds))
 
 
-def speaker_matched(asked: Collection[int], speakers: int) -> bool:
-    """Return whether the question asks about one of several: then it counts of whom something was said."""
-    return len(asked) == 1 and speakers > 1
+def speaker_matched(persons: Collection[int], speakers: int) -> bool:
+    """Return whether the question names exactly one of several authors, so that the person feature applies."""
+    return len(persons) == 1 and speakers > 1
 
 
-def subject(text: str, *, asks: bool) -> float:
-    """Return of whom a message speaks: from 1, of its speaker, to -1, of whom it addresses."""
-    of_self, of_other = bool(FIRST_PERSON.search(text)), bool(SECOND_PERSON.search(text))
-    if asks:
-        return _ASKS_ADDRESSED if of_other else _ASKS
-    if of_other:
-        return _OF_BOTH if of_self else _OF_ADDRESSED
-    return _OF_SPEAKER if of_self else _OF_NOBODY_NAMED
+def subject_score(text: str, *, is_question: bool) -> float:
+    """Return the subject of a message: from 1 (about its author) to -1 (about the addressee)."""
+    has_first_person, has_second_person = bool(FIRST_PERSON.search(text)), bool(SECOND_PERSON.search(text))
+    if is_question:
+        return _QUESTION_TO_ADDRESSEE if has_second_person else _QUESTION
+    if has_second_person:
+        return _ABOUT_BOTH if has_first_person else _ABOUT_ADDRESSEE
+    return _ABOUT_AUTHOR if has_first_person else _NO_PRONOUN
 
 
-def _about(candidates: Candidates, asked: Collection[int], speakers: int) -> Floats:
-    """Return how much each message is about whom the question asks, 1 to -1; all are, where it names nobody."""
-    by_asked = np.isin(candidates.spoken_by, list(asked))
-    if not speaker_matched(asked, speakers):
-        return np.where(by_asked, 1.0, 0.0) if asked else np.ones(len(by_asked))
-    asking = enumerate(candidates.asking.tolist())
-    subjects = np.array([subject(candidates.text_of(at), asks=asks) for at, asks in asking])
-    # Whoever else is addressed is the one asked about for sure only between two.
-    to_asked = 2 / (speakers - 1) - 1
-    by_others = np.where(subjects < 0, -subjects * to_asked, -subjects)
-    return np.where(by_asked, subjects, by_others)
+def _aboutness(features: SufficiencyFeatures, persons: Collection[int], speakers: int) -> Floats:
+    """Return from 1 to -1 how much each message is about the persons; 1 for all if the question names nobody."""
+    by_person = np.isin(features.speaker_indexes, list(persons))
+    if not speaker_matched(persons, speakers):
+        return np.where(by_person, 1.0, 0.0) if persons else np.ones(len(by_person))
+    is_question = enumerate(features.ends_with_question.tolist())
+    subjects = np.array([subject_score(features.text_of(at), is_question=asks) for at, asks in is_question])
+    # Only with two authors is the addressee certainly the other one.
+    addressee_weight = 2 / (speakers - 1) - 1
+    by_others = np.where(subjects < 0, -subjects * addressee_weight, -subjects)
+    return np.where(by_person, subjects, by_others)
 
 
-def _most(values: Floats | None, about: Floats, typical: float) -> float:
-    """Return the most of any message that is about whom the question asks; of any, if none is."""
+def _max_about(values: Floats | None, about: Floats, typical: float) -> float:
+    """Return the maximum over the messages about the persons; over all messages if there are none."""
     if values is None:
         return typical
-    bearing = values[about > 0]
-    return float(bearing.max() if len(bearing) else values.max())
+    relevant = values[about > 0]
+    return float(relevant.max() if len(relevant) else values.max())
 
 
-def _leaning(matching: Floats, about: Floats) -> float:
-    """Return the mean of what messages are about, the better matching ones counting more."""
-    leads = np.exp((matching - matching.max()) / _TEMPERATURE)
-    return float((leads * about).sum() / leads.sum())
+def _weighted_mean(match_scores: Floats, about: Floats) -> float:
+    """Return the mean of `about`, weighted by a softmax of the match scores."""
+    weights = np.exp((match_scores - match_scores.max()) / _TEMPERATURE)
+    return float((weights * about).sum() / weights.sum())

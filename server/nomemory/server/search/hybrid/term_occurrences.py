@@ -1,4 +1,4 @@
-"""Find the messages of a timeline that contain a term, from an index or from the messages themselves."""
+"""Occurrences of terms in a timeline, from index postings or from the messages."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from nomemory.server.search.lexical.protocol import Posting
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Where a term is found: in how many of the user's messages, and at which places of the timeline."""
+class TermOccurrences:
+    """The document frequency of a term within the user, and the indexes of the timeline's messages that contain it."""
 
-    count: int
-    places: Ints
+    document_frequency: int
+    indexes: Ints
 
 
-def found_in(timeline: Timeline, postings: Mapping[str, Posting]) -> Mapping[str, Found]:
-    """Return at which places of a timeline terms stand."""
+def occurrences_from_postings(timeline: Timeline, postings: Mapping[str, Posting]) -> Mapping[str, TermOccurrences]:
+    """Map the sequences of postings to indexes of the timeline."""
     if not postings:
         return {}
     sequences = [posting.sequences for posting in postings.values()]
-    places, standing = timeline.located(np.concatenate(sequences))
+    indexes, is_present = timeline.locate(np.concatenate(sequences))
     bounds = np.cumsum([0, *map(len, sequences)])
-    ends = np.concatenate([[0], np.cumsum(standing)])[bounds].tolist()
-    places = places[standing]
+    ends = np.concatenate([[0], np.cumsum(is_present)])[bounds].tolist()
+    indexes = indexes[is_present]
     return {
-        term: Found(item.count, places[start:end])
-        for (term, item), start, end in zip(postings.items(), ends[:-1], ends[1:], strict=True)
+        term: TermOccurrences(posting.count, indexes[start:end])
+        for (term, posting), start, end in zip(postings.items(), ends[:-1], ends[1:], strict=True)
     }
 
 
-def read_in(timeline: Timeline, terms: Sequence[str]) -> Mapping[str, Found]:
-    """Return at which places of a whole timeline terms stand, from its messages instead of an index."""
-    wanted = frozenset(terms)
-    places: dict[str, list[int]] = {term: [] for term in terms}
-    for place, standing in enumerate(map(wanted.intersection, timeline.terms)):
-        for term in standing:
-            places[term].append(place)
-    return {term: Found(len(some), np.array(some, dtype=np.int64)) for term, some in places.items()}
+def occurrences_from_messages(timeline: Timeline, terms: Sequence[str]) -> Mapping[str, TermOccurrences]:
+    """Search the messages for terms. The timeline must contain all messages of the user."""
+    query_terms = frozenset(terms)
+    indexes: dict[str, list[int]] = {term: [] for term in terms}
+    for index, matching in enumerate(map(query_terms.intersection, timeline.terms)):
+        for term in matching:
+            indexes[term].append(index)
+    return {term: TermOccurrences(len(some), np.array(some, dtype=np.int64)) for term, some in indexes.items()}

@@ -1,4 +1,4 @@
-"""Score how well the terms of a question match a message and the messages around it."""
+"""Lexical scores of a timeline's messages: BM25 over a message and the messages before and after it."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from typing import Final, Self
 import numpy as np
 
 from nomemory.server.search.hybrid.candidate_messages import Floats, Ints, Timeline
-from nomemory.server.search.hybrid.term_occurrences import Found
+from nomemory.server.search.hybrid.term_occurrences import TermOccurrences
 
-_SATURATION: Final = 0.9
-"""k1 of BM25: how soon further occurrences of a word count little."""
+_K1: Final = 0.9
+"""k1 of BM25: saturation of the term frequency."""
 
 
-_OF_LENGTH: Final = 0.4
-"""b of BM25: how much the length of a message counts."""
+_B: Final = 0.4
+"""b of BM25: strength of the length normalization."""
 
 
 _IDF_EXPONENT: Final = 2
-"""A name that most of a log carries, such as the user's own, weighs next to nothing at 2."""
-_RARITIES_KEPT: Final = 4096
-"""A search weighs some thousand terms, of which most stand in few messages."""
+"""With 2, a name in most of the user's messages, such as the user's own name, has almost no weight."""
+_CACHED_IDFS: Final = 4096
+"""A search computes the IDF of thousands of terms, most with a low document frequency."""
 
 
-_OF_QUESTION: Final = 5 / 3
-"""Weight of a word in the question before a message, relative to one in another message beside it."""
+_QUESTION_BOOST: Final = 5 / 3
+"""Weight of a term in the previous message if that is a question, relative to other neighbors."""
 
 
 @dataclass(frozen=True, slots=True)
-class WordScores:
-    """The scores of each message by words.
+class TermScores:
+    """Lexical scores of the messages of a timeline.
 
-    `scores` are BM25 over the message and what stands beside it. `coverage` is the share, 0 to 1, of the weight of the
-    question's terms that stand in the message itself. `has_terms` tells whether there was anything to look for.
-    `unknown` is the share of that weight, 0 to 1, of terms that stand in none of the user's messages.
+    Attributes:
+        scores: BM25 scores, including terms in the previous and next message.
+        coverage: the IDF-weighted share of the query terms in the message itself, 0 to 1.
+        has_terms: whether the sentence has query terms.
+        unknown: the IDF-weighted share of the query terms that no message of the user contains, 0 to 1.
     """
 
     scores: Floats
@@ -47,104 +49,111 @@ class WordScores:
     unknown: float = 0.0
 
 
-@lru_cache(_RARITIES_KEPT)
-def rarity(count: int, total: int) -> float:
-    """Return the inverse document frequency, within the user."""
-    return math.log1p((total - min(count, total) + 0.5) / (count + 0.5))
+@lru_cache(_CACHED_IDFS)
+def idf(document_frequency: int, total: int) -> float:
+    """Return the inverse document frequency of a term among `total` messages."""
+    return math.log1p((total - min(document_frequency, total) + 0.5) / (document_frequency + 0.5))
 
 
-def word_scores(
+def term_scores(
     timeline: Timeline,
-    found: Mapping[str, Found],
+    occurrences: Mapping[str, TermOccurrences],
     total: int,
-    beside: float,
-    emphasis: Mapping[str, float] = MappingProxyType({}),
-) -> WordScores:
-    """Score the messages of a timeline by a question's terms.
+    neighbor_weight: float,
+    term_weights: Mapping[str, float] = MappingProxyType({}),
+) -> TermScores:
+    """Score the messages of a timeline by the terms of a sentence.
 
-    A term counts once in a message however often it stands there (as the index has it), `beside` for each of the
-    messages that the message follows upon or is followed by, and once for who speaks, if it is their name.
-    Source: Robertson and Zaragoza, The Probabilistic Relevance Framework (2009), over those counts.
+    The term frequency is at most 1 for the message itself, plus `neighbor_weight` for each of the previous and the next
+    message, plus 1 if the term is part of the author's name.
+    Source: Robertson and Zaragoza, The Probabilistic Relevance Framework (2009), with these term frequencies.
 
     Args:
         timeline: the messages.
-        found: where each term is.
-        total: how many messages the user has.
-        beside: what a neighbour's word counts; one of a question before, which an answer leaves out, counts more.
-        emphasis: how many times a term counts; once, unless it is in here.
+        occurrences: the occurrences of each term.
+        total: the number of messages of the user.
+        neighbor_weight: the weight of a term in a neighbor. Terms of a preceding question weigh more, because answers
+            rarely repeat them.
+        term_weights: additional factors of terms; default 1.
     """
     weight = unknown = 0.0
-    for item in found.values():
-        weight += rarity(item.count, total)
-        unknown += 0.0 if item.count else rarity(0, total)
-    held = {term: item for term, item in found.items() if len(item.places) or term in timeline.bearers}
-    own, spoken = _own(timeline, held.values()), _spoken(timeline, held)
-    counts = _Neighbours.of(timeline).counted(own, beside) + spoken
-    room = 1 - _OF_LENGTH + _OF_LENGTH * timeline.lengths / timeline.mean_length
-    bearers = [_bearers(timeline, *item, total) for item in zip(held, spoken, own, strict=True)]
-    idf = [rarity(item.count + more, total) for item, more in zip(held.values(), bearers, strict=True)]
-    worths = [
-        emphasis.get(term, 1.0) * each**_IDF_EXPONENT * (1 + _SATURATION) for term, each in zip(held, idf, strict=True)
+    for item in occurrences.values():
+        weight += idf(item.document_frequency, total)
+        unknown += 0.0 if item.document_frequency else idf(0, total)
+    present = {term: item for term, item in occurrences.items() if len(item.indexes) or term in timeline.name_terms}
+    in_content, in_name = _content_matrix(timeline, present.values()), _name_matrix(timeline, present)
+    frequencies = _Neighbors.of(timeline).add_to(in_content, neighbor_weight) + in_name
+    length_norm = 1 - _B + _B * timeline.lengths / timeline.mean_length
+    by_name_only = [
+        _count_by_name_only(timeline, *item, total) for item in zip(present, in_name, in_content, strict=True)
     ]
-    scores = _sum(timeline, _column(worths) * counts / (counts + _SATURATION * room))
-    rarities = _column([rarity(item.count, total) for item in held.values()])
-    covered = _sum(timeline, rarities * np.maximum(own, spoken))
-    return WordScores(scores, covered / weight if weight else covered, bool(found), unknown / weight if weight else 0.0)
+    idfs = [
+        idf(item.document_frequency + more, total) for item, more in zip(present.values(), by_name_only, strict=True)
+    ]
+    weights = [
+        term_weights.get(term, 1.0) * each**_IDF_EXPONENT * (1 + _K1) for term, each in zip(present, idfs, strict=True)
+    ]
+    scores = _sum_rows(timeline, _column(weights) * frequencies / (frequencies + _K1 * length_norm))
+    content_idfs = _column([idf(item.document_frequency, total) for item in present.values()])
+    covered = _sum_rows(timeline, content_idfs * np.maximum(in_content, in_name))
+    return TermScores(
+        scores, covered / weight if weight else covered, bool(occurrences), unknown / weight if weight else 0.0
+    )
 
 
 def _column(numbers: Sequence[float]) -> Floats:
     return np.array(numbers, dtype=np.float64)[:, np.newaxis]
 
 
-def _sum(timeline: Timeline, rows: Floats) -> Floats:
-    """Add up rows, one after the other: in another order a sum of floats is another one."""
+def _sum_rows(timeline: Timeline, rows: Floats) -> Floats:
+    """Add up rows in order. The order of floating-point additions affects the result."""
     total = np.zeros(len(timeline))
     for row in rows:
         total += row
     return total
 
 
-def _own(timeline: Timeline, found: Collection[Found]) -> Floats:
-    """Return for each term (row) 1 where a message (column) has it."""
-    own = np.zeros((len(found), len(timeline)))
-    for row, item in enumerate(found):
-        own[row, item.places] = 1.0
-    return own
+def _content_matrix(timeline: Timeline, occurrences: Collection[TermOccurrences]) -> Floats:
+    """Return for each term (row) 1 at the messages (columns) that contain it."""
+    matrix = np.zeros((len(occurrences), len(timeline)))
+    for row, item in enumerate(occurrences):
+        matrix[row, item.indexes] = 1.0
+    return matrix
 
 
-def _spoken(timeline: Timeline, terms: Collection[str]) -> Floats:
-    """Return for each term (row) 1 where somebody speaks whose name has it."""
-    spoken = np.zeros((len(terms), len(timeline)))
+def _name_matrix(timeline: Timeline, terms: Collection[str]) -> Floats:
+    """Return for each term (row) 1 at the messages (columns) whose author's name contains it."""
+    matrix = np.zeros((len(terms), len(timeline)))
     for row, term in enumerate(terms):
-        if term in timeline.bearers:
-            spoken[row] = timeline.bearers[term]
-    return spoken
+        if term in timeline.name_terms:
+            matrix[row] = timeline.name_terms[term]
+    return matrix
 
 
 @dataclass(frozen=True, slots=True)
-class _Neighbours:
-    """Which messages follow upon others, which these are, and what a word in these counts."""
+class _Neighbors:
+    """Pairs of adjacent messages, as indexes, and the weights of terms in the earlier one."""
 
-    after: Ints
-    before: Ints
-    worth: Floats
+    later: Ints
+    earlier: Ints
+    weights: Floats
 
     @classmethod
     def of(cls, timeline: Timeline) -> Self:
-        after = timeline.followers
-        before = timeline.previous[after]
-        return cls(after, before, np.where(timeline.asking[before], _OF_QUESTION, 1.0))
+        later = timeline.followers
+        earlier = timeline.previous[later]
+        return cls(later, earlier, np.where(timeline.ends_with_question[earlier], _QUESTION_BOOST, 1.0))
 
-    def counted(self, own: Floats, beside: float) -> Floats:
-        """Count terms (rows) that stand once in some messages (columns), there and beside them."""
-        counts: Floats = own.copy()
-        counts[:, self.after] += beside * own[:, self.before] * self.worth
-        counts[:, self.before] += beside * own[:, self.after]
-        return counts
+    def add_to(self, in_content: Floats, neighbor_weight: float) -> Floats:
+        """Return term frequencies: the terms (rows) of each message (column) and, weighted, of its neighbors."""
+        frequencies: Floats = in_content.copy()
+        frequencies[:, self.later] += neighbor_weight * in_content[:, self.earlier] * self.weights
+        frequencies[:, self.earlier] += neighbor_weight * in_content[:, self.later]
+        return frequencies
 
 
-def _bearers(timeline: Timeline, term: str, spoken: Floats, own: Floats, total: int) -> int:
-    """Estimate how many messages have a name only because of who speaks, from the share of those in the timeline."""
-    if term not in timeline.bearers:
+def _count_by_name_only(timeline: Timeline, term: str, in_name: Floats, in_content: Floats, total: int) -> int:
+    """Estimate, from the timeline, how many messages of the user have a term in the author's name only."""
+    if term not in timeline.name_terms:
         return 0
-    return round(float((spoken * (1 - own)).sum()) * total / max(len(timeline), 1))
+    return round(float((in_name * (1 - in_content)).sum()) * total / max(len(timeline), 1))

@@ -1,4 +1,4 @@
-"""Cache timelines: a recall asks about one user several times in a row, and a chat asks after each turn."""
+"""A cache of timelines, because a recall sends several queries for one user in a row."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from cachetools import LRUCache
 
 from nomemory.server.search.hybrid.candidate_messages import Timeline
 
-_OVERHEAD: Final = 1_000
-"""Bytes of an entry that has no timeline, about."""
+_ENTRY_BYTES: Final = 1_000
+"""Estimated memory of a cache entry without its timeline."""
 
 
-class Key(NamedTuple):
-    """Cache key: the user, the log's sequence of that user, and the time before which everything was said.
+class TimelineKey(NamedTuple):
+    """Cache key: the user, the sequence of the user's latest change, the number of messages, and the end of the range.
 
-    `messages` is how many the user has: with time messages expire, without a change to the log.
+    `messages` is part of the key because messages expire without a change of the log.
     """
 
     user_id: str
@@ -26,42 +26,42 @@ class Key(NamedTuple):
     until_us: int | None
 
 
-class KeptTimelines:
-    """Caches the latest timelines, one of each user.
+class TimelineCache:
+    """An LRU cache with the latest timeline of each user.
 
-    A change to a user's messages, a deletion too, has a sequence of its own, and what expires goes in one order: a key
-    never comes to mean something else.
+    Every change of a user's messages, including a deletion, has its own sequence, and messages expire in one order. A
+    key therefore always identifies the same messages.
 
     Args:
-        most_bytes: about how much memory they may take together; the one that is looked at may take more.
+        max_bytes: the limit of the estimated memory. A timeline above the limit is not cached.
     """
 
-    def __init__(self, most_bytes: int) -> None:
-        self._kept: LRUCache[str, tuple[Key, Timeline | None]] = LRUCache(most_bytes, getsizeof=_weight)
+    def __init__(self, max_bytes: int) -> None:
+        self._entries: LRUCache[str, tuple[TimelineKey, Timeline | None]] = LRUCache(max_bytes, getsizeof=_entry_bytes)
 
     @property
-    def weight(self) -> int:
-        """About how many bytes of memory they take."""
-        return int(self._kept.currsize)
+    def memory_bytes(self) -> int:
+        """The estimated memory of all entries."""
+        return int(self._entries.currsize)
 
     async def get(
-        self, key: Key, make: Callable[[Key, Timeline | None], Awaitable[Timeline | None]]
+        self, key: TimelineKey, load: Callable[[TimelineKey, Timeline | None], Awaitable[Timeline | None]]
     ) -> Timeline | None:
-        """Return a timeline; None if `make` returns None.
+        """Return a timeline; None if `load` returns None.
 
         Args:
-            key: which.
-            make: makes it, given the key and what is known of that user from before, if anything.
+            key: the cache key.
+            load: loads the timeline on a cache miss. It receives the key and the user's previous timeline, if any.
         """
-        kept, known = self._kept.get(key.user_id) or (None, None)
-        if kept == key:
-            return known
-        made = await make(key, known)
-        with suppress(ValueError):  # it is too large to be kept
-            self._kept[key.user_id] = key, made
-        return made
+        cached_key, cached = self._entries.get(key.user_id) or (None, None)
+        if cached_key == key:
+            return cached
+        loaded = await load(key, cached)
+        with suppress(ValueError):  # the timeline exceeds the limit of the cache
+            self._entries[key.user_id] = key, loaded
+        return loaded
 
 
-def _weight(kept: tuple[Key, Timeline | None]) -> int:
-    _, timeline = kept
-    return _OVERHEAD + (timeline.weight if timeline else 0)
+def _entry_bytes(entry: tuple[TimelineKey, Timeline | None]) -> int:
+    _, timeline = entry
+    return _ENTRY_BYTES + (timeline.memory_bytes if timeline else 0)

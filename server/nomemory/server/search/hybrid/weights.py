@@ -1,4 +1,4 @@
-"""The weights of the hybrid ranking's steps. docs/quality.md has the figures behind them."""
+"""Weights of the hybrid ranking. docs/quality.md has the measurements behind them."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Final, Self
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The weights of the ranking's steps; a step that weighs 0 is left out.
+    """Weights of the ranking steps. A step with weight 0 is skipped.
 
     Attributes:
-        meaning: of the cosine, against that of the words: they add up to one.
-        beside: what a word in the message right before or after counts, against one in the message itself.
-        speaker: for what the person said whom the question names, or, where it names nobody, the user.
-        dates: for what was said on a date that the question names.
-        concrete: for a message that names something: a name, a title, a figure.
-        occasion: where the question asks when, for a message that says when something happened.
-        topic: what more a word counts that stands in the first clause of a Chinese sentence of several.
-        answers: for what stands right after a question, times how well that question fits.
-        asks: taken off what asserts nothing; between people with names, off what ends with a question.
-        around: for what is said around, in the same conversation.
-        conversation: for the conversation as a whole: the mean of its best messages.
-        shared: for what shares rare words with the best messages: the other half of what they say.
+        meaning: weight of the cosine similarity; the lexical score has the weight 1 - `meaning`.
+        neighbors: weight of a term in the previous or next message, relative to a term in the message itself.
+        speaker: bonus for messages by the person that the question names; if it names nobody, by the user.
+        dates: bonus for messages on a date that the question names.
+        concrete: bonus for messages that contain a name, a title or a number.
+        occasion: for questions that ask when: bonus for messages that state when something happened.
+        topic: additional weight of terms in the first clause of a Chinese sentence with several clauses.
+        answers: bonus for the message after a question, multiplied by the score of that question.
+        asks: penalty for messages without an assertion; if authors have names, for messages that end with a question.
+        around: weight of the mean score of the adjacent messages in the conversation.
+        conversation: weight of the mean score of the conversation's best messages.
+        shared: weight of the similarity to the best messages by rare common terms (relevance feedback).
     """
 
     meaning: float = 0.65
-    beside: float = 0.3
+    neighbors: float = 0.3
     speaker: float = 0.25
     dates: float = 0.5
     concrete: float = 0.05
@@ -40,9 +40,9 @@ class Weights:
     shared: float = 0.9
 
     def without(self, steps: Collection[str]) -> Self:
-        """Return the weights with some steps left out. Without `meaning` the words decide alone."""
+        """Return the weights with some steps disabled. Without `meaning`, the ranking is lexical only."""
         return replace(self, **dict.fromkeys(steps, 0.0))
 
 
 STEPS: Final = tuple(field.name for field in fields(Weights))
-"""The names of the steps, in the order in which they are taken."""
+"""The names of the ranking steps."""

@@ -1,4 +1,4 @@
-"""The nearest messages of a sentence, overall and within the periods that its question names."""
+"""Results of the semantic search for one sentence of a question."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from nomemory.server.search.semantic.protocol import VectorHit
 
 
 @dataclass(frozen=True, slots=True)
-class NearestMessages:
-    """The nearest messages, best first, and the nearest ones of each period that the question names."""
+class SemanticHits:
+    """The most similar messages overall, best first, and those of each period that the question names."""
 
     overall: Sequence[VectorHit]
     in_periods: Sequence[VectorHit] = ()
