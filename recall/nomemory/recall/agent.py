@@ -28,7 +28,7 @@ from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.extractive import ExtractiveSynthesiser
 from nomemory.recall.tools.bound_tools import BoundTools
 
-_KEPT_FOR_FALLBACK_S: Final = 2.0
+_RESERVED_FALLBACK_S: Final = 2.0
 """Search time reserved for the rules if a planner hangs, in seconds."""
 _UNANSWERED: Final = frozenset({Verdict.INSUFFICIENT, Verdict.PENDING})
 
@@ -77,11 +77,11 @@ class RecallAgent:
         search = SearchSession(self._tools, question, skill, self._budget, on_step)
         stop = await self._search(search)
         self._tools.check_answered()
-        await search.take_corrections()
+        await search.read_corrections()
         draft = await self._read(self._model, search, question, skill) if self._model else None
         if draft is None:
-            await search.take_neighbours()
-            draft = await self._quoted(search, question, skill)
+            await search.read_neighbors()
+            draft = await self._quotation_draft(search, question, skill)
         synthesis = conclude(question, draft, search.findings(), self._rule)
         if synthesis.verdict is Verdict.INSUFFICIENT and await search.index_lagging():
             synthesis = replace(
@@ -97,7 +97,7 @@ class RecallAgent:
             if plan is None:
                 return StopReason.DEADLINE if search.remaining_s <= 0 else StopReason.NO_GAIN
             if plan.stop:
-                await search.decided(plan, iteration)
+                await search.record_decision(plan, iteration)
                 return StopReason.SUFFICIENT if search.gained else StopReason.NO_GAIN
             spent = await search.follow(plan, iteration)
             if spent is not None:
@@ -109,7 +109,7 @@ class RecallAgent:
     async def _plan(self, search: SearchSession, iteration: int) -> Plan | None:
         """Return the plan of the planner, or of the rules if it fails or times out; None if both do."""
         situation = search.situation(iteration)
-        spare_s = _KEPT_FOR_FALLBACK_S if self._fallback_planner else 0.0
+        spare_s = _RESERVED_FALLBACK_S if self._fallback_planner else 0.0
         try:
             async with asyncio.timeout(max(search.remaining_s - spare_s, search.remaining_s / 2, 0)):
                 return await self._planner.plan(situation)
@@ -117,7 +117,9 @@ class RecallAgent:
             if self._fallback_planner is None:
                 return None
         self._answered_by = f"{self._planner.name}→{self._fallback_planner.name}"
-        self._notes.append(note(NoteKind.PLANNER_FAILED, one=self._planner.name, other=self._fallback_planner.name))
+        self._notes.append(
+            note(NoteKind.PLANNER_FAILED, planner=self._planner.name, fallback=self._fallback_planner.name)
+        )
         self._planner, self._fallback_planner = self._fallback_planner, None
         return await self._plan(search, iteration)
 
@@ -128,20 +130,20 @@ class RecallAgent:
         try:
             draft = await reader.read(question, skill)
         except ReaderFailedError as failure:
-            failed = f"gave no answer ({failure})"
+            reason = f"gave no answer ({failure})"
         else:
-            view, struck = verify(draft.statements, search.retrieval)
+            view, rejected = verify(draft.statements, search.retrieval)
             if view.statements() or draft.verdict is Verdict.INSUFFICIENT or not search.ranked():
                 return draft
-            self._notes += struck
-            failed = "gave no statement that holds"
+            self._notes += rejected
+            reason = "gave no statement that holds"
         finally:
             self._reading = reader.reading
-        self._notes.append(note(NoteKind.MODEL_FAILED, failed=failed))
+        self._notes.append(note(NoteKind.MODEL_FAILED, failed=reason))
         self._answered_by = f"{reader.name}→{self._planner.name}"
         return None
 
-    async def _quoted(self, search: SearchSession, question: Question, skill: Skill) -> Draft:
+    async def _quotation_draft(self, search: SearchSession, question: Question, skill: Skill) -> Draft:
         """Return a draft in which the rules quote the best evidence."""
         findings = search.findings()
         best = replace(findings, evidence=findings.evidence[: self._budget.evidence_messages])
@@ -150,8 +152,8 @@ class RecallAgent:
     def _result(self, search: SearchSession, stop: StopReason, synthesis: Synthesis, skill: Skill) -> RecallResult:
         if synthesis.verdict in _UNANSWERED and stop is StopReason.SUFFICIENT:
             stop = StopReason.NO_GAIN  # The verdict overrides the planner's estimate.
-        of_skill = (note(NoteKind.SKILL_IGNORED, said=said) for said in skill.notes)
-        notes = (*self._notes, *of_skill, *synthesis.notes)
+        skill_notes = (note(NoteKind.SKILL_IGNORED, said=text) for text in skill.notes)
+        notes = (*self._notes, *skill_notes, *synthesis.notes)
         evidence = _cited_first(search.findings(), synthesis, self._budget.evidence_messages)
         truncated = any(len(item.message.content) > self._budget.evidence_chars for item in evidence)
         limits = search.limits(self._answered_by, stop, notes, self._reading, truncated=truncated)
@@ -171,7 +173,7 @@ def _calibrated(findings: Findings) -> float | None:
     return calibrated(findings.sufficiency, named=is_named(findings.retrieval))
 
 
-def _cited_first(findings: Findings, synthesis: Synthesis, most: int) -> Sequence[Evidence]:
+def _cited_first(findings: Findings, synthesis: Synthesis, limit: int) -> Sequence[Evidence]:
     """Return all cited messages, and the best other messages up to the limit; best first.
 
     Cited messages without a rank, such as neighbours, come last.
@@ -179,7 +181,7 @@ def _cited_first(findings: Findings, synthesis: Synthesis, most: int) -> Sequenc
     cited = {citation.message_id for statement in synthesis.view.statements() for citation in statement.citations}
     ranked = [item for item in findings.evidence if item.message.message_id in cited]
     others = [item for item in findings.evidence if item.message.message_id not in cited]
-    known = {item.message.message_id for item in ranked}
-    beside = [Evidence(message, 0.0) for message in findings.retrieval if message.message_id in cited - known]
-    kept = {other.message.message_id for other in others[: max(0, most - len(ranked) - len(beside))]} | known
-    return [*(item for item in findings.evidence if item.message.message_id in kept), *beside]
+    ranked_ids = {item.message.message_id for item in ranked}
+    unranked = [Evidence(message, 0.0) for message in findings.retrieval if message.message_id in cited - ranked_ids]
+    kept = {other.message.message_id for other in others[: max(0, limit - len(ranked) - len(unranked))]} | ranked_ids
+    return [*(item for item in findings.evidence if item.message.message_id in kept), *unranked]

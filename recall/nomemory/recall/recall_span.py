@@ -13,20 +13,20 @@ from nomemory.spans.span import show, span
 
 async def recall_in_span(answered: Awaitable[RecallResult], question: Question, user_id: str) -> RecallResult:
     """Run a recall in a span, and record its result as attributes."""
-    with span("invoke_agent recall") as made:
-        if made is None:
+    with span("invoke_agent recall") as recorded:
+        if recorded is None:
             return await answered
-        made.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "recall"})
-        show(made, "gen_ai.memory.query.text", question.text)
-        show(made, "gen_ai.memory.store.id", user_id)
+        recorded.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "recall"})
+        show(recorded, "gen_ai.memory.query.text", question.text)
+        show(recorded, "gen_ai.memory.store.id", user_id)
         result = await answered
-        _note(made, result)
+        _record_result(recorded, result)
         return result
 
 
-def _note(made: Span, result: RecallResult) -> None:
+def _record_result(recorded: Span, result: RecallResult) -> None:
     limits = result.limits
-    made.set_attributes(
+    recorded.set_attributes(
         {
             "gen_ai.memory.record.count": len(result.evidence),
             "nomemory.recall.verdict": result.verdict.value,

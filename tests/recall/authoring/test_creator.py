@@ -18,10 +18,10 @@ from nomemory.recall.authoring.creation import (
     create,
     name_for,
     one_line,
-    rendered,
+    render,
 )
 from nomemory.recall.model.question import Role
-from nomemory.recall.reading.guidance import GUIDANCE_CHARS, guidance
+from nomemory.recall.reading.guidance import MAX_GUIDANCE_CHARS, guidance
 from nomemory.recall.skills.loader import SkillLibrary
 from nomemory.recall.skills.steering.steering import Steering, read_steering
 from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, SEMANTIC_SEARCH
@@ -57,7 +57,7 @@ SCENARIOS = st.lists(PARTS | st.text(max_size=20), min_size=1, max_size=4).map("
 def made(sentence: str, library: Path, language: Language = Language.CHINESE, name: str = "") -> Report:
     scenario = one_line(sentence)
     name = name or name_for(scenario)
-    return create({"SKILL.md": rendered(TEMPLATES[language], name, scenario)}, name, library)
+    return create({"SKILL.md": render(TEMPLATES[language], name, scenario)}, name, library)
 
 
 def steering(sentence: str) -> Steering:
@@ -139,7 +139,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
 
 
 def test_what_does_not_pass_is_not_written(tmp_path: Path) -> None:
-    text = rendered(TEMPLATES[Language.ENGLISH], "recall-tea", "tea")
+    text = render(TEMPLATES[Language.ENGLISH], "recall-tea", "tea")
     with pytest.raises(NotCreatedError, match="a user is named"):
         create({"SKILL.md": f"{text}\n`semantic_search(user_id)`\n"}, "recall-tea", tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -149,5 +149,5 @@ def test_the_creator_passes_its_own_check_and_is_no_trap_for_a_recall() -> None:
     assert check(CREATOR).findings == ()
     skill = SkillLibrary([CREATOR.parent], CREATOR.name).load()
     assert skill.steering == Steering()
-    assert len(guidance(skill)) <= GUIDANCE_CHARS
+    assert len(guidance(skill)) <= MAX_GUIDANCE_CHARS
     assert "do not interview" in skill.body

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recall.told import asked, told
 
-from nomemory.recall.grounding.assertions import asserts, attribution, is_named, is_passed_on
+from nomemory.recall.grounding.assertions import asserts, attribution, is_named, is_quoted_text
 from nomemory.recall.model.memory_view import Attribution
 from nomemory.recall.model.question import Role
 
@@ -95,14 +95,14 @@ def test_whose_words_a_message_holds(content: str, role: Role, name: str, whose:
     ],
 )
 def test_a_block_is_told_by_its_form(content: str) -> None:
-    assert is_passed_on(content)
+    assert is_quoted_text(content)
 
 
 @pytest.mark.parametrize(
     "content", ["记住：我吃素", "Note: I moved.", "Two things.\nI moved. I also sold the boat.", "", "5 > 3"]
 )
 def test_a_plain_message_is_no_block(content: str) -> None:
-    assert not is_passed_on(content)
+    assert not is_quoted_text(content)
 
 
 @given(st.text(max_size=2_000))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recall.told import asked, ranking, told
 
-from nomemory.recall.grounding.contradictions import LOOKED_AT, contradictions
+from nomemory.recall.grounding.contradictions import MAX_COMPARED, contradictions
 from nomemory.recall.model.evidence import Evidence, Relation, Retrieved
 
 
@@ -77,7 +77,7 @@ def test_messages_that_are_not_near_to_the_question_are_left_alone() -> None:
 
 def test_only_the_best_are_held_against_each_other() -> None:
     old, new = two("I have never been in a glider.", "In the glider I sang.")
-    between_them = [told(f"m{number}", "The glider is red.") for number in range(LOOKED_AT - 1)]
+    between_them = [told(f"m{number}", "The glider is red.") for number in range(MAX_COMPARED - 1)]
     assert found("Have I been in a glider?", ranking(old, *between_them, new), ("old", "new")) == []
     assert found("Have I been in a glider?", ranking(old, *between_them[1:], new), ("old", "new")) == [("old", "new")]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from recall.told import asked, findings, ranking
 
 from nomemory.recall.grounding.citations import verify
-from nomemory.recall.grounding.computation import recomputed
+from nomemory.recall.grounding.computation import verified_equation
 from nomemory.recall.grounding.conclusion import conclude
 from nomemory.recall.grounding.statement_figures import StatementFigures
 from nomemory.recall.model.evidence import Retrieval, Retrieved
@@ -133,19 +133,19 @@ def test_what_is_computed_is_recomputed_from_what_the_quotes_have(
     ],
 )
 def test_what_is_no_equation_or_does_not_hold_computes_nothing(equation: str) -> None:
-    assert recomputed(equation) is None
+    assert verified_equation(equation) is None
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9))
 def test_sums_are_recomputed(one: int, other: int) -> None:
-    assert recomputed(f"{one} + {other} = {one + other}")
-    assert recomputed(f"{one} + {other} = {one + other + 1}") is None
+    assert verified_equation(f"{one} + {other} = {one + other}")
+    assert verified_equation(f"{one} + {other} = {one + other + 1}") is None
 
 
 @given(st.text(max_size=60))
 def test_any_text_can_stand_for_an_equation(text: str) -> None:
-    recomputed(text)
-    recomputed(f"{text}=1")
+    verified_equation(text)
+    verified_equation(f"{text}=1")
 
 
 WORDS = st.sampled_from(

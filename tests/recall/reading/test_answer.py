@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.model.memory_view import DraftCitation, DraftConflict, DraftStatement, Section, Verdict
-from nomemory.recall.reading.answer import LOOK_UPS, Answer, answer_in, answer_schema
+from nomemory.recall.reading.answer import LOOKUP_TOOLS, Answer, answer_in, answer_schema
 
 FILTER = {"role": "user", "time_range": {"since": "2026-01-01T00:00:00Z"}}
 SEARCH = {"tool": "lexical_search", "args": {"query_text": '"不吃辣"', "filter": FILTER, "page_size": 50}}
@@ -76,7 +76,7 @@ def test_no_part_of_the_schema_names_a_user_and_every_search_says_whose_messages
     schema: Any = answer_schema()
     assert "user_id" not in json.dumps(schema)
     variants = schema["properties"]["look_up"]["items"]["anyOf"]
-    assert [variant["properties"]["tool"]["enum"] for variant in variants] == [[tool] for tool in LOOK_UPS]
+    assert [variant["properties"]["tool"]["enum"] for variant in variants] == [[tool] for tool in LOOKUP_TOOLS]
     listing, words, meaning, _ = (variant["properties"]["args"] for variant in variants)
     assert listing["required"] == ["role", "until"]
     for search in (words, meaning):

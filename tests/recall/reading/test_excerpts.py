@@ -13,7 +13,7 @@ def test_the_sentences_about_the_question_are_shown_whole() -> None:
     content = (
         "It rained again. " * 40 + "The spare key hangs behind the old boiler in the cellar. " + "More rain. " * 40
     )
-    shown = Excerpts(content, "Where is the spare key?").within(40)
+    shown = Excerpts(content, "Where is the spare key?").shorten(40)
     assert "The spare key hangs behind the old boiler in the cellar." in " ".join(shown)
 
 
@@ -31,7 +31,7 @@ def test_sentences_joined_are_the_text(content: str) -> None:
 
 @given(TEXT.filter(str.strip), st.integers(1, 60))
 def test_excerpts_are_verbatim_and_consist_of_whole_sentences(content: str, room: int) -> None:
-    shown = Excerpts(content, "ab?").within(room)
+    shown = Excerpts(content, "ab?").shorten(room)
     rest = content
     for excerpt in shown:
         assert excerpt in rest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nomemory.recall.reading.guidance import GUIDANCE_CHARS, guidance
+from nomemory.recall.reading.guidance import MAX_GUIDANCE_CHARS, guidance
 from nomemory.recall.reading.prompt import system_text
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 
@@ -51,7 +51,7 @@ def test_the_default_skill_asks_for_nothing_that_the_host_does_not_ask_for_itsel
 
 def test_a_long_skill_is_cut_and_says_so() -> None:
     shown = guidance(Skill("long", "d", "## Scenario\nwords\n" + "more words\n" * 1_000))
-    assert len(shown) < GUIDANCE_CHARS + 100
+    assert len(shown) < MAX_GUIDANCE_CHARS + 100
     assert shown.endswith("it was cut here.)")
 
 

@@ -11,7 +11,7 @@ from recall.told import NOW, asked, told
 
 from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.question import Question, Role
-from nomemory.recall.search.ranking import LOOKED_AT, EvidenceRanking
+from nomemory.recall.search.ranking import MAX_REORDERED, EvidenceRanking
 from nomemory.recall.skills.steering.defaults import Defaults
 from nomemory.recall.tools.result import Hit, ToolResult
 from nomemory.text.time_expressions import last_days
@@ -106,7 +106,7 @@ def test_where_nothing_asserts_nothing_moves() -> None:
 
 def test_what_asserts_far_down_stays_there() -> None:
     ranking = ranked()
-    asking = [message(f"m{n:02}", content="how tall is it?") for n in range(LOOKED_AT)]
+    asking = [message(f"m{n:02}", content="how tall is it?") for n in range(MAX_REORDERED)]
     hits = [*((item, 0.9 - n / 100) for n, item in enumerate(asking)), (message("says"), 0.1)]
     ranking.take("hybrid_search", brought(*hits))
     assert order(ranking)[-1] == "says"

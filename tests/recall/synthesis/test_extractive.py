@@ -14,7 +14,7 @@ from nomemory.recall.model.memory_view import Section
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.skills.loader import Skill
-from nomemory.recall.synthesis.extractive import LEAST, MOST, ExtractiveSynthesiser, chosen, probability
+from nomemory.recall.synthesis.extractive import MAX_QUOTED, MIN_QUOTED, ExtractiveSynthesiser, chosen, probability
 
 LINES = [told(f"m{number}", f"The lamp in room {number} is broken.", number) for number in range(1, 9)]
 QUOTED = EnoughRule().quoted
@@ -30,15 +30,15 @@ EVIDENCE = st.lists(st.tuples(FLOATS, FLOATS), max_size=8).map(
 @given(EVIDENCE)
 def test_the_first_is_quoted_always_and_never_more_than_four(evidence: list[Evidence]) -> None:
     kept = chosen(evidence, QUOTED)
-    assert min(LEAST, len(evidence)) <= len(kept) <= MOST
-    assert kept[:LEAST] == evidence[:LEAST]
+    assert min(MIN_QUOTED, len(evidence)) <= len(kept) <= MAX_QUOTED
+    assert kept[:MIN_QUOTED] == evidence[:MIN_QUOTED]
     assert [item for item in evidence if item in kept] == kept
 
 
 def test_what_is_far_behind_or_far_from_the_question_is_left_out() -> None:
     near = ranking(*LINES, deviations=4.0)
-    assert len(chosen(near, QUOTED)) == MOST
-    assert len(chosen(ranking(*LINES, deviations=-4.0), QUOTED)) == LEAST
+    assert len(chosen(near, QUOTED)) == MAX_QUOTED
+    assert len(chosen(ranking(*LINES, deviations=-4.0), QUOTED)) == MIN_QUOTED
 
 
 def test_one_clear_winner_stands_alone() -> None:
@@ -49,7 +49,7 @@ def test_one_clear_winner_stands_alone() -> None:
 
 
 def test_where_meaning_could_not_be_searched_nearness_leaves_nothing_out() -> None:
-    assert len(chosen(ranking(*LINES, deviations=0.0), QUOTED)) > LEAST
+    assert len(chosen(ranking(*LINES, deviations=0.0), QUOTED)) > MIN_QUOTED
 
 
 @given(st.integers(0, 9), st.floats(-5, 0), FLOATS)

@@ -12,48 +12,48 @@ from markdown_it.token import Token
 
 from nomemory.recall.authoring.rules import Finding, Rule
 from nomemory.recall.model.step import JsonValue
-from nomemory.recall.reading.answer import LOOK_UPS
+from nomemory.recall.reading.answer import LOOKUP_TOOLS
 from nomemory.recall.skills.steering.outline import block_tokens, first_line
 from nomemory.recall.tools.argument_parsing import ToolRefusedError, read_arguments, unknown_arguments
 from nomemory.recall.tools.definitions import TOOLS
 from nomemory.recall.tools.identity_guard import names_a_user, without_identity
 
-_JSON: Final = frozenset({"json", "jsonl"})
+_JSON_LANGUAGES: Final = frozenset({"json", "jsonl"})
 _CALL: Final = re.compile(r"`([A-Za-z_][\w.]*)[ \t]?\(([^()`\n]*)\)`")
 _PARAMETER: Final = re.compile(r"[A-Za-z_][\w-]*")
 _NAMES_A_TOOL: Final = re.compile(r'"tool"\s*:')
 _TOOL_NAMES: Final = ", ".join(TOOLS)
-_USER_IS_BOUND: Final = "a user is named; the server has bound one"
-_Wrong = tuple[int, Rule, str]
+_NAMES_A_USER: Final = "a user is named; the server has bound one"
+_LineFinding = tuple[int, Rule, str]
 
 
-def call_findings(file: str, text: str) -> Iterator[Finding]:
+def check_calls(file: str, text: str) -> Iterator[Finding]:
     """Check all calls in a text: signatures in backticks, and JSON in fenced blocks."""
     line = 1
     for token in block_tokens(text):
         line = first_line(token) if token.map else line
-        wrong = _in_json(token) if token.type == "fence" else _in_signatures(token, line)
-        yield from (Finding(file, number, rule, sentence) for number, rule, sentence in wrong)
+        findings = _check_json(token) if token.type == "fence" else _check_signatures(token, line)
+        yield from (Finding(file, number, rule, sentence) for number, rule, sentence in findings)
 
 
-def _in_signatures(token: Token, line: int) -> Iterator[_Wrong]:
+def _check_signatures(token: Token, line: int) -> Iterator[_LineFinding]:
     for call in _CALL.finditer(token.content if token.type == "inline" else ""):
         number = line + token.content.count("\n", 0, call.start())
         if call[1] not in TOOLS:
             yield number, Rule.TOOL, f"this calls what is no tool; there are {_TOOL_NAMES}"
         elif any(map(names_a_user, _PARAMETER.findall(call[2]))):
-            yield number, Rule.USER_ID, _USER_IS_BOUND
+            yield number, Rule.USER_ID, _NAMES_A_USER
 
 
-def _in_json(fence: Token) -> Iterator[_Wrong]:
+def _check_json(fence: Token) -> Iterator[_LineFinding]:
     """Check a block with one JSON value, or one value per line."""
     language, text = fence.info.strip().lower(), fence.content.strip()
-    if language not in _JSON and (language or not text.startswith(("{", "["))):
+    if language not in _JSON_LANGUAGES and (language or not text.startswith(("{", "["))):
         return
     first = first_line(fence) + 1
     try:
         for number, value in _values(fence.content, first):
-            yield from ((number, rule, sentence) for rule, sentence in _in_value(value))
+            yield from ((number, rule, sentence) for rule, sentence in _check_value(value))
     except (ValueError, RecursionError):
         if _NAMES_A_TOOL.search(text):
             yield first, Rule.CALL, "this is neither one JSON object nor one on each line"
@@ -67,11 +67,11 @@ def _values(text: str, first: int) -> list[tuple[int, JsonValue]]:
         return [(number, json.loads(line)) for number, line in lines if line.strip()]
 
 
-def _in_value(value: JsonValue) -> Iterator[tuple[Rule, str]]:
-    kept, named = without_identity({"": value})
-    if named:
-        yield Rule.USER_ID, _USER_IS_BOUND
-    value = kept[""]
+def _check_value(value: JsonValue) -> Iterator[tuple[Rule, str]]:
+    cleaned, dropped = without_identity({"": value})
+    if dropped:
+        yield Rule.USER_ID, _NAMES_A_USER
+    value = cleaned[""]
     if isinstance(value, list) and any(map(_is_call, value)):
         yield Rule.CALL, "a call is exactly one object, not a list of them"
     elif isinstance(value, dict) and _is_call(value) and value.get("stop") is not True:
@@ -81,18 +81,18 @@ def _in_value(value: JsonValue) -> Iterator[tuple[Rule, str]]:
         elif not isinstance(arguments, dict):
             yield Rule.CALL, "`args` is no object"
         else:
-            yield from ((Rule.CALL, sentence) for sentence in _in_arguments(tool, arguments))
+            yield from ((Rule.CALL, sentence) for sentence in _check_arguments(tool, arguments))
 
 
 def _is_call(value: JsonValue) -> bool:
     return isinstance(value, dict) and ("tool" in value or {"stop", "args"} <= value.keys())
 
 
-def _in_arguments(tool: str, given: dict[str, JsonValue]) -> Iterator[str]:
+def _check_arguments(tool: str, arguments: dict[str, JsonValue]) -> Iterator[str]:
     """Check arguments with the parser of the tools."""
-    for name in unknown_arguments(TOOLS[tool].arguments, given):
+    for name in unknown_arguments(TOOLS[tool].arguments, arguments):
         yield f"`{tool}` has no argument `{name}`"
     try:
-        read_arguments(LOOK_UPS[tool], given, UTC)
-    except ToolRefusedError as refused:
-        yield f"{tool}: {refused}"
+        read_arguments(LOOKUP_TOOLS[tool], arguments, UTC)
+    except ToolRefusedError as error:
+        yield f"{tool}: {error}"

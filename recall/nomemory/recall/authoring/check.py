@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from nomemory.recall.authoring.calls import call_findings
+from nomemory.recall.authoring.calls import check_calls
 from nomemory.recall.authoring.rules import Finding, Rule, Severity
-from nomemory.recall.reading.guidance import GUIDANCE_CHARS, guidance
+from nomemory.recall.reading.guidance import MAX_GUIDANCE_CHARS, guidance
 from nomemory.recall.skills.folder import SKILL_FILE, SkillFolder, SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.frontmatter import FrontmatterError, read_frontmatter
 from nomemory.recall.skills.loader import KEYS, Skill, SkillLibrary
 from nomemory.recall.skills.steering.outline import SectionKind, sections
 from nomemory.recall.skills.steering.steering import read_steering
 
-_FIELDS: Final = ("message_id", "ts", "role", "content", "time_range")
-_PLACES: Final = {rule: place for place, rule in enumerate(Rule)}
+_EVIDENCE_FIELDS: Final = ("message_id", "ts", "role", "content", "time_range")
+_RULE_ORDER: Final = {rule: index for index, rule in enumerate(Rule)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ def check(folder: Path) -> Report:
     """Check the skill in a folder. Folders without a skill produce findings, too. No file is executed or changed."""
     absolute = _absolute(folder)
     texts = _texts(absolute)
-    found = [*_loading(absolute, texts.get(SKILL_FILE, "")), *_form(texts)]
+    findings = [*_check_loading(absolute, texts.get(SKILL_FILE, "")), *_check_structure(texts)]
     for file, text in texts.items():
-        found += call_findings(file, text)
-    return Report(folder, tuple(sorted(set(found), key=_order)))
+        findings += check_calls(file, text)
+    return Report(folder, tuple(sorted(set(findings), key=_order)))
 
 
 def skills_at(path: Path) -> list[Path]:
@@ -80,38 +80,38 @@ def _texts(folder: Path) -> dict[str, str]:
     return texts
 
 
-def _loading(folder: Path, text: str) -> Iterator[Finding]:
+def _check_loading(folder: Path, text: str) -> Iterator[Finding]:
     """Load the skill; report load errors and entries without effect."""
     try:
         skill = SkillLibrary([folder.parent], folder.name).load(folder.name)
-    except SkillNotFoundError as refused:
-        yield Finding(SKILL_FILE, 0, Rule.NAME if folder.is_dir() else Rule.FOLDER, str(refused))
-    except SkillInvalidError as refused:
-        rule = next(rule for rule in Rule if rule.id == refused.code.value)
-        yield Finding(refused.file, _line_of(rule.id, text), rule, refused.why)
+    except SkillNotFoundError as error:
+        yield Finding(SKILL_FILE, 0, Rule.NAME if folder.is_dir() else Rule.FOLDER, str(error))
+    except SkillInvalidError as error:
+        rule = next(rule for rule in Rule if rule.id == error.code.value)
+        yield Finding(error.file, _line_of(rule.id, text), rule, error.why)
     else:
-        yield from _too_long(skill)
+        yield from _check_length(skill)
 
 
-def _too_long(skill: Skill) -> Iterator[Finding]:
-    if len(guidance(skill)) > GUIDANCE_CHARS:
-        what = f"a chat model is shown {GUIDANCE_CHARS:,} characters of what does not speak of searching"
-        yield Finding(SKILL_FILE, 0, Rule.LENGTH, what)
+def _check_length(skill: Skill) -> Iterator[Finding]:
+    if len(guidance(skill)) > MAX_GUIDANCE_CHARS:
+        sentence = f"a chat model is shown {MAX_GUIDANCE_CHARS:,} characters of what does not speak of searching"
+        yield Finding(SKILL_FILE, 0, Rule.LENGTH, sentence)
 
 
-def _form(texts: Mapping[str, str]) -> Iterator[Finding]:
+def _check_structure(texts: Mapping[str, str]) -> Iterator[Finding]:
     """Check the structure of the sections, and the entries that configure the rules."""
     text = texts.get(SKILL_FILE, "")
     for key in _ignored_keys(text):
         yield Finding(SKILL_FILE, _line_of(key, text), Rule.FRONTMATTER_KEY, f"`{key}` is ignored")
     for item in read_steering(texts).unreadable:
         yield Finding(item.file, item.line, Rule.UNREADABLE, item.why)
-    stands = {section.kind: section for section in sections(text) if section.kind}
-    scenario, evidence = stands.get(SectionKind.SCENARIO), stands.get(SectionKind.EVIDENCE_CONTRACT)
+    by_kind = {section.kind: section for section in sections(text) if section.kind}
+    scenario, evidence = by_kind.get(SectionKind.SCENARIO), by_kind.get(SectionKind.EVIDENCE_CONTRACT)
     for kind in SectionKind if scenario else ():
-        if scenario and kind not in stands:
+        if scenario and kind not in by_kind:
             yield Finding(SKILL_FILE, scenario.line, Rule.SECTIONS, f"there is no section {kind.value}")
-    for name in _FIELDS if evidence else ():
+    for name in _EVIDENCE_FIELDS if evidence else ():
         if evidence and not re.search(rf"(?<![A-Za-z_]){name}(?![A-Za-z_])", evidence.prose):
             yield Finding(SKILL_FILE, evidence.line, Rule.EVIDENCE, f"it does not name `{name}`")
 
@@ -129,4 +129,4 @@ def _line_of(key: str, text: str) -> int:
 
 
 def _order(finding: Finding) -> tuple[bool, str, int, int, str]:
-    return finding.file != SKILL_FILE, finding.file, finding.line, _PLACES[finding.rule], finding.sentence
+    return finding.file != SKILL_FILE, finding.file, finding.line, _RULE_ORDER[finding.rule], finding.sentence

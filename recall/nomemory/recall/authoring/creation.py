@@ -17,7 +17,7 @@ from nomemory.recall.errors import RecallError
 from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.llm.json_answer import BadAnswerError, object_in
 from nomemory.recall.llm.prompt import Prompt
-from nomemory.recall.reading.answer import kept
+from nomemory.recall.reading.answer import lenient_list
 from nomemory.recall.tools.argument_schema import object_schema
 from nomemory.recall.tools.identity_guard import names_a_user
 from nomemory.text.language import Language
@@ -29,17 +29,17 @@ TEMPLATE_FILES: Final = {
 }
 """Template paths within the skill `retrieval-skill-creator`, which is also available to other agents."""
 
-SCENARIO_CHARS_MAX: Final = 600
+MAX_SCENARIO_CHARS: Final = 600
 NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
-_HEADLINE_CHARS: Final = 60
+_MAX_TITLE_CHARS: Final = 60
 _SENTENCE_END: Final = re.compile(r"[。！？!?；;]|\.\s")
 _MARKUP: Final = str.maketrans('`_{}[]<>|#*=~\\"$^', "＇＿｛｝［］＜＞｜＃＊＝～＼＂＄＾")
 """Replaces Markdown, YAML and JSON syntax with full-width look-alikes."""
-_PLACE: Final = re.compile(r"\{\{(\w+)\}\}")
+_PLACEHOLDER: Final = re.compile(r"\{\{(\w+)\}\}")
 _WORD: Final = re.compile(r"[a-z0-9]{2,20}")
-_WORDS_MAX: Final = 4
-_NAME_CHARS: Final = 64
-_IDLE: Final = CONVERSATIONAL_STOP_WORDS | {
+_MAX_NAME_WORDS: Final = 4
+_MAX_NAME_CHARS: Final = 64
+_NAME_STOP_WORDS: Final = CONVERSATIONAL_STOP_WORDS | {
     "assistant",
     "app",
     "bot",
@@ -50,8 +50,8 @@ _IDLE: Final = CONVERSATIONAL_STOP_WORDS | {
     "helping",
     "recall",
 }
-_ENTRIES_MAX: Final = 24
-_ALIASES_MAX: Final = 8
+_MAX_ENTRIES: Final = 24
+_MAX_ALIASES: Final = 8
 _TERM: Final = re.compile(r"[^\W_](?:[\w .+&'’·-]{0,30}\w)?")
 _SYSTEM: Final = (
     "You prepare a retrieval skill: it finds messages in one person's chat history. You are given what the skill is "
@@ -68,29 +68,29 @@ class NotCreatedError(RecallError):
 
 
 def one_line(sentence: str) -> str:
-    """Return a sentence on one line without markup, truncated to `SCENARIO_CHARS_MAX`."""
-    whole = sentence.encode("utf-8", "replace").decode("utf-8")
-    seen = (" " if unicodedata.category(char) in {"Cc", "Zl", "Zp"} else char for char in whole)
-    text = " ".join("".join(char for char in seen if unicodedata.category(char) not in {"Cf", "Cn", "Co"}).split())
-    return _cut(text, SCENARIO_CHARS_MAX).translate(_MARKUP)
+    """Return a sentence on one line without markup, truncated to `MAX_SCENARIO_CHARS`."""
+    valid = sentence.encode("utf-8", "replace").decode("utf-8")
+    chars = (" " if unicodedata.category(char) in {"Cc", "Zl", "Zp"} else char for char in valid)
+    text = " ".join("".join(char for char in chars if unicodedata.category(char) not in {"Cf", "Cn", "Co"}).split())
+    return _cut(text, MAX_SCENARIO_CHARS).translate(_MARKUP)
 
 
 def name_for(scenario: str) -> str:
     """Return a skill name: the English words of the sentence, or else a digest."""
-    words = [word for word in _WORD.findall(scenario.casefold()) if word not in _IDLE][:_WORDS_MAX]
+    words = [word for word in _WORD.findall(scenario.casefold()) if word not in _NAME_STOP_WORDS][:_MAX_NAME_WORDS]
     digest = hashlib.blake2b(scenario.encode(), digest_size=4).hexdigest()
-    return "-".join(("recall", *(dict.fromkeys(words) or [digest])))[:_NAME_CHARS].rstrip("-")
+    return "-".join(("recall", *(dict.fromkeys(words) or [digest])))[:_MAX_NAME_CHARS].rstrip("-")
 
 
-def rendered(template: str, name: str, scenario: str) -> str:
+def render(template: str, name: str, scenario: str) -> str:
     """Fill the placeholders of a SKILL.md, such as `{{name}}`. Inserted values are not expanded again."""
-    title = _cut(_SENTENCE_END.split(scenario, maxsplit=1)[0].strip(), _HEADLINE_CHARS)
+    title = _cut(_SENTENCE_END.split(scenario, maxsplit=1)[0].strip(), _MAX_TITLE_CHARS)
     values = {"name": name, "title": title, "scenario": scenario}
-    return _PLACE.sub(lambda place: values.get(place[1], place[0]), template)
+    return _PLACEHOLDER.sub(lambda placeholder: values.get(placeholder[1], placeholder[0]), template)
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most].rstrip()}…"
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit].rstrip()}…"
 
 
 class _Entry(BaseModel):
@@ -99,20 +99,20 @@ class _Entry(BaseModel):
 
 
 class _Lexicon(BaseModel):
-    lexicon: Annotated[list[_Entry], BeforeValidator(kept(_Entry, _ENTRIES_MAX))]
+    lexicon: Annotated[list[_Entry], BeforeValidator(lenient_list(_Entry, _MAX_ENTRIES))]
 
 
-async def drafted_lexicon(scenario: str, model: ChatModel) -> str:
+async def draft_lexicon(scenario: str, model: ChatModel) -> str:
     """Return the text of `references/lexicon.md` as drafted by a chat model, without invalid terms.
 
     Raises:
         ChatFailedError: the model returned no answer.
         BadAnswerError: the answer has no valid entries.
     """
-    asked = f"====\n{scenario}\n====\n\nGive the JSON object."
-    answer = await model.ask(Prompt(_SYSTEM, asked, "skill_draft", object_schema(_Lexicon)))
+    user_text = f"====\n{scenario}\n====\n\nGive the JSON object."
+    answer = await model.ask(Prompt(_SYSTEM, user_text, "skill_draft", object_schema(_Lexicon)))
     entries = _Lexicon.model_validate(object_in(answer, {"lexicon"})).lexicon
-    aliases = {entry.canonical: list(filter(_is_term, entry.aliases))[:_ALIASES_MAX] for entry in entries}
+    aliases = {entry.canonical: list(filter(_is_term, entry.aliases))[:_MAX_ALIASES] for entry in entries}
     lines = [f"- {term}: {', '.join(others)}\n" for term, others in aliases.items() if _is_term(term) and others]
     if not lines:
         raise BadAnswerError("The answer has no term that can be used.")
@@ -145,13 +145,13 @@ def create(files: Mapping[str, str], name: str, library: Path) -> Report:
         raise NotCreatedError(f"{folder} exists already: choose another --name, or remove it")
     library.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".nomemory-", dir=library) as scratch:
-        made = Path(scratch) / name
+        draft = Path(scratch) / name
         for path, text in files.items():
-            (made / path).parent.mkdir(parents=True, exist_ok=True)
-            (made / path).write_text(text, encoding="utf-8")
-        report = check(made)
+            (draft / path).parent.mkdir(parents=True, exist_ok=True)
+            (draft / path).write_text(text, encoding="utf-8")
+        report = check(draft)
         if report.errors:
-            wrong = "; ".join(finding.sentence for finding in report.findings)
-            raise NotCreatedError(f"the skill would not pass nomemory skill check: {wrong}")
-        made.rename(folder)
+            problems = "; ".join(finding.sentence for finding in report.findings)
+            raise NotCreatedError(f"the skill would not pass nomemory skill check: {problems}")
+        draft.rename(folder)
     return Report(folder, report.findings)

@@ -16,41 +16,41 @@ class Severity(Enum):
 class Rule(Enum):
     """The rules for skills, in display order. The first five decide whether a skill loads."""
 
-    FOLDER = "folder", "A skill is a folder with a `SKILL.md`, at most 16 texts beside it, and no link out."
-    TEXT = "text", "Every text is a plain file in UTF-8 of at most 64 KB."
-    FRONTMATTER = "frontmatter", "`SKILL.md` begins with frontmatter of plain strings, and says something after it."
-    NAME = "name", "`name` is the folder's name: 1 to 64 characters of `a-z`, `0-9` and `-`."
+    FOLDER = "folder", "A skill is a folder with a `SKILL.md` and at most 16 other files. Links stay within the folder."
+    TEXT = "text", "Each file is a regular UTF-8 file of at most 64 KB."
+    FRONTMATTER = "frontmatter", "`SKILL.md` starts with frontmatter that contains only strings. Text follows it."
+    NAME = "name", "`name` equals the name of the folder: 1 to 64 characters of `a-z`, `0-9` and `-`."
     DESCRIPTION = "description", "`description` has 1 to 1,024 characters."
     FRONTMATTER_KEY = (
         "frontmatter-key",
-        "The frontmatter has `name` and `description` only; the rest is ignored.",
+        "The frontmatter contains only `name` and `description`. Other keys are ignored.",
         Severity.WARNING,
     )
     TOOL = "tool", "Examples call `messages_list`, `lexical_search`, `semantic_search` and `neighbors` only."
     CALL = (
         "call",
         (
-            "A call example is one JSON object, alone in its block or on its line, with `tool` and `args` for it. "
-            "Filters are explicit: a list has `role` and `since` or `until`; a search has `filter.role` and "
+            "A call example is one JSON object, in a block or line of its own, with `tool` and valid `args`. "
+            "Filters are explicit: `messages_list` has `role`, and `since` or `until`; a search has `filter.role`, and "
             "`filter.time_range` with `since` or `until`."
         ),
     )
-    USER_ID = "user-id", "No user is named in the arguments of a tool, or as a field of JSON."
-    UNREADABLE = "unreadable", "Every entry of Defaults, Lexicon and Query Templates can be read."
+    USER_ID = "user-id", "No tool argument and no JSON field names a user."
+    UNREADABLE = "unreadable", "Every entry of Defaults, Lexicon and Query Templates is valid."
     SECTIONS = (
         "sections",
-        "A skill with a Scenario has Defaults, Lexicon, Query Templates, Playbook and Evidence Contract, too.",
+        "A skill with a Scenario section also has all other sections of the format.",
     )
     EVIDENCE = (
         "evidence",
         (
-            "An Evidence Contract has the fields `message_id`, `ts`, `role`, `content` and the coverage `time_range`, "
-            "`role`."
+            "The Evidence Contract lists the fields `message_id`, `ts`, `role` and `content`, and the coverage "
+            "`time_range` and `role`."
         ),
     )
     LENGTH = (
         "length",
-        "A chat model is shown the beginning of what does not speak of searching: the rest has no effect on it.",
+        "The text for a chat model has at most 4,000 characters. The rest is ignored.",
         Severity.WARNING,
     )
 
@@ -80,4 +80,4 @@ class Finding:
 def table() -> str:
     """Return the rules as a Markdown table."""
     rows = (f"| `{rule.id}` | {rule.severity.value} | {rule.says} |\n" for rule in Rule)
-    return "| rule | severity | what it says |\n|---|---|---|\n" + "".join(rows)
+    return "| rule | severity | requirement |\n|---|---|---|\n" + "".join(rows)

@@ -34,13 +34,13 @@ _BUDGET: Final = Budget(result_items=200, result_chars=10_000_000, evidence_char
 """Limits of one read, high enough for the token limit to decide."""
 _MESSAGE_TOKENS: Final = 25
 """Tokens of a short message, for estimating the number of messages to read."""
-_FEWEST_READ: Final = 20
-_MOST_READ: Final = 200
-_MOST_RANKED: Final = 100
+_MIN_READ: Final = 20
+_MAX_READ: Final = 200
+_MAX_RANKED: Final = 100
 _RECENT_PARTS: Final = 2
 _RELATED_PARTS: Final = 4
 """Number of equal shares of a section's tokens. A message gets at most one share."""
-_REPLIES: Final = 8
+_MAX_REPLIES: Final = 8
 """Number of top short messages that are shown with their preceding message."""
 _REPLY_WITHIN: Final = timedelta(hours=1)
 _SHORTEST_CALL_S: Final = 0.001
@@ -103,7 +103,7 @@ class _Builder:
         """Return the latest messages of the current conversation, newest first."""
         if not self._request.conversation_id:
             return ToolResult()
-        page = self._number(self._request.max_tokens // 2, _MOST_READ)
+        page = self._number(self._request.max_tokens // 2, _MAX_READ)
         result = await self._running.call(MESSAGES_LIST, {"page_size": page}, self._remaining_s())
         self._running.check_answered()
         return result
@@ -113,7 +113,7 @@ class _Builder:
         query = query_text(self._request.turns or _turns(latest.items))
         if not query:
             return ToolResult()
-        top_k = self._number(self._request.max_tokens, _MOST_RANKED)
+        top_k = self._number(self._request.max_tokens, _MAX_RANKED)
         arguments: dict[str, JsonValue] = {"query_text": query, "top_k": top_k}
         result = await self._others.call(HYBRID_SEARCH, arguments, self._remaining_s())
         self._others.check_answered()
@@ -150,7 +150,7 @@ class _Builder:
 
     async def _replied_to(self, hits: Sequence[Hit]) -> dict[str, Retrieved]:
         """Return the messages that the best short messages reply to, by the ids of the replies."""
-        replies = [hit.message for hit in hits if is_short(hit.message)][:_REPLIES]
+        replies = [hit.message for hit in hits if is_short(hit.message)][:_MAX_REPLIES]
         around = await asyncio.gather(*map(self._around, replies))
         return {reply.message_id: before for reply, before in zip(replies, around, strict=True) if before is not None}
 
@@ -178,7 +178,7 @@ class _Builder:
 
     def _number(self, room: int, maximum: int) -> int:
         """Return the number of messages to read for a token limit."""
-        return min(maximum, max(_FEWEST_READ, room // _MESSAGE_TOKENS))
+        return min(maximum, max(_MIN_READ, room // _MESSAGE_TOKENS))
 
     def _remaining_s(self) -> float:
         return max(self._deadline - time.monotonic(), _SHORTEST_CALL_S)

@@ -13,11 +13,11 @@ from nomemory.text.asking import ends_asking, only_asks
 from nomemory.text.language import FIRST_PERSON
 from nomemory.text.terms import numbers, terms
 
-_REPEATED: Final = 0.75
+_MIN_REPETITION_SHARE: Final = 0.75
 """Minimum share of a message's words in the question for the message to count as a repetition of it."""
 
 
-_FEWEST_WORDS: Final = 3
+_MIN_CONTENT_WORDS: Final = 3
 """Minimum content words of a message that is meaningful for any question."""
 
 
@@ -46,8 +46,8 @@ def asserts(message: Retrieved, question: Question, *, named: bool) -> bool:
         question: the question, which may be about another sender than the user.
         named: whether senders have names.
     """
-    is_heard = _is_heard(message, question, named=named)
-    return is_heard and not only_asks(message.content) and not _asks_the_same(message.content, question)
+    is_heard = _sender_may_know(message, question, named=named)
+    return is_heard and not only_asks(message.content) and not _repeats_question(message.content, question)
 
 
 def states(message: Retrieved, question: Question) -> bool:
@@ -56,7 +56,7 @@ def states(message: Retrieved, question: Question) -> bool:
     In conversations between named people, questions may contain answers. Only messages without content and repetitions
     of the question are excluded there.
     """
-    if not has_content(message.content, question) or _asks_the_same(message.content, question):
+    if not has_content(message.content, question) or _repeats_question(message.content, question):
         return False
     return bool(message.name) or not only_asks(message.content)
 
@@ -68,7 +68,7 @@ def has_content(content: str, question: Question) -> bool:
     labelled messages in five datasets, four had fewer than three content words.
     """
     words = terms(content)
-    if len(words) >= _FEWEST_WORDS:
+    if len(words) >= _MIN_CONTENT_WORDS:
         return True
     return bool(numbers(content) or words & terms(question.reading.asked) or (words and FIRST_PERSON.search(content)))
 
@@ -77,23 +77,23 @@ def attribution(message: Retrieved) -> Attribution:
     """Return the author of a message's words. Conversations between named people are not classified."""
     if message.role is not Role.USER:
         return Attribution.OTHER
-    if is_passed_on(message.content):
+    if is_quoted_text(message.content):
         return Attribution.QUOTED
     return Attribution.UNSPECIFIED if message.name else Attribution.USER
 
 
-def is_passed_on(content: str) -> bool:
+def is_quoted_text(content: str) -> bool:
     """Return whether a text has the form of a pasted block, a forwarded message, a quotation or code."""
     block = _INTRODUCED.match(content) or content.strip().count("\n") + 1 >= _MANY_LINES
     return bool(block or _FENCED.search(content))
 
 
-def _is_heard(message: Retrieved, question: Question, *, named: bool) -> bool:
+def _sender_may_know(message: Retrieved, question: Question, *, named: bool) -> bool:
     if question.role not in {None, Role.ANY}:
         return message.role is question.role
     return named or message.role is Role.USER or question.reading.asks_of_assistant
 
 
-def _asks_the_same(content: str, question: Question) -> bool:
+def _repeats_question(content: str, question: Question) -> bool:
     words = terms(content) if ends_asking(content.rstrip()) else frozenset[str]()
-    return bool(words) and len(words & terms(question.reading.asked)) >= _REPEATED * len(words)
+    return bool(words) and len(words & terms(question.reading.asked)) >= _MIN_REPETITION_SHARE * len(words)

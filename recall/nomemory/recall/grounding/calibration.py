@@ -15,7 +15,7 @@ from typing import Final
 
 from nomemory.recall.model.sufficiency import Sufficiency
 
-_LEAST: Final = 1e-4
+_MIN_PROBABILITY: Final = 1e-4
 """Probabilities are clipped to this distance from 0 and 1."""
 
 
@@ -28,7 +28,7 @@ class _Map:
 
     def probability(self, probability: float) -> float:
         """Return the calibrated probability."""
-        bounded = min(max(probability, _LEAST), 1 - _LEAST)
+        bounded = min(max(probability, _MIN_PROBABILITY), 1 - _MIN_PROBABILITY)
         odds = self.offset + self.slope * math.log(bounded / (1 - bounded))
         return 1 / (1 + math.exp(-odds))
 
@@ -39,7 +39,7 @@ _SPEAKER: Final = _Map(0.0, 1.0)
 """Questions that name one of several people; fitted on LoCoMo."""
 _NAMED: Final = _Map(0.2, 1.0)
 """Conversations between named people, for questions without a name: 0.45 becomes 0.5."""
-_BY_WORDS: Final = _Map(-1.34, 1.22)
+_LEXICAL_ONLY: Final = _Map(-1.34, 1.22)
 """Lexical search only: 0.75 becomes 0.5, and 0.6, where almost no query words match, becomes 0.3."""
 
 
@@ -57,5 +57,5 @@ def _map(sufficiency: Sufficiency, *, named: bool) -> _Map:
     if sufficiency.speaker_matched:
         return _SPEAKER
     if sufficiency.by_words:
-        return _BY_WORDS
+        return _LEXICAL_ONLY
     return _NAMED if named else _UNNAMED

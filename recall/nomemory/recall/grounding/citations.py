@@ -31,7 +31,7 @@ MAX_QUOTE_CHARS = 1_000
 MAX_NAMED_IDS = 5
 """Maximum message ids in a note."""
 
-HOLDS = 0.75
+MIN_CLAUSE_SHARE = 0.75
 """Minimum share of a statement's content words that a cited clause must contain."""
 
 _NEGATION = regex.compile(
@@ -42,11 +42,11 @@ _ABOUT_THE_USER = regex.compile(r"(?:该|这位)?用户|\bthe user\b|\buser\b", 
 
 
 @dataclass(slots=True)
-class _Struck:
+class _RejectedCitations:
     """Rejected citations. Unknown ids are only counted because a model may have invented them."""
 
     not_retrieved: int = 0
-    not_there: list[str] = field(default_factory=list)
+    not_found: list[str] = field(default_factory=list)
     uncited: int = 0
     quoted_instead: int = 0
     over_limit: int = 0
@@ -54,7 +54,7 @@ class _Struck:
     def notes(self) -> tuple[Note, ...]:
         notes = (
             note(NoteKind.CITATION_NOT_RETRIEVED, count=self.not_retrieved),
-            note(NoteKind.QUOTE_NOT_FOUND, count=len(self.not_there), ids=self._ids()),
+            note(NoteKind.QUOTE_NOT_FOUND, count=len(self.not_found), ids=self._ids()),
             note(NoteKind.STATEMENT_UNCITED, count=self.uncited),
             note(NoteKind.QUOTED_INSTEAD, count=self.quoted_instead),
             note(NoteKind.STATEMENT_LIMIT, count=self.over_limit, limit=MAX_STATEMENTS),
@@ -62,7 +62,7 @@ class _Struck:
         return tuple(item for item in notes if item.count)
 
     def _ids(self) -> str:
-        ids = list(dict.fromkeys(self.not_there))
+        ids = list(dict.fromkeys(self.not_found))
         return ", ".join(ids[:MAX_NAMED_IDS]) + ("" if len(ids) <= MAX_NAMED_IDS else ", …")
 
 
@@ -87,19 +87,19 @@ def verify(
         retrieval: the messages that may be cited.
         figures: checks figures and names of statements from a chat model; None for verbatim statements.
     """
-    struck = _Struck(over_limit=max(0, len(drafts) - MAX_STATEMENTS))
+    rejected = _RejectedCitations(over_limit=max(0, len(drafts) - MAX_STATEMENTS))
     verified: dict[str, tuple[Section, dict[Citation, None]]] = {}
     for draft in drafts[:MAX_STATEMENTS]:
-        text = _presentable(draft.text)
-        citations = _citations(draft, text, retrieval, struck)
+        text = _sanitized(draft.text)
+        citations = _citations(draft, text, retrieval, rejected)
         if text and citations and figures is not None:
-            worded, text = text, _presentable(figures.checked(draft, text, citations))
-            struck.quoted_instead += text != worded
+            drafted, text = text, _sanitized(figures.checked(draft, text, citations))
+            rejected.quoted_instead += text != drafted
         if text and citations:
             verified.setdefault(text, (draft.section, {}))[1].update(dict.fromkeys(citations))
         else:
-            struck.uncited += 1
-    return _view(verified), struck.notes()
+            rejected.uncited += 1
+    return _view(verified), rejected.notes()
 
 
 def _view(verified: dict[str, tuple[Section, dict[Citation, None]]]) -> MemoryView:
@@ -113,34 +113,34 @@ def _view(verified: dict[str, tuple[Section, dict[Citation, None]]]) -> MemoryVi
     )
 
 
-def _presentable(text: str) -> str:
-    """Return a statement's text in a form that can be sent: of bounded length, without lone surrogates."""
+def _sanitized(text: str) -> str:
+    """Strip and truncate a statement's text, and replace lone surrogates, which cannot be encoded."""
     return text.strip()[:MAX_TEXT_CHARS].encode("utf-8", "replace").decode("utf-8").strip()
 
 
-def _citations(draft: DraftStatement, text: str, retrieval: Retrieval, struck: _Struck) -> list[Citation]:
+def _citations(draft: DraftStatement, text: str, retrieval: Retrieval, rejected: _RejectedCitations) -> list[Citation]:
     if not draft.citations:
-        found = _best_clause(text, retrieval)
-        return [found] if found else []
-    checked = (_checked(citation, text, retrieval, struck) for citation in draft.citations[:MAX_CITATIONS])
+        clause = _best_clause(text, retrieval)
+        return [clause] if clause else []
+    checked = (_verified(citation, text, retrieval, rejected) for citation in draft.citations[:MAX_CITATIONS])
     return [citation for citation in checked if citation]
 
 
-def _checked(draft: DraftCitation, text: str, retrieval: Retrieval, struck: _Struck) -> Citation | None:
+def _verified(draft: DraftCitation, text: str, retrieval: Retrieval, rejected: _RejectedCitations) -> Citation | None:
     message = retrieval.get(draft.message_id)
     if message is None:
-        struck.not_retrieved += 1
+        rejected.not_retrieved += 1
         return None
     citation = _quoted(message, draft.quote) if draft.quote.strip() else _best_clause(text, [message])
     if citation is None:
-        struck.not_there.append(message.message_id)
+        rejected.not_found.append(message.message_id)
     return citation
 
 
 def _quoted(message: Retrieved, quote: str) -> Citation | None:
-    """Cite a quote where it first stands in a message; None if it does not, or if it says nothing (`I`, a dot).
+    """Cite the first occurrence of a quote; None if the message does not contain it or it has no content words.
 
-    All of a message may be quoted, whatever it says: a thumbs-up, or “to be or not to be”.
+    A quote of the complete message is always accepted, such as a thumbs-up or “to be or not to be”.
     """
     start = message.content.find(quote)
     if start < 0 or not (quote.strip() == message.content.strip() or terms(quote)):
@@ -158,14 +158,14 @@ def _best_clause(text: str, messages: Iterable[Retrieved]) -> Citation | None:
     """Cite the clause with the largest share of the statement's words; None below the minimum share."""
     claim = _Claim(terms(_ABOUT_THE_USER.sub("", text)), numbers(text), _negative(text))
     best: Citation | None = None
-    most = HOLDS
+    best_share = MIN_CLAUSE_SHARE
     for message in messages:
         if not claim.words or not claim.figures <= numbers(message.content):
             continue
-        for clause in _citable(message.content):
+        for clause in _clauses(message.content):
             share = _share(claim, clause)
-            if share > most or (best is None and share >= most):
-                best, most = _cite(message, clause.start, clause.end), share
+            if share > best_share or (best is None and share >= best_share):
+                best, best_share = _cite(message, clause.start, clause.end), share
     return best
 
 
@@ -176,7 +176,7 @@ def _share(claim: _Claim, clause: Clause) -> float:
     return len(claim.words & terms(clause.text)) / len(claim.words)
 
 
-def _citable(content: str) -> Iterable[Clause]:
+def _clauses(content: str) -> Iterable[Clause]:
     """Return the clauses and sentences of a message."""
     for sentence in sentences(content):
         yield from sentence.clauses

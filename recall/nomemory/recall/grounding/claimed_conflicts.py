@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nomemory.recall.grounding.sources import sources, takers
+from nomemory.recall.grounding.sources import retracting_ids, sources
 from nomemory.recall.model.evidence import Retrieval
 from nomemory.recall.model.memory_view import (
     DraftCitation,
@@ -17,24 +17,26 @@ Texts = tuple[str, str]
 """The texts of the earlier and the later statement. Statement texts are unique within a view."""
 
 
-def surviving(claimed: Iterable[DraftConflict], view: MemoryView, retrieval: Retrieval) -> tuple[Texts, ...]:
+def verified_conflicts(claimed: Iterable[DraftConflict], view: MemoryView, retrieval: Retrieval) -> tuple[Texts, ...]:
     """Return the distinct conflicts between verified statements that cite different messages."""
-    pairs = (_checked(item, view.statements(), retrieval) for item in claimed)
+    pairs = (_verified(item, view.statements(), retrieval) for item in claimed)
     return tuple({frozenset(pair): pair for pair in pairs if pair}.values())
 
 
-def _checked(claimed: DraftConflict, statements: tuple[Statement, ...], retrieval: Retrieval) -> Texts | None:
-    one = _citing(claimed.one, statements, retrieval)
-    other = _citing(claimed.other, statements, retrieval)
-    if one is None or other is None or sources(one) == sources(other):
+def _verified(claimed: DraftConflict, statements: tuple[Statement, ...], retrieval: Retrieval) -> Texts | None:
+    first = _cited_statement(claimed.first, statements, retrieval)
+    second = _cited_statement(claimed.second, statements, retrieval)
+    if first is None or second is None or sources(first) == sources(second):
         return None
-    if any(all(takers(side, retrieval)) for side in (one, other)):
+    if any(all(retracting_ids(side, retrieval)) for side in (first, second)):
         return None
-    earlier, later = sorted((one, other), key=_first_said)
+    earlier, later = sorted((first, second), key=_earliest)
     return earlier.text, later.text
 
 
-def _citing(claimed: DraftCitation, statements: tuple[Statement, ...], retrieval: Retrieval) -> Statement | None:
+def _cited_statement(
+    claimed: DraftCitation, statements: tuple[Statement, ...], retrieval: Retrieval
+) -> Statement | None:
     """Return the statement for a citation, preferring the same quote; None for an invalid quote."""
     message = retrieval.get(claimed.message_id)
     if message is None or claimed.quote not in message.content:
@@ -45,9 +47,9 @@ def _citing(claimed: DraftCitation, statements: tuple[Statement, ...], retrieval
         for citation in statement.citations
         if citation.message_id == claimed.message_id
     ]
-    return max(citing, key=lambda found: found[0])[1] if citing else None
+    return max(citing, key=lambda candidate: candidate[0])[1] if citing else None
 
 
-def _first_said(statement: Statement) -> tuple[float, str]:
+def _earliest(statement: Statement) -> tuple[float, str]:
     """Return the sort key for the earliest cited message."""
     return min((citation.ts.timestamp(), citation.message_id) for citation in statement.citations)

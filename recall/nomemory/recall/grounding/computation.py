@@ -72,7 +72,7 @@ class _UnreadableError(RecallError, ValueError):
     """The text is not a supported equation."""
 
 
-def recomputed(equation: str) -> Computation | None:
+def verified_equation(equation: str) -> Computation | None:
     """Return the parsed equation if it is correct, otherwise None. Decimal results may be rounded."""
     sides = _EQUALS.split(equation.strip())
     if len(equation) > _MAX_CHARS or len(sides) != 2:  # noqa: PLR2004 - an equation has two sides
@@ -105,31 +105,31 @@ class _Parser:
         total = self._product(depth)
         while (sign := self._operator()) in {"+", "-"}:
             self._at += 1
-            total = _added(total, self._product(depth), -1 if sign == "-" else 1)
+            total = _sum_of(total, self._product(depth), -1 if sign == "-" else 1)
         return total
 
     def _product(self, depth: int) -> Quantity:
         total = self._factor(depth)
         while (sign := self._operator()) in {"*", "/"}:
             self._at += 1
-            total = _scaled(total, self._factor(depth), divide=sign == "/")
+            total = _product_of(total, self._factor(depth), divide=sign == "/")
         return total
 
     def _factor(self, depth: int) -> Quantity:
         if depth > _MAX_DEPTH or self._at >= len(self._tokens):
             raise _UnreadableError
-        read = self._tokens[self._at]
+        token = self._tokens[self._at]
         self._at += 1
-        if read == "(":
+        if token == "(":  # noqa: S105 - a parenthesis
             inner = self._sum(depth + 1)
             if self._operator() != ")":
                 raise _UnreadableError
             self._at += 1
             return inner
-        if isinstance(read, str):
+        if isinstance(token, str):
             raise _UnreadableError
-        self.operands.append(read)
-        return read.quantity
+        self.operands.append(token)
+        return token.quantity
 
     def _operator(self) -> str:
         token = self._tokens[self._at] if self._at < len(self._tokens) else ""
@@ -175,21 +175,21 @@ def _with_unit(number: Decimal, unit: str) -> Quantity:
     return Quantity(Kind.SPAN, number * (_MINUTES | _MINUTES_MORE)[unit[0]])
 
 
-def _added(one: Quantity, other: Quantity, sign: int) -> Quantity:
-    kinds = (one.kind, other.kind)
+def _sum_of(left: Quantity, right: Quantity, sign: int) -> Quantity:
+    kinds = (left.kind, right.kind)
     if kinds == (Kind.DATE, Kind.SPAN):
-        return Quantity(Kind.DATE, _moved(one.value, sign * other.months) + sign * other.value / _MINUTES_OF_DAY)
-    if kinds == (Kind.TIME, Kind.SPAN) and not other.months:
-        return Quantity(Kind.TIME, (one.value + sign * other.value) % _MINUTES_OF_DAY)
+        return Quantity(Kind.DATE, _add_months(left.value, sign * right.months) + sign * right.value / _MINUTES_OF_DAY)
+    if kinds == (Kind.TIME, Kind.SPAN) and not right.months:
+        return Quantity(Kind.TIME, (left.value + sign * right.value) % _MINUTES_OF_DAY)
     if kinds in {(Kind.DATE, Kind.DATE), (Kind.TIME, Kind.TIME)} and sign < 0:
-        unit = _MINUTES_OF_DAY if one.kind is Kind.DATE else 1
-        return Quantity(Kind.SPAN, (one.value - other.value) * unit)
+        unit = _MINUTES_OF_DAY if left.kind is Kind.DATE else 1
+        return Quantity(Kind.SPAN, (left.value - right.value) * unit)
     if kinds in {(Kind.NUMBER, Kind.NUMBER), (Kind.SPAN, Kind.SPAN)}:
-        return Quantity(one.kind, one.value + sign * other.value, one.months + sign * other.months)
+        return Quantity(left.kind, left.value + sign * right.value, left.months + sign * right.months)
     raise _UnreadableError
 
 
-def _moved(ordinal: Decimal, months: int) -> Decimal:
+def _add_months(ordinal: Decimal, months: int) -> Decimal:
     """Add months to a date. Days beyond the end of the month become its last day."""
     if not months:
         return ordinal
@@ -199,17 +199,17 @@ def _moved(ordinal: Decimal, months: int) -> Decimal:
     return Decimal(date(years, month + 1, min(day.day, last)).toordinal())
 
 
-def _scaled(one: Quantity, other: Quantity, *, divide: bool) -> Quantity:
-    if other.kind is Kind.NUMBER and one.kind in {Kind.NUMBER, Kind.SPAN} and not one.months:
-        return Quantity(one.kind, one.value / other.value if divide else one.value * other.value)
-    if one.kind is Kind.NUMBER and other.kind is Kind.SPAN and not divide and not other.months:
-        return Quantity(Kind.SPAN, one.value * other.value)
-    if one.kind is other.kind is Kind.SPAN and divide and not one.months and not other.months:
-        return Quantity(Kind.NUMBER, one.value / other.value)
+def _product_of(left: Quantity, right: Quantity, *, divide: bool) -> Quantity:
+    if right.kind is Kind.NUMBER and left.kind in {Kind.NUMBER, Kind.SPAN} and not left.months:
+        return Quantity(left.kind, left.value / right.value if divide else left.value * right.value)
+    if left.kind is Kind.NUMBER and right.kind is Kind.SPAN and not divide and not right.months:
+        return Quantity(Kind.SPAN, left.value * right.value)
+    if left.kind is right.kind is Kind.SPAN and divide and not left.months and not right.months:
+        return Quantity(Kind.NUMBER, left.value / right.value)
     raise _UnreadableError
 
 
-def _equal(computed: Quantity, stated: Quantity, written: Operand) -> bool:
+def _equal(computed: Quantity, stated: Quantity, literal: Operand) -> bool:
     # 2025-06-12 - 2025-06-01 = 11
     if computed.kind is Kind.SPAN and stated.kind is Kind.NUMBER and not computed.months:
         return computed.value == stated.value * _MINUTES_OF_DAY
@@ -217,6 +217,6 @@ def _equal(computed: Quantity, stated: Quantity, written: Operand) -> bool:
         return computed.value == stated.value and not computed.months
     if computed.kind is not stated.kind or computed.months != stated.months:
         return False
-    places = written.number.as_tuple().exponent if written.number is not None else 0
-    step = Decimal(1).scaleb(int(places)) if stated.kind is Kind.NUMBER else Decimal(0)
+    exponent = literal.number.as_tuple().exponent if literal.number is not None else 0
+    step = Decimal(1).scaleb(int(exponent)) if stated.kind is Kind.NUMBER else Decimal(0)
     return abs(computed.value - stated.value) <= step / 2

@@ -11,13 +11,13 @@ from itertools import pairwise
 from nomemory.recall.grounding.assertions import attribution, is_named
 from nomemory.recall.grounding.calibration import calibrated
 from nomemory.recall.grounding.citations import verify
-from nomemory.recall.grounding.claimed_conflicts import Texts, surviving
+from nomemory.recall.grounding.claimed_conflicts import Texts, verified_conflicts
 from nomemory.recall.grounding.contradictions import Pair, contradictions
-from nomemory.recall.grounding.sources import sources, takers
+from nomemory.recall.grounding.sources import retracting_ids, sources
 from nomemory.recall.grounding.statement_figures import StatementFigures
 from nomemory.recall.grounding.statement_order import SAME_MATTER, Ids, by_relevance, by_time, retractions
 from nomemory.recall.grounding.supersession import superseded
-from nomemory.recall.grounding.verdict import decide, own_verdict
+from nomemory.recall.grounding.verdict import decide, model_verdict
 from nomemory.recall.model.evidence import Findings, Retrieval
 from nomemory.recall.model.memory_view import (
     Attribution,
@@ -45,12 +45,14 @@ def conclude(question: Question, draft: Draft, findings: Findings, rule: EnoughR
     """
     figures = StatementFigures(question, findings.retrieval) if draft.composed else None
     view, notes = verify(draft.statements, findings.retrieval, figures)
-    claimed = surviving(draft.conflicts, view, findings.retrieval)
-    verdict = own_verdict(draft.verdict, cited=_holds(view, findings.retrieval), contradictory=bool(claimed))
+    claimed = verified_conflicts(draft.conflicts, view, findings.retrieval)
+    verdict = model_verdict(
+        draft.verdict, cited=_has_valid_statement(view, findings.retrieval), contradictory=bool(claimed)
+    )
     if verdict is not None:
         return _as_drafted(view, verdict, claimed, findings, notes)
-    misfit = () if draft.verdict is None else (note(NoteKind.MODEL_VERDICT_REJECTED, verdict=draft.verdict.value),)
-    return _by_rules(question, draft, findings, rule, misfit)
+    rejection = () if draft.verdict is None else (note(NoteKind.MODEL_VERDICT_REJECTED, verdict=draft.verdict.value),)
+    return _by_rules(question, draft, findings, rule, rejection)
 
 
 def _as_drafted(
@@ -72,7 +74,7 @@ def _as_drafted(
 
 
 def _by_rules(
-    question: Question, draft: Draft, findings: Findings, rule: EnoughRule, misfit: tuple[Note, ...]
+    question: Question, draft: Draft, findings: Findings, rule: EnoughRule, rejection: tuple[Note, ...]
 ) -> Synthesis:
     """Show both sides of each contradiction, and decide by the estimated probability."""
     named = is_named(findings.retrieval)
@@ -85,17 +87,17 @@ def _by_rules(
     view = _marked(view, findings, {item.message_id for pair in pairs for item in pair})
     view = _ordered(view, partial(by_relevance, same=_same_matter(question, view, pairs, findings)))
     conflicts = tuple(_conflicts(view, pairs))
-    cited, contradictory = _holds(view, findings.retrieval), bool(conflicts)
+    cited, contradictory = _has_valid_statement(view, findings.retrieval), bool(conflicts)
     corrected = _is_corrected(question, view, findings)
-    ruling = decide(estimate, rule, cited=cited, contradictory=contradictory, corrected=corrected)
-    if ruling.verdict is Verdict.INSUFFICIENT:
+    decision = decide(estimate, rule, cited=cited, contradictory=contradictory, corrected=corrected)
+    if decision.verdict is Verdict.INSUFFICIENT:
         view = MemoryView()
-    return Synthesis(view, ruling.verdict, conflicts, (*notes, *misfit, ruling.reason), ruling.enough)
+    return Synthesis(view, decision.verdict, conflicts, (*notes, *rejection, decision.reason), decision.enough)
 
 
-def _holds(view: MemoryView, retrieval: Retrieval) -> bool:
+def _has_valid_statement(view: MemoryView, retrieval: Retrieval) -> bool:
     """Return whether a statement cites a message that was not retracted."""
-    return not all(all(takers(statement, retrieval)) for statement in view.statements())
+    return not all(all(retracting_ids(statement, retrieval)) for statement in view.statements())
 
 
 def _sides(pairs: Iterable[Pair], drafts: Sequence[DraftStatement]) -> list[DraftStatement]:
@@ -125,7 +127,7 @@ def _marked(view: MemoryView, findings: Findings, against: AbstractSet[str]) -> 
 
 def _mark(statement: Statement, newer: dict[str, str], retrieval: Retrieval) -> Statement:
     ids = {citation.message_id for citation in statement.citations}
-    retracting = takers(statement, retrieval)
+    retracting = retracting_ids(statement, retrieval)
     by = {retracting[-1]} if all(retracting) else {newer.get(message_id, "") for message_id in ids}
     voices = {attribution(message) for message_id in ids if (message := retrieval.get(message_id))}
     return replace(
@@ -151,11 +153,11 @@ def _same_matter(question: Question, view: MemoryView, pairs: Iterable[Pair], fi
 def _is_corrected(question: Question, view: MemoryView, findings: Findings) -> bool:
     """Return whether a quoted message corrects the best match, which had half of the question's words."""
     cited = {message_id for statement in view.statements() for message_id in sources(statement)}
-    held = next((item.message for item in findings.evidence if not item.message.retracts), None)
-    if held is None or held.retracted_by not in cited:
+    best = next((item.message for item in findings.evidence if not item.message.retracts), None)
+    if best is None or best.retracted_by not in cited:
         return False
-    asked = terms(question.reading.asked)
-    return bool(asked) and 2 * len(asked & terms(held.content)) >= len(asked)
+    question_terms = terms(question.reading.asked)
+    return bool(question_terms) and 2 * len(question_terms & terms(best.content)) >= len(question_terms)
 
 
 def _conflicts(view: MemoryView, pairs: Iterable[Pair]) -> Iterable[Conflict]:

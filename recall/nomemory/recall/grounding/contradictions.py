@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from nomemory.recall.grounding.assertions import is_passed_on
+from nomemory.recall.grounding.assertions import is_quoted_text
 from nomemory.recall.model.evidence import Evidence, Relation, Retrieved
 from nomemory.recall.model.question import Question
 
-LOOKED_AT: Final = 4
+MAX_COMPARED: Final = 4
 """Number of top evidence messages to compare."""
 
 
@@ -22,21 +22,21 @@ _NEAR_QUESTION: Final = 1.0
 """Minimum similarity to the question, in standard deviations above the mean of the user's messages."""
 
 
-_POLAR: Final = re.compile(
+_YES_NO_QUESTION: Final = re.compile(
     r"^(?:so |and |but )?(?:do|does|did|is|are|am|was|were|have|has|had|can|could|should|would|will)\b"
     r"|吗[？?]?$|(.)不\1|(.)没\2|有没有|没有[？?]?$|是否|是不是",
     re.IGNORECASE,
 )
-_DENIES_FLATLY: Final = re.compile(
+_DENIAL: Final = re.compile(
     r"\b(?:never|not a (?:single )?\w+|none|not once)\b"
     r"|从来?[不没]|[没未][^，。！？]{0,4}过|一[^，。！？]{1,3}都?[不没]|绝[不没]",
     re.IGNORECASE,
 )
-_DENIES: Final = re.compile(
+_NEGATION: Final = re.compile(
     r"\b(?:not|no|never|none|nor|neither|nothing|nobody|nowhere|without|cannot)\b|n['’]t\b|[不没未无]|(?<![特分区级])别(?!人)",
     re.IGNORECASE,
 )
-_ASKS_COUNT: Final = re.compile(r"\bhow many\b|几[个只条台辆套本]|多少个", re.IGNORECASE)
+_COUNT_QUESTION: Final = re.compile(r"\bhow many\b|几[个只条台辆套本]|多少个", re.IGNORECASE)
 _NUMBERS: Final = "zero one two three four five six seven eight nine ten".split()  # noqa: SIM905 - reads better
 _CHINESE_NUMBERS: Final = "零一二三四五六七八九十"
 _VALUES: Final[Mapping[str, int]] = {
@@ -59,33 +59,35 @@ def contradictions(evidence: Sequence[Evidence], relations: Iterable[Relation], 
         relations: similar messages of one sender.
         question: contradictions are reported only for yes/no and counting questions.
     """
-    near = {item.message.message_id: item.message for item in evidence[:LOOKED_AT] if item.deviations >= _NEAR_QUESTION}
+    near = {
+        item.message.message_id: item.message for item in evidence[:MAX_COMPARED] if item.deviations >= _NEAR_QUESTION
+    }
     for relation in relations:
         earlier, later = near.get(relation.earlier), near.get(relation.later)
         if earlier and later and _contradict(earlier.content, later.content, question):
             yield earlier, later
 
 
-def _contradict(one: str, other: str, question: Question) -> bool:
-    if is_passed_on(one) or is_passed_on(other):
+def _contradict(first: str, second: str, question: Question) -> bool:
+    if is_quoted_text(first) or is_quoted_text(second):
         return False
     sentences = [sentence.strip() for sentence in question.reading.sentences]
-    if any(map(_ASKS_COUNT.search, sentences)):
-        return _counts_differ(_counted(one), _counted(other))
-    return any(map(_POLAR.search, sentences)) and _denies_the_other(one, other)
+    if any(map(_COUNT_QUESTION.search, sentences)):
+        return _counts_differ(_counts(first), _counts(second))
+    return any(map(_YES_NO_QUESTION.search, sentences)) and _is_denied(first, second)
 
 
-def _denies_the_other(one: str, other: str) -> bool:
+def _is_denied(first: str, second: str) -> bool:
     """Return whether exactly one of two texts is a denial, and the other has no negation."""
-    first, second = bool(_DENIES_FLATLY.search(one)), bool(_DENIES_FLATLY.search(other))
-    return first != second and not _DENIES.search(other if first else one)
+    first_denies, second_denies = bool(_DENIAL.search(first)), bool(_DENIAL.search(second))
+    return first_denies != second_denies and not _NEGATION.search(second if first_denies else first)
 
 
-def _counts_differ(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
-    return any(other.get(thing, count) != count for thing, count in one.items())
+def _counts_differ(first: Mapping[str, int], second: Mapping[str, int]) -> bool:
+    return any(second.get(thing, count) != count for thing, count in first.items())
 
 
-def _counted(text: str) -> dict[str, int]:
+def _counts(text: str) -> dict[str, int]:
     """Return the counts in a text: `two kids` is {"kids": 2}."""
     return {
         english or chinese: _value(number or char) for number, english, char, chinese in _COUNTS.findall(text.lower())

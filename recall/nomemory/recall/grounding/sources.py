@@ -13,7 +13,7 @@ def sources(statement: Statement) -> frozenset[str]:
     return frozenset(citation.message_id for citation in statement.citations)
 
 
-def takers(statement: Statement, retrieval: Retrieval) -> list[str]:
+def retracting_ids(statement: Statement, retrieval: Retrieval) -> list[str]:
     """Return the id of the retracting message for each cited message; empty if not retracted."""
     cited = (retrieval.get(message_id) for message_id in sorted(sources(statement)))
     return [message.retracted_by for message in cited if message]

@@ -16,7 +16,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Final
 
-from nomemory.recall.grounding.computation import Computation, Kind, Operand, recomputed
+from nomemory.recall.grounding.computation import Computation, Kind, Operand, verified_equation
 from nomemory.recall.model.evidence import Retrieval
 from nomemory.recall.model.memory_view import Citation, DraftStatement
 from nomemory.recall.model.question import Question
@@ -53,7 +53,7 @@ class StatementFigures:
     def checked(self, draft: DraftStatement, text: str, citations: Sequence[Citation]) -> str:
         """Return the statement text if its quotes support all figures and names, otherwise the quotes."""
         support = _Support.of(citations, self._question)
-        if self._supported(text, support.with_computed(draft.computed)) and self._named(text, citations):
+        if self._supported(text, support.with_computed(draft.computed)) and self._names_are_known(text, citations):
             return text
         return _GAP.join(dict.fromkeys(citation.quote.strip() for citation in citations))
 
@@ -61,15 +61,17 @@ class StatementFigures:
         rest = without_digit_runs(text, support.runs)
         return all(support.has(figure) for figure in figures(rest))
 
-    def _named(self, text: str, citations: Sequence[Citation]) -> bool:
+    def _names_are_known(self, text: str, citations: Sequence[Citation]) -> bool:
         quotes = [citation.quote for citation in citations]
-        senders = [one.name for citation in citations if (one := self._retrieval.get(citation.message_id))]
-        known = _folded_words([*quotes, *senders, self._question.text, *(turn.text for turn in self._question.turns)])
-        if not _titles_stand(text, quotes):
+        senders = [message.name for citation in citations if (message := self._retrieval.get(citation.message_id))]
+        known_names = _folded_words(
+            [*quotes, *senders, self._question.text, *(turn.text for turn in self._question.turns)]
+        )
+        if not _titles_are_quoted(text, quotes):
             return False
         if not _folded_words(quotes):
             return True  # Names are spelled differently in another script.
-        return all(_is_known(name, known) for name in self._names(text))
+        return all(_is_known(name, known_names) for name in self._names(text))
 
     def _names(self, text: str) -> Iterator[str]:
         """Return capitalised words that are names. Words at the start of a sentence must be known names."""
@@ -159,8 +161,8 @@ class _Support:
         """Add the results of correct equations with supported operands."""
         support = self
         for equation in equations:
-            computation = recomputed(equation)
-            if computation is not None and support._grounds(computation):
+            computation = verified_equation(equation)
+            if computation is not None and support._supports(computation):
                 support = support._with(computation.results)
         return support
 
@@ -169,7 +171,7 @@ class _Support:
         if figure.weekday is not None:
             return figure.weekday in self.weekdays
         by_number = bool(figure.numbers & self.numbers) or (self.quotes > 1 and Decimal(self.quotes) in figure.numbers)
-        by_date = any(known.covers(claimed) for claimed in figure.dates for known in self.dates)
+        by_date = any(supported.covers(claimed) for claimed in figure.dates for supported in self.dates)
         return by_number or by_date or self._has_part(figure) or self._has_time(figure.times)
 
     def _has_part(self, figure: Figure) -> bool:
@@ -185,7 +187,7 @@ class _Support:
         hours = {number for at in claimed if not at.minute for number in (at.hour, at.hour % _HALF_DAY or _HALF_DAY)}
         return bool(claimed & self.times) or any(Decimal(hour) in self.bare for hour in hours)
 
-    def _grounds(self, computation: Computation) -> bool:
+    def _supports(self, computation: Computation) -> bool:
         """Return whether all operands are supported. Ones may count the list items in the quotes."""
         ones = sum(operand.number == 1 for operand in computation.operands)
         return ones <= max(self.items, 1) and all(map(self._has_operand, computation.operands))
@@ -194,7 +196,7 @@ class _Support:
         quantity = operand.quantity
         if quantity.kind is Kind.DATE:
             day = date.fromordinal(int(quantity.value))
-            return any(known.covers(PartialDate(day.year, day.month, day.day)) for known in self.dates)
+            return any(supported.covers(PartialDate(day.year, day.month, day.day)) for supported in self.dates)
         if quantity.kind is Kind.TIME:
             return self._has_time(frozenset({_clock(quantity.value)}))
         number = operand.number or Decimal(0)
@@ -240,22 +242,22 @@ def _folded_words(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(word for word in words if word.isascii())
 
 
-def _is_known(name: str, known: frozenset[str]) -> bool:
+def _is_known(name: str, known_names: frozenset[str]) -> bool:
     """Return whether a name matches a known name or shares a prefix with one."""
     folded = _folded(name)
-    if not folded.isascii() or folded in known:
+    if not folded.isascii() or folded in known_names:
         return True
-    return any(len(word) >= _PREFIX and (word.startswith(folded) or folded.startswith(word)) for word in known)
+    return any(len(word) >= _PREFIX and (word.startswith(folded) or folded.startswith(word)) for word in known_names)
 
 
-def _titles_stand(text: str, quotes: Sequence[str]) -> bool:
+def _titles_are_quoted(text: str, quotes: Sequence[str]) -> bool:
     """Return whether quoted titles in a statement occur in its quotes. Titles in another script are not checked."""
-    quoted_text = _squeezed(" ".join(quotes))
-    comparable = (title for title in map(_squeezed, quotations(text)) if title.isascii() is quoted_text.isascii())
+    quoted_text = _letters_only(" ".join(quotes))
+    comparable = (title for title in map(_letters_only, quotations(text)) if title.isascii() is quoted_text.isascii())
     return all(title in quoted_text for title in comparable)
 
 
-def _squeezed(text: str) -> str:
+def _letters_only(text: str) -> str:
     return re.sub(r"[\W_]+", "", _folded(text))
 
 

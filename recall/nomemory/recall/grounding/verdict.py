@@ -12,7 +12,7 @@ from nomemory.recall.model.sufficiency import EnoughRule
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class VerdictDecision:
     """A verdict with its reason and the SUPPORTED threshold; None if the threshold was not used."""
 
     verdict: Verdict
@@ -20,24 +20,24 @@ class Ruling:
     enough: float | None = None
 
 
-def own_verdict(said: Verdict | None, *, cited: bool, contradictory: bool) -> Verdict | None:
+def model_verdict(verdict: Verdict | None, *, cited: bool, contradictory: bool) -> Verdict | None:
     """Return a model's verdict if it is consistent with the verified statements; None to use the rules.
 
     Args:
-        said: the model's verdict, or None.
+        verdict: the model's verdict, or None.
         cited: whether one of the model's statements was verified.
         contradictory: whether one of the model's conflicts was verified.
     """
-    if said is Verdict.INSUFFICIENT:
-        return said
+    if verdict is Verdict.INSUFFICIENT:
+        return verdict
     if contradictory:
         return Verdict.CONFLICTING
-    return said if said is Verdict.SUPPORTED and cited else None
+    return verdict if verdict is Verdict.SUPPORTED and cited else None
 
 
 def decide(
     estimate: float | None, rule: EnoughRule, *, cited: bool, contradictory: bool, corrected: bool = False
-) -> Ruling:
+) -> VerdictDecision:
     """Return the rule-based verdict.
 
     Args:
@@ -48,24 +48,24 @@ def decide(
         corrected: whether the view has a correction of an earlier answer to the question.
     """
     if not cited:
-        return Ruling(Verdict.INSUFFICIENT, note(NoteKind.NO_STATEMENT))
+        return VerdictDecision(Verdict.INSUFFICIENT, note(NoteKind.NO_STATEMENT))
     if contradictory:
-        return Ruling(Verdict.CONFLICTING, note(NoteKind.CONFLICT))
+        return VerdictDecision(Verdict.CONFLICTING, note(NoteKind.CONFLICT))
     if estimate is None:
-        return Ruling(Verdict.POSSIBLE, note(NoteKind.SUFFICIENCY_UNKNOWN))
+        return VerdictDecision(Verdict.POSSIBLE, note(NoteKind.SUFFICIENCY_UNKNOWN))
     return _decide_by_estimate(estimate, rule, corrected=corrected)
 
 
-def _decide_by_estimate(estimate: float, rule: EnoughRule, *, corrected: bool) -> Ruling:
+def _decide_by_estimate(estimate: float, rule: EnoughRule, *, corrected: bool) -> VerdictDecision:
     if estimate >= rule.supported:
         return _estimated(Verdict.SUPPORTED, "the quotes probably answer", estimate, rule)
     if estimate >= rule.possible:
         return _estimated(Verdict.POSSIBLE, "the quotes may answer", estimate, rule)
     if corrected:
-        return Ruling(Verdict.POSSIBLE, note(NoteKind.CORRECTED))
+        return VerdictDecision(Verdict.POSSIBLE, note(NoteKind.CORRECTED))
     return _estimated(Verdict.INSUFFICIENT, "what was found probably does not answer", estimate, rule)
 
 
-def _estimated(verdict: Verdict, answers: str, estimate: float, rule: EnoughRule) -> Ruling:
+def _estimated(verdict: Verdict, answers: str, estimate: float, rule: EnoughRule) -> VerdictDecision:
     reason = note(NoteKind.SUFFICIENCY_ESTIMATED, answers=answers, estimate=estimate, enough=rule.supported)
-    return Ruling(verdict, reason, rule.supported)
+    return VerdictDecision(verdict, reason, rule.supported)

@@ -15,7 +15,7 @@ from nomemory.recall.llm.prompt import Prompt
 
 _NO_KEY = "none"
 _RETRIES = 1
-_MISUNDERSTOOD = frozenset({400, 404, 415, 422})
+_RETRY_SIMPLER = frozenset({400, 404, 415, 422})
 """Status codes after which a simpler request may succeed."""
 
 
@@ -51,24 +51,24 @@ class ChatEndpoint:
         Raises:
             ChatFailedError: the endpoint returned no answer. The message contains no content.
         """
-        patience_s = self._timeout_s if within_s is None else min(within_s, self._timeout_s)
-        if patience_s <= 0:
+        timeout_s = self._timeout_s if within_s is None else min(within_s, self._timeout_s)
+        if timeout_s <= 0:
             raise ChatFailedError("the chat endpoint has no time left to answer")
         try:
-            async with asyncio.timeout(patience_s):
-                return _text_of(await self._understood(prompt))
+            async with asyncio.timeout(timeout_s):
+                return _text_of(await self._send(prompt))
         except (TimeoutError, openai.OpenAIError, ValueError) as error:
             # The package does not convert JSON decoding errors.
             raise ChatFailedError(_reason(error)) from None
 
-    async def _understood(self, prompt: Prompt) -> object:
+    async def _send(self, prompt: Prompt) -> object:
         """Send simpler requests until the endpoint accepts one."""
         dialect = self.dialect
         while True:
             try:
                 reply = await ask_in_span(self._request(prompt, dialect), self._model, self._max_tokens, prompt)
-            except openai.APIStatusError as refusal:
-                simpler = dialect.simpler(refusal.param) if refusal.status_code in _MISUNDERSTOOD else None
+            except openai.APIStatusError as error:
+                simpler = dialect.simpler(error.param) if error.status_code in _RETRY_SIMPLER else None
                 if simpler is None:
                     raise
                 dialect = simpler

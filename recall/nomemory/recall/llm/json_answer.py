@@ -13,8 +13,8 @@ from nomemory.recall.model.step import JsonValue
 
 JsonObject = dict[str, JsonValue]
 
-_CHARS_MAX = 64_000
-_STARTS_MAX = 64
+_MAX_CHARS = 64_000
+_MAX_CANDIDATES = 64
 _THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
@@ -28,35 +28,35 @@ def object_in(text: str, keys: AbstractSet[str]) -> JsonObject:
     Raises:
         BadAnswerError: no object among the first 64 candidates, or the text is longer than 64,000 characters.
     """
-    if len(text) > _CHARS_MAX:
+    if len(text) > _MAX_CHARS:
         raise BadAnswerError("The answer is too long. Give one JSON object and nothing else.")
     for candidate in _objects(_THINKING.sub("", text)):
         if keys & candidate.keys():
             return candidate
-    wanted = ", ".join(f'"{key}"' for key in sorted(keys))
-    raise BadAnswerError(f"The answer holds no JSON object with {wanted}. Give that object and nothing else.")
+    expected = ", ".join(f'"{key}"' for key in sorted(keys))
+    raise BadAnswerError(f"The answer holds no JSON object with {expected}. Give that object and nothing else.")
 
 
 def _objects(text: str) -> Iterator[JsonObject]:
     at = text.find("{")
-    for _ in range(_STARTS_MAX):
+    for _ in range(_MAX_CANDIDATES):
         if at < 0:
             return
         try:
-            found, end = _decoded(text, at)
+            candidate, end = _decoded(text, at)
         except (ValueError, RecursionError):
             end = at + 1
         else:
-            yield found
+            yield candidate
         at = text.find("{", end)
 
 
 def _decoded(text: str, at: int) -> tuple[JsonObject, int]:
     """Parse the object at an offset. Values outside standard JSON or UTF-8 are rejected."""
-    found: JsonObject
-    found, end = _DECODER.raw_decode(text, at)
-    json.dumps(found, ensure_ascii=False).encode()
-    return found, end
+    value: JsonObject
+    value, end = _DECODER.raw_decode(text, at)
+    json.dumps(value, ensure_ascii=False).encode()
+    return value, end
 
 
 def _finite(number: str) -> float:

@@ -17,12 +17,12 @@ _COUNTED: Final = {
 }
 
 
-async def ask_in_span(asked: Awaitable[object], model: str, max_tokens: int, prompt: Prompt) -> object:
+async def ask_in_span(request: Awaitable[object], model: str, max_tokens: int, prompt: Prompt) -> object:
     """Send a request in a span, and record attributes of the unvalidated response."""
-    with span(f"chat {model}", SpanKind.CLIENT) as made:
-        if made is None:
-            return await asked
-        made.set_attributes(
+    with span(f"chat {model}", SpanKind.CLIENT) as recorded:
+        if recorded is None:
+            return await request
+        recorded.set_attributes(
             {
                 "gen_ai.operation.name": "chat",
                 "gen_ai.provider.name": "openai",
@@ -32,25 +32,25 @@ async def ask_in_span(asked: Awaitable[object], model: str, max_tokens: int, pro
             }
         )
         if shows_content():
-            show(made, "gen_ai.input.messages", _messages(list(prompt.turns())))
-        reply = await asked
-        _note(made, reply)
+            show(recorded, "gen_ai.input.messages", _messages(list(prompt.turns())))
+        reply = await request
+        _record_response(recorded, reply)
         return reply
 
 
-def _note(made: Span, reply: object) -> None:
+def _record_response(recorded: Span, reply: object) -> None:
     answered_by, usage = getattr(reply, "model", None), getattr(reply, "usage", None)
     if isinstance(answered_by, str):
-        made.set_attribute("gen_ai.response.model", answered_by)
+        recorded.set_attribute("gen_ai.response.model", answered_by)
     for name, field in _COUNTED.items():
         if isinstance(count := getattr(usage, field, None), int):
-            made.set_attribute(name, count)
+            recorded.set_attribute(name, count)
     choices = getattr(reply, "choices", None)
     if shows_content() and isinstance(choices, list) and choices:
         content = getattr(getattr(choices[0], "message", None), "content", None)
-        show(made, "gen_ai.output.messages", _messages([("assistant", str(content or ""))]))
+        show(recorded, "gen_ai.output.messages", _messages([("assistant", str(content or ""))]))
 
 
-def _messages(said: Sequence[tuple[str, str]]) -> str:
-    messages = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in said]
+def _messages(turns: Sequence[tuple[str, str]]) -> str:
+    messages = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in turns]
     return json.dumps(messages, ensure_ascii=False)

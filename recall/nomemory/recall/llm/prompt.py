@@ -51,8 +51,8 @@ _NO_QUESTION = (
 
 def question_text(question: Question) -> str:
     """Return the question, the current conversation and the initial search scope as text."""
-    asked = f"Question: {json.dumps(question.text, ensure_ascii=False)}" if question.text.strip() else _NO_QUESTION
-    lines = [asked]
+    first = f"Question: {json.dumps(question.text, ensure_ascii=False)}" if question.text.strip() else _NO_QUESTION
+    lines = [first]
     if question.role:
         lines.append(f"Whoever asks prefers messages of the role {question.role.value}.")
     if question.time_range:

@@ -95,8 +95,8 @@ class DraftStatement:
 class DraftConflict:
     """An unverified conflict between two citations, reported by a chat model."""
 
-    one: DraftCitation
-    other: DraftCitation
+    first: DraftCitation
+    second: DraftCitation
 
 
 @dataclass(frozen=True, slots=True)

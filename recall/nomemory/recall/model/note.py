@@ -11,7 +11,7 @@ class NoteKind(Enum):
 
     SINGLE_CONVERSATION = "only the conversation that the request names was looked at"
     SEMANTIC_INCOMPLETE = "not everything was searched by meaning{then}"
-    PLANNER_FAILED = "the planner {one} gave no answer: {other} went on"
+    PLANNER_FAILED = "the planner {planner} gave no answer: {fallback} went on"
     MODEL_FAILED = "the chat model {failed}: rules composed the view"
     SKILL_IGNORED = "{said}"
     CITATION_NOT_RETRIEVED = "struck {count} citation(s) of messages that were not retrieved"

@@ -14,7 +14,7 @@ from nomemory.text.asking import is_statement, refers_back
 from nomemory.text.question_reading import QuestionReading
 from nomemory.text.time_range import TimeRange
 
-_SOUGHT_CHARS: Final = 500
+_MAX_QUERY_CHARS: Final = 500
 """Maximum characters of a user turn that are used as a query. Longer texts have several topics and embed slowly."""
 
 
@@ -64,7 +64,7 @@ class Question:
     @cached_property
     def sought(self) -> str:
         """The search query: the text, or the user's last turn if the text is empty."""
-        return self.text if self.text.strip() else _last_said(self.turns)
+        return self.text if self.text.strip() else _last_user_text(self.turns)
 
     @cached_property
     def is_talk(self) -> bool:
@@ -76,7 +76,7 @@ class Question:
         """The user's last turn if the text refers to it, otherwise empty."""
         if not self.text.strip() or not (refers_back(self.text) or not self.reading.words):
             return ""
-        return _last_said(self.turns)
+        return _last_user_text(self.turns)
 
     @cached_property
     def reading(self) -> QuestionReading:
@@ -84,15 +84,15 @@ class Question:
         return QuestionReading(self.sought, self.now)
 
 
-def _last_said(turns: Sequence[Turn]) -> str:
+def _last_user_text(turns: Sequence[Turn]) -> str:
     """Return the user's last turn or consecutive last turns; without user turns, the last turn of anyone.
 
     Long texts are reduced to their end because people usually state their point last.
     """
-    said = _last_of_user(turns) or turns[-1:]
-    return "\n".join(turn.text.strip() for turn in said)[-_SOUGHT_CHARS:].strip()
+    latest = _last_user_turns(turns) or turns[-1:]
+    return "\n".join(turn.text.strip() for turn in latest)[-_MAX_QUERY_CHARS:].strip()
 
 
-def _last_of_user(turns: Iterable[Turn]) -> list[Turn]:
+def _last_user_turns(turns: Iterable[Turn]) -> list[Turn]:
     backwards = dropwhile(lambda turn: turn.role is not Role.USER, reversed(list(turns)))
     return list(takewhile(lambda turn: turn.role is Role.USER, backwards))[::-1]

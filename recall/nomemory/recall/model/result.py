@@ -44,16 +44,18 @@ class RecallResult:
             ValueError: `max_tokens` is too small.
         """
         statements = self.memory_view.statements()
-        passed_on = frozenset(
+        quoted = frozenset(
             citation.message_id
             for statement in statements
             if statement.attribution is Attribution.QUOTED
             for citation in statement.citations
         )
         messages = [
-            RecalledMessage(said.message_id, said.ts, said.speaker, said.content, retracted_by=said.retracted_by)
-            for said in (item.message for item in self.evidence)
+            RecalledMessage(
+                message.message_id, message.ts, message.speaker, message.content, retracted_by=message.retracted_by
+            )
+            for message in (item.message for item in self.evidence)
         ]
-        found = marks(statements, self.conflicts, passed_on)
-        asked, zone = (question.text, question.now.tzinfo) if question else ("", None)
-        return Block(messages, found, asked, zone or UTC, self.limits.index_lagging).text(max_tokens)
+        annotations = marks(statements, self.conflicts, quoted)
+        text, zone = (question.text, question.now.tzinfo) if question else ("", None)
+        return Block(messages, annotations, text, zone or UTC, self.limits.index_lagging).text(max_tokens)

@@ -22,18 +22,18 @@ from nomemory.text.time_range import ANY_TIME
 
 _WINDOWS_DAYS: Final = (7, 30, 180)
 """Time windows in days, shortest first, before an unlimited search."""
-_LATELY_DAYS: Final = 30
+_RECENT_DAYS: Final = 30
 """Initial window in days for questions about future events."""
 _PAGE: Final = 20
-_PAGE_OF_TALK: Final = 50
+_CONVERSATION_PAGE: Final = 50
 """Page size for conversational input. A low rank in one merged ranking may be high in the other."""
-_LOOKED_AROUND: Final = 2
+_NEIGHBOR_ANCHORS: Final = 2
 """Number of top hits whose neighbours are read; the host reads others after the search."""
-_OF_REWRITE: Final = 0.5
-_OF_LEXICON: Final = 0.7
-_OF_PHRASE: Final = 0.7
+_REWRITE_WEIGHT: Final = 0.5
+_LEXICON_WEIGHT: Final = 0.7
+_PHRASE_WEIGHT: Final = 0.7
 """Weight of additional queries relative to the question."""
-_OF_TALK: Final = 0.3
+_TURN_WEIGHT: Final = 0.3
 """Weight of the preceding turn, which helps to rank the hits of the question."""
 _WORD: Final = re.compile(r"[A-Za-z0-9]+")
 
@@ -51,14 +51,14 @@ class RulesPlanner:
     """
 
     def __init__(self) -> None:
-        self._begun = False
+        self._has_started = False
         self._steering = Steering()
         self._template: Template | None = None
         self._page = _PAGE
         self._ranked_page = _PAGE
-        self._in_words = False
+        self._is_lexical = False
         self._scope = SearchScope()
-        self._looked_around = False
+        self._has_read_neighbors = False
 
     @property
     def name(self) -> str:
@@ -68,14 +68,14 @@ class RulesPlanner:
     async def plan(self, situation: Situation) -> Plan:
         """Return the plan for the next round."""
         question = situation.question
-        if not self._begun:
-            self._begun = True
+        if not self._has_started:
+            self._has_started = True
             self._steer(situation.skill.steering, question)
             self._ranked_page = max(self._page, situation.budget.ranked_messages)
-            return Plan(tuple(self._first(question)), thought=_sought(question))
-        calls = [*self._around(situation), *self._rescoped(situation)]
+            return Plan(tuple(self._first(question)), thought=_thought(question))
+        calls = [*self._read_neighbors(situation), *self._search_wider(situation)]
         if any(step.meaning_off for step in situation.steps):
-            calls = list(self._without_meaning(calls, question))
+            calls = list(self._without_semantic_search(calls, question))
         if not calls:
             return Plan(stop=True, thought=f"{len(situation.ranked)} candidates: more searching would bring noise")
         return Plan(tuple(calls), thought="what was found leads further")
@@ -83,8 +83,8 @@ class RulesPlanner:
     def _steer(self, steering: Steering, question: Question) -> None:
         self._steering = steering
         self._template = steering.template(question.reading)
-        self._in_words = self._begins_with == LEXICAL_SEARCH
-        self._page = steering.page(_PAGE_OF_TALK if question.is_talk else _PAGE)
+        self._is_lexical = self._begins_with == LEXICAL_SEARCH
+        self._page = steering.page(_CONVERSATION_PAGE if question.is_talk else _PAGE)
         self._scope = steering.first_scope(question)
 
     @property
@@ -94,20 +94,20 @@ class RulesPlanner:
     def _first(self, question: Question) -> Iterator[ToolCall]:
         if question.is_talk:
             self._scope = SearchScope(question.time_range or ANY_TIME, self._scope.role)
-            yield from self._asked(question, "what this brings to mind")
+            yield from self._search_question(question, "what this brings to mind")
             return
         if self._begins_with == MESSAGES_LIST:
-            lately = None if question.reading.time_signal else self._steering.window(question.now)
-            window = question.time_range or lately or last_days(_LATELY_DAYS, question.now)
+            recent = None if question.reading.time_signal else self._steering.window(question.now)
+            window = question.time_range or recent or last_days(_RECENT_DAYS, question.now)
             listed: dict[str, JsonValue] = {
                 "role": self._steering.role(question).value,
                 **SearchScope(window).times(question.now),
                 "page_size": self._page,
             }
             yield ToolCall(MESSAGES_LIST, listed, "what was said lately")
-        yield from self._asked(question, _sought(question))
+        yield from self._search_question(question, _thought(question))
 
-    def _asked(self, question: Question, why: str) -> Iterator[ToolCall]:
+    def _search_question(self, question: Question, why: str) -> Iterator[ToolCall]:
         """Search for the question and the skill's variants, in the skill's order.
 
         The ranking includes a lexical search, and a second one would count words twice. Conversational input is
@@ -120,10 +120,10 @@ class RulesPlanner:
             return
         if self._begins_with != LEXICAL_SEARCH:
             yield ranked
-        yield from self._in_so_many_words(question)
-        yield from self._in_other_terms(question, why)
-        yield from self._rewritten(question)
-        yield from self._in_this_talk(question)
+        yield from self._search_phrases(question)
+        yield from self._search_synonyms(question, why)
+        yield from self._search_rewrites(question)
+        yield from self._search_preceding_turn(question)
         if self._begins_with == LEXICAL_SEARCH:
             yield ranked
 
@@ -141,62 +141,62 @@ class RulesPlanner:
         }
         return ToolCall(HYBRID_SEARCH, arguments, f"{why}: what answers best")
 
-    def _in_so_many_words(self, question: Question) -> Iterator[ToolCall]:
+    def _search_phrases(self, question: Question) -> Iterator[ToolCall]:
         """Search for exact phrases."""
         words = words_query([], question.reading.phrases)
         if words:
-            yield self._search(LEXICAL_SEARCH, words, question, "in just these words", _OF_PHRASE)
+            yield self._search(LEXICAL_SEARCH, words, question, "in just these words", _PHRASE_WEIGHT)
 
-    def _in_other_terms(self, question: Question, why: str) -> Iterator[ToolCall]:
+    def _search_synonyms(self, question: Question, why: str) -> Iterator[ToolCall]:
         """Search for the lexicon's synonyms in a separate call to keep all hits of the question."""
         others = self._steering.expansions(question.reading.asked)
         if others:
             words = [*question.reading.words, *filter(_WORD.fullmatch, others)]
             query = words_query(words, [other for other in others if not _WORD.fullmatch(other)])
-            yield self._search(LEXICAL_SEARCH, query, question, f"{why}: in the lexicon's terms", _OF_LEXICON)
+            yield self._search(LEXICAL_SEARCH, query, question, f"{why}: in the lexicon's terms", _LEXICON_WEIGHT)
 
-    def _rewritten(self, question: Question) -> Iterator[ToolCall]:
+    def _search_rewrites(self, question: Question) -> Iterator[ToolCall]:
         """Search for the template's rewrites, lexically if its first tool is lexical, otherwise semantically."""
         reading, words = question.reading, " ".join(question.reading.words)
-        meant = words if self._in_words else without_names(reading.asked, reading.names) or reading.asked
-        for query in self._template.queries(meant, words) if self._template else ():
-            if not self._in_words:
-                yield self._search(SEMANTIC_SEARCH, query, question, "rewritten, in other words", _OF_REWRITE)
+        question_text = words if self._is_lexical else without_names(reading.asked, reading.names) or reading.asked
+        for query in self._template.queries(question_text, words) if self._template else ():
+            if not self._is_lexical:
+                yield self._search(SEMANTIC_SEARCH, query, question, "rewritten, in other words", _REWRITE_WEIGHT)
             elif by_words := words_query(search_text(query).split()):
-                yield self._search(LEXICAL_SEARCH, by_words, question, "rewritten, in these words", _OF_REWRITE)
+                yield self._search(LEXICAL_SEARCH, by_words, question, "rewritten, in these words", _REWRITE_WEIGHT)
 
-    def _in_this_talk(self, question: Question) -> Iterator[ToolCall]:
+    def _search_preceding_turn(self, question: Question) -> Iterator[ToolCall]:
         """Search for the preceding turn if the question refers to it with "it" or "那"."""
         if question.background:
             why = "what the question may refer to"
-            yield self._search(SEMANTIC_SEARCH, question.background, question, why, _OF_TALK)
+            yield self._search(SEMANTIC_SEARCH, question.background, question, why, _TURN_WEIGHT)
 
-    def _without_meaning(self, calls: Iterable[ToolCall], question: Question) -> Iterator[ToolCall]:
+    def _without_semantic_search(self, calls: Iterable[ToolCall], question: Question) -> Iterator[ToolCall]:
         """Remove semantic searches; run the rewrites as lexical searches instead."""
-        if not self._in_words:
-            self._in_words = True
-            yield from self._rewritten(question)
+        if not self._is_lexical:
+            self._is_lexical = True
+            yield from self._search_rewrites(question)
         yield from (call for call in calls if call.tool != SEMANTIC_SEARCH)
 
-    def _around(self, situation: Situation) -> Iterator[ToolCall]:
+    def _read_neighbors(self, situation: Situation) -> Iterator[ToolCall]:
         """Read the neighbours of the best hits once, if the template requests it."""
-        if self._template and self._template.neighbors and not self._looked_around:
-            self._looked_around = True
-            for evidence in situation.ranked[: min(_LOOKED_AROUND, situation.budget.anchors)]:
+        if self._template and self._template.neighbors and not self._has_read_neighbors:
+            self._has_read_neighbors = True
+            for evidence in situation.ranked[: min(_NEIGHBOR_ANCHORS, situation.budget.anchors)]:
                 yield ToolCall(NEIGHBORS, {"message_id": evidence.message.message_id}, "what stands around a good hit")
 
-    def _rescoped(self, situation: Situation) -> Iterator[ToolCall]:
+    def _search_wider(self, situation: Situation) -> Iterator[ToolCall]:
         """Repeat the search in a wider scope if there were too few results."""
         scope = _wider(self._scope, situation.question)
         if scope != self._scope and _too_few(self._scope, situation, self._page):
             self._scope = scope
-            yield from self._asked(situation.question, "too few: a wider window")
+            yield from self._search_question(situation.question, "too few: a wider window")
 
     def _search(self, tool: str, text: str, question: Question, why: str, weight: float = 1.0) -> ToolCall:
         """Search for a text in the current scope. Additional queries have a lower weight."""
         size = "page_size" if tool == LEXICAL_SEARCH else "top_k"
-        narrowed = self._scope.as_filter(question.now)
-        return ToolCall(tool, {"query_text": text, "filter": narrowed, size: self._page}, why, weight)
+        filter_argument = self._scope.as_filter(question.now)
+        return ToolCall(tool, {"query_text": text, "filter": filter_argument, size: self._page}, why, weight)
 
 
 def _too_few(scope: SearchScope, situation: Situation, page: int) -> bool:
@@ -205,9 +205,11 @@ def _too_few(scope: SearchScope, situation: Situation, page: int) -> bool:
     An explicit scope of the caller is widened only for the first reason.
     """
     hits = _hits_by_words(situation)
-    within = sum(1 for evidence in situation.ranked if scope.holds(evidence.message))
-    is_own = situation.question.time_range is None and situation.question.role is None
-    return within < min(situation.budget.evidence_messages, page) or (is_own and bool(hits) and not any(hits))
+    in_scope = sum(1 for evidence in situation.ranked if scope.holds(evidence.message))
+    is_default_scope = situation.question.time_range is None and situation.question.role is None
+    return in_scope < min(situation.budget.evidence_messages, page) or (
+        is_default_scope and bool(hits) and not any(hits)
+    )
 
 
 def _hits_by_words(situation: Situation) -> list[int]:
@@ -225,6 +227,6 @@ def _wider(scope: SearchScope, question: Question) -> SearchScope:
     return SearchScope()
 
 
-def _sought(question: Question) -> str:
+def _thought(question: Question) -> str:
     signal = question.reading.time_signal
     return f"looking for what answers; “{signal.words}”" if signal else "looking for what answers"

@@ -36,29 +36,29 @@ from nomemory.recall.tools.arguments import (
 from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.recall.tools.identity_guard import without_identity
 
-LOOK_UPS_MAX: Final = 3
-STATEMENTS_MAX: Final = 12
-CITATIONS_MAX: Final = 12
-CONFLICTS_MAX: Final = 8
-EQUATIONS_MAX: Final = 4
+MAX_LOOKUPS: Final = 3
+MAX_STATEMENTS: Final = 12
+MAX_CITATIONS: Final = 12
+MAX_CONFLICTS: Final = 8
+MAX_EQUATIONS: Final = 4
 VERDICTS: Final = tuple(item.value for item in (Verdict.SUPPORTED, Verdict.CONFLICTING, Verdict.INSUFFICIENT))
-_TEXT_CHARS: Final = 500
-_LABEL_CHARS: Final = 256
-_QUOTE_CHARS: Final = 2_000
-_THOUGHT_CHARS: Final = 300
-_EQUATION_CHARS: Final = 200
-_INTEGER_MOST: Final = 10**15 - 1
+_MAX_TEXT_CHARS: Final = 500
+_MAX_LABEL_CHARS: Final = 256
+_MAX_QUOTE_CHARS: Final = 2_000
+_MAX_THOUGHT_CHARS: Final = 300
+_MAX_EQUATION_CHARS: Final = 200
+_MAX_INTEGER: Final = 10**15 - 1
 """Maximum integer: any 15-digit integer survives a conversion to double."""
 
 _Entry = TypeVar("_Entry", bound=BaseModel)
 
 
-def kept(model: type[_Entry], most: int) -> Callable[[object], list[_Entry]]:
+def lenient_list(model: type[_Entry], limit: int) -> Callable[[object], list[_Entry]]:
     """Return a list parser that keeps the first valid entries of a model."""
 
     def read(values: object) -> list[_Entry]:
         listed = values if isinstance(values, list) else []
-        return [item for value in listed[:most] for item in _valid(model, value)]
+        return [item for value in listed[:limit] for item in _valid(model, value)]
 
     return read
 
@@ -70,8 +70,8 @@ def _valid(model: type[_Entry], value: object) -> list[_Entry]:
         return []
 
 
-def _list_schema(items: Schema, most: int, least: int = 0) -> Schema:
-    return {"type": "array", "items": items, **({"minItems": least} if least else {}), "maxItems": most}
+def _list_schema(items: Schema, max_items: int, min_items: int = 0) -> Schema:
+    return {"type": "array", "items": items, **({"minItems": min_items} if min_items else {}), "maxItems": max_items}
 
 
 def _first_citation(side: object) -> object:
@@ -82,14 +82,14 @@ def _first_citation(side: object) -> object:
 
 def _verdict(value: object) -> Verdict | None:
     """Return the verdict with this name; None leaves the decision to the rules."""
-    said = value.strip().lower() if isinstance(value, str) else ""
-    return Verdict(said) if said in VERDICTS else None
+    name = value.strip().lower() if isinstance(value, str) else ""
+    return Verdict(name) if name in VERDICTS else None
 
 
 def _equations(value: object) -> list[str]:
     """Return the equations of a statement. A single equation may come without a list; invalid entries are dropped."""
     listed = value if isinstance(value, list) else [value]
-    return [item for item in listed[:EQUATIONS_MAX] if isinstance(item, str) and 0 < len(item) <= _EQUATION_CHARS]
+    return [item for item in listed[:MAX_EQUATIONS] if isinstance(item, str) and 0 < len(item) <= _MAX_EQUATION_CHARS]
 
 
 def _wrapped(key: str) -> Callable[[object], object]:
@@ -108,9 +108,9 @@ class CitationPart(_Part):
 
     model_config = ConfigDict(json_schema_extra={"required": ["message_id", "quote"]}, str_strip_whitespace=False)
 
-    message_id: str = Field(min_length=1, max_length=_LABEL_CHARS, description="the id of a message that was shown")
+    message_id: str = Field(min_length=1, max_length=_MAX_LABEL_CHARS, description="the id of a message that was shown")
     quote: Annotated[str, BeforeValidator(lambda value: "" if value is None else value)] = Field(
-        "", max_length=_QUOTE_CHARS, description="words of that message, copied exactly"
+        "", max_length=_MAX_QUOTE_CHARS, description="words of that message, copied exactly"
     )
 
     _as_object = model_validator(mode="before")(_wrapped("message_id"))
@@ -121,16 +121,16 @@ class StatementPart(_Part):
 
     model_config = ConfigDict(json_schema_extra={"required": ["text", "citations"]})
 
-    text: str = Field(min_length=1, max_length=_TEXT_CHARS)
+    text: str = Field(min_length=1, max_length=_MAX_TEXT_CHARS)
     citations: Annotated[
         list[CitationPart],
-        BeforeValidator(kept(CitationPart, CITATIONS_MAX)),
-        WithJsonSchema(_list_schema(object_schema(CitationPart), CITATIONS_MAX, least=1)),
+        BeforeValidator(lenient_list(CitationPart, MAX_CITATIONS)),
+        WithJsonSchema(_list_schema(object_schema(CitationPart), MAX_CITATIONS, min_items=1)),
     ] = []
     computed: Annotated[
         list[str],
         BeforeValidator(_equations),
-        WithJsonSchema(_list_schema({"type": "string", "maxLength": _EQUATION_CHARS}, EQUATIONS_MAX)),
+        WithJsonSchema(_list_schema({"type": "string", "maxLength": _MAX_EQUATION_CHARS}, MAX_EQUATIONS)),
     ] = []
 
     _as_object = model_validator(mode="before")(_wrapped("text"))
@@ -144,73 +144,73 @@ class ConflictPart(_Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_object(cls, given: object) -> object:
-        return dict(zip(("earlier", "later"), given, strict=False)) if isinstance(given, list) else given
+    def _as_object(cls, value: object) -> object:
+        return dict(zip(("earlier", "later"), value, strict=False)) if isinstance(value, list) else value
 
 
 _Statements = Annotated[
     list[StatementPart],
-    BeforeValidator(kept(StatementPart, STATEMENTS_MAX)),
-    WithJsonSchema(_list_schema(object_schema(StatementPart), STATEMENTS_MAX)),
+    BeforeValidator(lenient_list(StatementPart, MAX_STATEMENTS)),
+    WithJsonSchema(_list_schema(object_schema(StatementPart), MAX_STATEMENTS)),
 ]
 
 
 _Times = TypeVar("_Times", Window, ListArguments)
 
 
-def _with_an_end(times: _Times) -> _Times:
+def _require_bound(times: _Times) -> _Times:
     if times.since is None and times.until is None:
         raise PydanticCustomError("no_end", "needs at least one of since and until")
     return times
 
 
-class _Explicit(Window):
+class _ExplicitWindow(Window):
     """A time range with at least one explicit bound."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["until"]})
 
-    _has_an_end = model_validator(mode="after")(_with_an_end)
+    _has_an_end = model_validator(mode="after")(_require_bound)
 
 
 class _ExplicitFilter(SearchFilter):
     """A filter with explicit role and time range."""
 
     role: OneRole = Field(description="whose messages; any: anybody's")
-    time_range: _Explicit = Field(description="when it was said; for all of it give until alone")
+    time_range: _ExplicitWindow = Field(description="when it was said; for all of it give until alone")
 
 
-class _ListLookUp(ListArguments):
+class _ListLookup(ListArguments):
     """Arguments of a listing with explicit role and end."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["role", "until"]})
 
     role: OneRole = Field(description="whose messages; any: anybody's")
 
-    _has_an_end = model_validator(mode="after")(_with_an_end)
+    _has_an_end = model_validator(mode="after")(_require_bound)
 
 
-class _WordsLookUp(LexicalArguments):
+class _LexicalLookup(LexicalArguments):
     filter: _ExplicitFilter = Field(description="what to narrow the search to")
 
 
-class _MeaningLookUp(ArgumentObject):
+class _SemanticLookup(ArgumentObject):
     query_text: QueryText = Field(description="what to look for, in plain words")
     filter: _ExplicitFilter = Field(description="what to narrow the search to")
     top_k: TopK = Field(default=20, description="how many messages at most")
 
 
-LOOK_UPS: Final[Mapping[str, type[ArgumentObject]]] = MappingProxyType(
+LOOKUP_TOOLS: Final[Mapping[str, type[ArgumentObject]]] = MappingProxyType(
     {
-        MESSAGES_LIST: _ListLookUp,
-        LEXICAL_SEARCH: _WordsLookUp,
-        SEMANTIC_SEARCH: _MeaningLookUp,
+        MESSAGES_LIST: _ListLookup,
+        LEXICAL_SEARCH: _LexicalLookup,
+        SEMANTIC_SEARCH: _SemanticLookup,
         NEIGHBORS: NeighborArguments,
     }
 )
 """The tools that a model may call, with all filter arguments required."""
 
 
-def _look_up_schema() -> Schema:
+def _lookup_schema() -> Schema:
     calls: list[JsonValue] = [
         {
             "type": "object",
@@ -218,9 +218,9 @@ def _look_up_schema() -> Schema:
             "required": ["tool", "args"],
             "additionalProperties": False,
         }
-        for tool, arguments in LOOK_UPS.items()
+        for tool, arguments in LOOKUP_TOOLS.items()
     ]
-    return _list_schema({"anyOf": calls}, LOOK_UPS_MAX)
+    return _list_schema({"anyOf": calls}, MAX_LOOKUPS)
 
 
 class AnswerPart(_Part):
@@ -232,11 +232,11 @@ class AnswerPart(_Part):
         }
     )
 
-    thought: Annotated[str, BeforeValidator(lambda value: value[:_THOUGHT_CHARS])] = Field(
-        "", max_length=_THOUGHT_CHARS, description="why, in one short sentence"
+    thought: Annotated[str, BeforeValidator(lambda value: value[:_MAX_THOUGHT_CHARS])] = Field(
+        "", max_length=_MAX_THOUGHT_CHARS, description="why, in one short sentence"
     )
     stop: bool = Field(default=True, strict=True, description="false: look up first")
-    look_up: Annotated[list[dict[str, Any]], WithJsonSchema(_look_up_schema())] = []
+    look_up: Annotated[list[dict[str, Any]], WithJsonSchema(_lookup_schema())] = []
     verdict: Annotated[
         Verdict | None, BeforeValidator(_verdict), WithJsonSchema({"type": "string", "enum": list(VERDICTS)})
     ] = None
@@ -245,17 +245,17 @@ class AnswerPart(_Part):
     constraints: _Statements = []
     conflicts: Annotated[
         list[ConflictPart],
-        BeforeValidator(kept(ConflictPart, CONFLICTS_MAX)),
-        WithJsonSchema(_list_schema(object_schema(ConflictPart), CONFLICTS_MAX)),
+        BeforeValidator(lenient_list(ConflictPart, MAX_CONFLICTS)),
+        WithJsonSchema(_list_schema(object_schema(ConflictPart), MAX_CONFLICTS)),
     ] = []
 
     @model_validator(mode="before")
     @classmethod
-    def _with_one_call(cls, given: JsonObject) -> JsonObject:
+    def _with_one_call(cls, answer: JsonObject) -> JsonObject:
         """Accept a single top-level call: `{"stop": false, "tool": "…", "args": {…}}`."""
-        if given.get("tool"):
-            return {**given, "look_up": [{"tool": given["tool"], "args": given.get("args")}]}
-        return given
+        if answer.get("tool"):
+            return {**answer, "look_up": [{"tool": answer["tool"], "args": answer.get("args")}]}
+        return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,12 +276,12 @@ def answer_schema() -> Schema:
     return object_schema(AnswerPart)
 
 
-def answer_in(text: str, named: Callable[[str], str], zone: tzinfo | None) -> Answer:
+def answer_in(text: str, message_id_of: Callable[[str], str], zone: tzinfo | None) -> Answer:
     """Parse a model's answer.
 
     Args:
         text: the complete response.
-        named: returns the message id of a label.
+        message_id_of: returns the message id of a label.
         zone: time zone of times without an offset.
 
     Raises:
@@ -292,13 +292,15 @@ def answer_in(text: str, named: Callable[[str], str], zone: tzinfo | None) -> An
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]["loc"][0]
         raise BadAnswerError(f'"{first}" is not as the schema says.') from None
-    calls = () if part.stop else tuple(_call(asked, named, zone) for asked in part.look_up[:LOOK_UPS_MAX])
-    return Answer(_draft(part, named), tuple(replace(call, thought=part.thought) for call in calls), part.thought)
+    calls = () if part.stop else tuple(_call(call, message_id_of, zone) for call in part.look_up[:MAX_LOOKUPS])
+    return Answer(
+        _draft(part, message_id_of), tuple(replace(call, thought=part.thought) for call in calls), part.thought
+    )
 
 
-def _draft(part: AnswerPart, named: Callable[[str], str]) -> Draft:
-    def citation(one: CitationPart) -> DraftCitation:
-        return DraftCitation(named(one.message_id), one.quote)
+def _draft(part: AnswerPart, message_id_of: Callable[[str], str]) -> Draft:
+    def citation(citation_part: CitationPart) -> DraftCitation:
+        return DraftCitation(message_id_of(citation_part.message_id), citation_part.quote)
 
     statements = tuple(
         DraftStatement(section, item.text, tuple(map(citation, item.citations)), tuple(item.computed))
@@ -319,23 +321,23 @@ def _section(part: AnswerPart, section: Section) -> list[StatementPart]:
     }[section]
 
 
-def _call(asked: JsonObject, named: Callable[[str], str], zone: tzinfo | None) -> ToolCall:
+def _call(call: JsonObject, message_id_of: Callable[[str], str], zone: tzinfo | None) -> ToolCall:
     """Validate a call before it is made.
 
     Raises:
         BadAnswerError: the tool is unknown or the arguments are invalid.
     """
-    tool, arguments = asked.get("tool"), asked.get("args")
-    if not isinstance(tool, str) or tool not in LOOK_UPS:
-        raise BadAnswerError(f'"tool" has to be one of {", ".join(LOOK_UPS)}.')
+    tool, arguments = call.get("tool"), call.get("args")
+    if not isinstance(tool, str) or tool not in LOOKUP_TOOLS:
+        raise BadAnswerError(f'"tool" has to be one of {", ".join(LOOKUP_TOOLS)}.')
     if not isinstance(arguments, dict):
         raise BadAnswerError(f'"args" of {tool} has to be an object with its arguments.')
-    if any(abs(number) > _INTEGER_MOST for number in _integers(arguments)):
+    if any(abs(number) > _MAX_INTEGER for number in _integers(arguments)):
         raise BadAnswerError("An integer may have at most 15 digits.")
     if tool == NEIGHBORS and isinstance(label := arguments.get("message_id"), str):
-        arguments = {**arguments, "message_id": named(label)}
+        arguments = {**arguments, "message_id": message_id_of(label)}
     try:
-        read_arguments(LOOK_UPS[tool], without_identity(arguments)[0], zone)
+        read_arguments(LOOKUP_TOOLS[tool], without_identity(arguments)[0], zone)
     except ToolRefusedError as refused:
         raise BadAnswerError(f"{tool}: {refused}.") from None
     return ToolCall(tool, arguments)

@@ -39,7 +39,7 @@ class Excerpts:
         self._content = content
         self._question = question
 
-    def within(self, max_tokens: int) -> list[str]:
+    def shorten(self, max_tokens: int) -> list[str]:
         """Return the whole content if it fits, otherwise excerpts of whole sentences; at least one."""
         if self._tokens <= max_tokens:
             return [self._content]
@@ -78,28 +78,30 @@ class Excerpts:
 def whole_sentences(content: str) -> Iterator[str]:
     """Split a text into sentences without losing characters. List marks stay with their items."""
     begun = ""
-    for sentence in _parted(content, masked(content), SENTENCE_END):
+    for sentence in _split_after(content, masked(content), SENTENCE_END):
         begun += sentence
         if not _MARK.fullmatch(begun):
-            yield from _bounded(begun)
+            yield from _split_long(begun)
             begun = ""
     if begun:
         yield begun
 
 
-def _bounded(sentence: str) -> Iterator[str]:
+def _split_long(sentence: str) -> Iterator[str]:
     """Split an overlong text at clause ends, or else at spaces."""
     ends = iter((CLAUSE_END, _SPACE))
     pieces = [sentence]
     while any(tokens(piece) > _LONGEST for piece in pieces) and (end := next(ends, None)) is not None:
         parts = (
-            part for piece in pieces for part in (_parted(piece, piece, end) if tokens(piece) > _LONGEST else [piece])
+            part
+            for piece in pieces
+            for part in (_split_after(piece, piece, end) if tokens(piece) > _LONGEST else [piece])
         )
-        pieces = list(_filled(parts))
+        pieces = list(_join_short(parts))
     yield from pieces
 
 
-def _filled(parts: Iterable[str]) -> Iterator[str]:
+def _join_short(parts: Iterable[str]) -> Iterator[str]:
     """Join adjacent parts up to the maximum length."""
     piece = ""
     for part in parts:
@@ -111,7 +113,7 @@ def _filled(parts: Iterable[str]) -> Iterator[str]:
         yield piece
 
 
-def _parted(text: str, mask: str, ends: regex.Pattern[str]) -> Iterator[str]:
+def _split_after(text: str, mask: str, ends: regex.Pattern[str]) -> Iterator[str]:
     start = 0
     for match in ends.finditer(mask):
         if match.end() > start:

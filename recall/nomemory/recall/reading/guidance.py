@@ -12,13 +12,13 @@ from nomemory.recall.skills.steering.outline import Section, SectionKind, sectio
 from nomemory.recall.tools.arguments import SearchFilter, Window
 from nomemory.recall.tools.definitions import TOOLS
 
-GUIDANCE_CHARS: Final = 4_000
+MAX_GUIDANCE_CHARS: Final = 4_000
 """Maximum characters of a skill's guidance; longer texts are truncated."""
 
-_OF_SEARCHING: Final = frozenset({SectionKind.DEFAULTS, SectionKind.QUERY_TEMPLATES, SectionKind.PLAYBOOK})
-_OF_MESSAGES: Final = frozenset({"message_id"})
+_SEARCH_SECTIONS: Final = frozenset({SectionKind.DEFAULTS, SectionKind.QUERY_TEMPLATES, SectionKind.PLAYBOOK})
+_MESSAGE_FIELDS: Final = frozenset({"message_id"})
 """Arguments that are also message fields. Their names do not indicate search instructions."""
-_OF_ANSWERS: Final = frozenset({"citations"})
+_ANSWER_FIELDS: Final = frozenset({"citations"})
 """Field names that occur only in answers."""
 
 
@@ -28,31 +28,35 @@ def guidance(skill: Skill) -> str:
     Sections for the rules (defaults, query templates, playbook) are also omitted.
     """
     texts = [skill.body, *(text for path, text in skill.references.items() if not path.startswith("scripts/"))]
-    kept = "\n\n".join(part for text in texts for part in _kept(text))
-    return kept if len(kept) <= GUIDANCE_CHARS else f"{kept[:GUIDANCE_CHARS]}\n(The skill goes on; it was cut here.)"
+    kept = "\n\n".join(part for text in texts for part in _guidance_sections(text))
+    return (
+        kept
+        if len(kept) <= MAX_GUIDANCE_CHARS
+        else f"{kept[:MAX_GUIDANCE_CHARS]}\n(The skill goes on; it was cut here.)"
+    )
 
 
-def _kept(text: str) -> Iterator[str]:
+def _guidance_sections(text: str) -> Iterator[str]:
     lines = text.splitlines()
     for section in sections(text):
         written = "\n".join(lines[section.lines.start - 1 : section.lines.stop - 1]).strip()
         is_heading = written.startswith("#") and "\n" not in written
-        if written and not is_heading and not _is_the_hosts(section, written):
+        if written and not is_heading and not _is_search_or_answer_format(section, written):
             yield written
 
 
-def _is_the_hosts(section: Section, written: str) -> bool:
-    return section.kind in _OF_SEARCHING or _named().search(written) is not None
+def _is_search_or_answer_format(section: Section, written: str) -> bool:
+    return section.kind in _SEARCH_SECTIONS or _name_pattern().search(written) is not None
 
 
 @cache
-def _named() -> re.Pattern[str]:
+def _name_pattern() -> re.Pattern[str]:
     """Return a pattern for names of tools, arguments and answer fields."""
     fields = [*(tool.arguments for tool in TOOLS.values()), SearchFilter, Window]
-    arguments = {name for model in fields for name in model.model_fields} - _OF_MESSAGES
-    plain = [*_OF_ANSWERS, *(name for name in (*TOOLS, *arguments) if "_" in name)]
-    return re.compile(rf"`(?:\w+\.)?(?:{_either(arguments | set(TOOLS))})\b|\b(?:{_either(plain)})\b")
+    arguments = {name for model in fields for name in model.model_fields} - _MESSAGE_FIELDS
+    plain = [*_ANSWER_FIELDS, *(name for name in (*TOOLS, *arguments) if "_" in name)]
+    return re.compile(rf"`(?:\w+\.)?(?:{_alternatives(arguments | set(TOOLS))})\b|\b(?:{_alternatives(plain)})\b")
 
 
-def _either(names: Iterable[str]) -> str:
+def _alternatives(names: Iterable[str]) -> str:
     return "|".join(sorted(names))

@@ -85,7 +85,7 @@ AND, OR, NOT
 role: user, assistant, system, tool, any. Times: ISO 8601; until alone for the whole history. Budgets are the host's."""
 
 _GUIDANCE: Final = "# The skill chosen for this question. Where it asks for another form, the form above holds."
-_ASKED: Final = "Answer with the JSON object."
+_ANSWER_REQUEST: Final = "Answer with the JSON object."
 _LAST: Final = "This is the last answer: give the view; `look_up` has to be empty."
 _ROUNDS: Final = "You may look up {rounds}."
 _CUT: Final = "Of messages with `parts`, only those sentences are shown."
@@ -105,13 +105,13 @@ def system_text(skill: Skill) -> str:
     return "\n\n".join((_ROLE, FENCE_RULE, *((_GUIDANCE, guided) if guided else ())))
 
 
-def first_text(question: Question, lines: Sequence[Line], look_ups: int, sufficiency: Sufficiency | None = None) -> str:
+def first_text(question: Question, lines: Sequence[Line], lookups: int, sufficiency: Sufficiency | None = None) -> str:
     """Return the prompt with the question and the best messages, oldest first.
 
     Args:
         question: the question.
         lines: the messages.
-        look_ups: remaining rounds of follow-up searches.
+        lookups: remaining rounds of follow-up searches.
         sufficiency: likelihood that the message log contains the answer.
     """
     zone = f"{question.now:%Z}" or "the asker's zone"
@@ -122,22 +122,22 @@ def first_text(question: Question, lines: Sequence[Line], look_ups: int, suffici
             f"{_RANKED.format(count=len(lines))}\n{fence(by_day(lines))}" if lines else "No message was found.",
             *([_POOR] if is_poor and lines else []),
             *_remarks(lines),
-            _last_words(look_ups),
+            _closing(lookups),
         )
     )
 
 
-def outcome_text(steps: Sequence[Step], lines: Sequence[Line], look_ups: int) -> str:
+def outcome_text(steps: Sequence[Step], lines: Sequence[Line], lookups: int) -> str:
     """Return the results of follow-up searches: a line per call, and the new messages, oldest first."""
     done = fence({"tool": step.tool, "found": step.hits, "observation": step.observation} for step in steps)
     shown = f"New messages, oldest first:\n{fence(by_day(lines))}"
     new = shown if lines else "They brought nothing that was not shown."
-    return "\n\n".join((f"What you looked up:\n{done}", new, *_remarks(lines), _last_words(look_ups)))
+    return "\n\n".join((f"What you looked up:\n{done}", new, *_remarks(lines), _closing(lookups)))
 
 
-def refusal_text(why: str, look_ups: int) -> str:
+def refusal_text(why: str, lookups: int) -> str:
     """Return the reason why an answer was rejected."""
-    return f"That answer could not be used: {why} {_last_words(look_ups)}"
+    return f"That answer could not be used: {why} {_closing(lookups)}"
 
 
 def by_day(lines: Sequence[Line]) -> Iterator[Line]:
@@ -164,19 +164,19 @@ def by_day(lines: Sequence[Line]) -> Iterator[Line]:
 _IN_HEADING: Final = frozenset({"id", "said", "talk"})
 
 
-def as_answered(text: str) -> str:
+def truncated_answer(text: str) -> str:
     """Return a model's answer, truncated for the next prompt."""
-    return text if len(text) <= _SHOWN_AGAIN else json.dumps({"stop": False})
+    return text if len(text) <= _MAX_ANSWER_CHARS else json.dumps({"stop": False})
 
 
-_SHOWN_AGAIN: Final = 8_000
+_MAX_ANSWER_CHARS: Final = 8_000
 
 
-def _last_words(look_ups: int) -> str:
-    if not look_ups:
+def _closing(lookups: int) -> str:
+    if not lookups:
         return _LAST
-    rounds = "once more; after that you have to answer" if look_ups == 1 else f"in {look_ups} more rounds"
-    return f"{_ROUNDS.format(rounds=rounds)} {_ASKED}"
+    rounds = "once more; after that you have to answer" if lookups == 1 else f"in {lookups} more rounds"
+    return f"{_ROUNDS.format(rounds=rounds)} {_ANSWER_REQUEST}"
 
 
 def _remarks(lines: Sequence[Line]) -> Iterator[str]:

@@ -19,13 +19,13 @@ from nomemory.recall.model.search_limits import Reading
 from nomemory.recall.model.step import Step
 from nomemory.recall.planning.base import Plan
 from nomemory.recall.reading.answer import Answer, answer_in, answer_schema
-from nomemory.recall.reading.prompt import as_answered, first_text, outcome_text, refusal_text, system_text
+from nomemory.recall.reading.prompt import first_text, outcome_text, refusal_text, system_text, truncated_answer
 from nomemory.recall.reading.window import ContextWindow, Exchanges, Line, ReadingBudget, is_question, is_short
 from nomemory.recall.search.session import SearchSession
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.definitions import NEIGHBORS
 
-_BAD_ANSWERS_MAX: Final = 2
+_MAX_INVALID_ANSWERS: Final = 2
 """Maximum invalid answers before the recall falls back to the rules."""
 _FALLBACK_S: Final = 0.5
 """Time reserved for the rules in case the model hangs, in seconds."""
@@ -54,7 +54,7 @@ class Reader:
         self._model = model
         self._search = search
         self._budget = budget
-        self._bad = 0
+        self._invalid_answers = 0
         self._calls = 0
         self._shown = 0
 
@@ -73,69 +73,73 @@ class Reader:
         window = ContextWindow(question.reading.asked, question.now.tzinfo, reading)
         ranked = await self._ranked(question)
         lines: Sequence[Line] = window.rank(ranked, await self._exchanges(ranked[: reading.messages]))
-        look_ups = self._budget.iterations - 1
-        first = first_text(question, lines, look_ups, self._search.findings().sufficiency)
+        lookups = self._budget.iterations - 1
+        first = first_text(question, lines, lookups, self._search.findings().sufficiency)
         prompt = Prompt(system_text(skill), first, "memory_view", answer_schema())
         while True:
-            await self._tell(lines, window)
-            prompt, answer = await self._answered(prompt, window, question, look_ups)
+            await self._record_reading(lines, window)
+            prompt, answer = await self._valid_answer(prompt, window, question, lookups)
             if not answer.calls:
                 return answer.draft
-            look_ups -= 1
-            prompt, lines = await self._looked_up(prompt, answer, window, look_ups)
+            lookups -= 1
+            prompt, lines = await self._run_lookups(prompt, answer, window, lookups)
 
     async def _ranked(self, question: Question) -> list[Retrieved]:
         """Return the ranking, with the newest messages on the topic near the top if a value may have changed."""
         ranked = [message.message for message in self._search.ranked()]
         if question.is_talk or not question.reading.asks_for_latest:
             return ranked
-        newest = {item.message_id: item for item in await self._search.newest_on_the_matter()}
+        newest = {item.message_id: item for item in await self._search.newest_on_topic()}
         first = ranked[:_BEFORE_NEWEST]
-        behind = [message for message in ranked[_BEFORE_NEWEST:] if message.message_id not in newest]
-        known = {item.message_id for item in first}
-        return [*first, *(message for message in newest.values() if message.message_id not in known), *behind]
+        rest = [message for message in ranked[_BEFORE_NEWEST:] if message.message_id not in newest]
+        first_ids = {item.message_id for item in first}
+        return [*first, *(message for message in newest.values() if message.message_id not in first_ids), *rest]
 
     async def _exchanges(self, messages: Sequence[Retrieved]) -> Exchanges:
         """Return the messages before short messages, and the replies to questions."""
         short = {message.message_id: message for message in messages if is_short(message) or is_question(message)}
         before, after = await self._search.exchanges(list(short.values()))
         replied_to = {reply: item for reply, item in before.items() if is_short(short[reply])}
-        return Exchanges(replied_to, {asked: item for asked, item in after.items() if is_question(short[asked])})
+        return Exchanges(
+            replied_to, {question_id: item for question_id, item in after.items() if is_question(short[question_id])}
+        )
 
-    async def _looked_up(
-        self, prompt: Prompt, answer: Answer, window: ContextWindow, look_ups: int
+    async def _run_lookups(
+        self, prompt: Prompt, answer: Answer, window: ContextWindow, lookups: int
     ) -> tuple[Prompt, Sequence[Line]]:
         """Run the follow-up searches of an answer and add their results to the exchange."""
         done = len(self._search.steps)
         await self._search.follow(Plan(answer.calls, thought=answer.thought), self._search.iterations + 1)
         whole = {str(call.arguments.get("message_id")) for call in answer.calls if call.tool == NEIGHBORS}
         steps = self._search.steps[done:]
-        brought = [[hit.message for hit in result.items] for result in self._search.brought]
+        brought = [[hit.message for hit in result.items] for result in self._search.round_results]
         exchanges = await self._exchanges(
-            [item for found in brought for item in found if item.message_id not in window]
+            [item for messages in brought for item in messages if item.message_id not in window]
         )
         lines = window.add(brought, whole, exchanges)
-        outcome = outcome_text(steps, lines, look_ups)
+        outcome = outcome_text(steps, lines, lookups)
         return _with_outcome(prompt, outcome), lines
 
-    async def _answered(
-        self, prompt: Prompt, window: ContextWindow, question: Question, look_ups: int
+    async def _valid_answer(
+        self, prompt: Prompt, window: ContextWindow, question: Question, lookups: int
     ) -> tuple[Prompt, Answer]:
         """Prompt the model until an answer is valid, and add the answer to the exchange."""
         while True:
-            text = await self._asked(prompt)
-            said = replace(prompt, exchange=(*prompt.exchange, (as_answered(text), "")))
+            text = await self._ask(prompt)
+            exchange = replace(prompt, exchange=(*prompt.exchange, (truncated_answer(text), "")))
             try:
-                answer = _allowed(answer_in(text, window.message_id, question.now.tzinfo), is_last=not look_ups)
-            except BadAnswerError as bad:
-                self._bad += 1
-                if self._bad >= _BAD_ANSWERS_MAX:
-                    raise ReaderFailedError(f"the model gave {self._bad} answers that cannot be used") from None
-                prompt = _with_outcome(said, refusal_text(str(bad), look_ups))
+                answer = _checked(answer_in(text, window.message_id, question.now.tzinfo), is_last=not lookups)
+            except BadAnswerError as error:
+                self._invalid_answers += 1
+                if self._invalid_answers >= _MAX_INVALID_ANSWERS:
+                    raise ReaderFailedError(
+                        f"the model gave {self._invalid_answers} answers that cannot be used"
+                    ) from None
+                prompt = _with_outcome(exchange, refusal_text(str(error), lookups))
             else:
-                return said, answer
+                return exchange, answer
 
-    async def _asked(self, prompt: Prompt) -> str:
+    async def _ask(self, prompt: Prompt) -> str:
         left_s = self._search.answer_by - time.monotonic()
         within_s = min(self._budget.model_s, max(left_s - _FALLBACK_S, left_s * (1 - _FALLBACK_SHARE)))
         self._calls += 1
@@ -147,14 +151,14 @@ class Reader:
         finally:
             self._search.paused(time.monotonic() - began)
 
-    async def _tell(self, lines: Sequence[Line], window: ContextWindow) -> None:
+    async def _record_reading(self, lines: Sequence[Line], window: ContextWindow) -> None:
         self._shown = len(window)
         ids = tuple(window.message_id(str(line["id"])) for line in lines)
         thought = f"the model reads {len(lines)} messages"
-        await self._search.tell(Step(self._search.iterations, thought, hits=len(lines), message_ids=ids))
+        await self._search.record(Step(self._search.iterations, thought, hits=len(lines), message_ids=ids))
 
 
-def _allowed(answer: Answer, *, is_last: bool) -> Answer:
+def _checked(answer: Answer, *, is_last: bool) -> Answer:
     if answer.calls and is_last:
         raise BadAnswerError("Nothing can be looked up any more.")
     return answer

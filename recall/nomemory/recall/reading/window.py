@@ -27,7 +27,7 @@ _BASE: Final = 40
 """Minimum number of messages, shortened if necessary; more if the budget allows."""
 _TOP: Final = 6
 """Number of top-ranked messages that may be longer than the others."""
-_CAPS: Final = ((1_200, 250), (800, 250), (600, 160), (400, 100), (250, 60), (120, 60), (60, 40))
+_TOKEN_CAPS: Final = ((1_200, 250), (800, 250), (600, 160), (400, 100), (250, 60), (120, 60), (60, 40))
 """Token limits for a top message and for any other message. Longer messages are reduced to excerpts.
 
 The first pair that fits all messages is used.
@@ -98,8 +98,8 @@ class ContextWindow:
         budget: limits of the ranking. Each follow-up search may use half of the tokens.
     """
 
-    def __init__(self, asked: str, zone: tzinfo | None, budget: ReadingBudget) -> None:
-        self._asked = asked
+    def __init__(self, question: str, zone: tzinfo | None, budget: ReadingBudget) -> None:
+        self._question = question
         self._zone = zone
         self._budget = budget
         self._in_parts: set[str] = set()
@@ -129,37 +129,37 @@ class ContextWindow:
         """
         best = ranked[: min(self._budget.messages, _BASE)]
         further = [(message, _FURTHER_CAP) for message in ranked[len(best) : self._budget.messages]]
-        chosen: _Chosen = _Chosen(0)
-        for top, cap in _CAPS:
+        chosen: _SelectedLines = _SelectedLines(0)
+        for top, cap in _TOKEN_CAPS:
             capped = [(item, top if at < _TOP else max(cap, 1)) for at, item in enumerate(best)]
-            chosen = self._fitting([*capped, *((item, min(most, cap)) for item, most in further)], exchanges)
+            chosen = self._fitting([*capped, *((item, min(limit, cap)) for item, limit in further)], exchanges)
             if all(candidate.message_id in chosen.lines for candidate in best):
                 break
         return self._shown(chosen, [message.message_id for message in ranked], exchanges)
 
     def add(
         self,
-        found: Sequence[Sequence[Retrieved]],
+        results: Sequence[Sequence[Retrieved]],
         whole: AbstractSet[str] = frozenset(),
         exchanges: Exchanges | None = None,
     ) -> list[Line]:
         """Show new messages of several follow-up searches, oldest first, taking from each search in turn.
 
         Args:
-            found: messages of each search, best first.
+            results: messages of each search, best first.
             whole: ids of messages to show again in full length if only excerpts were shown.
             exchanges: preceding messages and replies to show as well.
         """
-        again = whole & self._in_parts
-        by_turns = {item.message_id: item for turn in zip_longest(*found) for item in turn if item is not None}
+        repeat = whole & self._in_parts
+        by_turns = {item.message_id: item for turn in zip_longest(*results) for item in turn if item is not None}
         new = [item for item in by_turns.values() if item.message_id not in self._labels]
-        repeated = [item for item in by_turns.values() if item.message_id in again]
+        repeated = [item for item in by_turns.values() if item.message_id in repeat]
         room = self._budget.tokens // 2
-        capped = [*((item, room - _LINE_TOKENS) for item in repeated), *((item, _CAPS[0][1]) for item in new)]
-        beside = exchanges or Exchanges()
-        chosen = self._fitting(capped[: max(1, self._budget.messages // 2)], beside, room, again)
-        lines = self._shown(chosen, [item.message_id for item, _ in capped], beside)
-        self._in_parts -= again
+        capped = [*((item, room - _LINE_TOKENS) for item in repeated), *((item, _TOKEN_CAPS[0][1]) for item in new)]
+        partners = exchanges or Exchanges()
+        chosen = self._fitting(capped[: max(1, self._budget.messages // 2)], partners, room, repeat)
+        lines = self._shown(chosen, [item.message_id for item, _ in capped], partners)
+        self._in_parts -= repeat
         return lines
 
     def _fitting(
@@ -167,12 +167,12 @@ class ContextWindow:
         capped: Iterable[tuple[Retrieved, int]],
         exchanges: Exchanges,
         room: int | None = None,
-        again: AbstractSet[str] = frozenset(),
-    ) -> _Chosen:
+        repeat: AbstractSet[str] = frozenset(),
+    ) -> _SelectedLines:
         """Return the lines of the messages that fit, with their preceding messages and replies."""
-        chosen = _Chosen(self._budget.tokens if room is None else room)
+        chosen = _SelectedLines(self._budget.tokens if room is None else room)
         for message, cap in capped:
-            if message.message_id in self._labels and message.message_id not in again:
+            if message.message_id in self._labels and message.message_id not in repeat:
                 continue
             if chosen.take(message, self._line(message, cap, exchanges)):
                 for partner in exchanges.partners(message):
@@ -180,7 +180,7 @@ class ContextWindow:
                         chosen.take(partner, self._line(partner, min(cap, _PARTNER_CAP), exchanges))
         return chosen
 
-    def _shown(self, chosen: _Chosen, order: Sequence[str], exchanges: Exchanges) -> list[Line]:
+    def _shown(self, chosen: _SelectedLines, order: Sequence[str], exchanges: Exchanges) -> list[Line]:
         """Label the selected messages in ranking order, then their preceding messages and replies."""
         in_order = sorted(chosen.lines, key=lambda item: order.index(item) if item in order else len(order))
         for message_id in in_order:
@@ -191,11 +191,11 @@ class ContextWindow:
             if "parts" in line:
                 self._in_parts.add(message_id)
         for message_id, line in chosen.lines.items():
-            self._refer(chosen.messages[message_id], line, exchanges)
+            self._add_references(chosen.messages[message_id], line, exchanges)
         shown = sorted(chosen.messages.values(), key=lambda message: (message.ts, message.message_id))
         return [chosen.lines[message.message_id] for message in shown]
 
-    def _refer(self, message: Retrieved, line: dict[str, JsonValue], exchanges: Exchanges) -> None:
+    def _add_references(self, message: Retrieved, line: dict[str, JsonValue], exchanges: Exchanges) -> None:
         """Add the labels of related messages to a line."""
         if message.retracted_by in self._labels:
             line["taken_back_by"] = self._labels[message.retracted_by]
@@ -204,9 +204,9 @@ class ContextWindow:
             line["replies_to"] = self._labels[before.message_id]
 
     def _line(self, message: Retrieved, cap: int, exchanges: Exchanges) -> dict[str, JsonValue]:
-        return dict(self._members(message, cap, exchanges.replied_to.get(message.message_id)))
+        return dict(self._fields(message, cap, exchanges.replied_to.get(message.message_id)))
 
-    def _members(self, message: Retrieved, most: int, replied_to: Retrieved | None) -> Iterator[tuple[str, JsonValue]]:
+    def _fields(self, message: Retrieved, cap: int, replied_to: Retrieved | None) -> Iterator[tuple[str, JsonValue]]:
         yield "id", self._labels.get(message.message_id, _NO_LABEL)
         yield "said", moment(message.ts, self._zone)
         if message.conversation_id:
@@ -216,15 +216,15 @@ class ContextWindow:
             yield "taken_back_by", "a message that is not shown"
         if replied_to is not None:
             yield "replies_to", _end(replied_to.content)
-        excerpts = self._excerpts.setdefault(message.message_id, Excerpts(message.content, self._asked))
-        shown = excerpts.within(most)
+        excerpts = self._excerpts.setdefault(message.message_id, Excerpts(message.content, self._question))
+        shown = excerpts.shorten(cap)
         yield ("text", message.content) if shown == [message.content] else ("parts", list[JsonValue](shown))
         if message.role is Role.USER and (spans := passed_on(message.content)):
             yield "passed_on", [_span(message.content, span) for span in spans]
 
 
 @dataclass
-class _Chosen:
+class _SelectedLines:
     """Lines that fit into a token limit, by message id."""
 
     room: int

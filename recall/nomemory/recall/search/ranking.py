@@ -15,20 +15,20 @@ from nomemory.recall.skills.steering.defaults import Defaults
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.recall.tools.result import Hit, ToolResult
 
-LOOKED_AT: Final = 20
+MAX_REORDERED: Final = 20
 """Number of top messages in which assertions are moved ahead of other messages."""
 _SCORE: Final = 3.0
 _NEARNESS: Final = 0.1
 """Weight of one standard deviation of similarity, relative to the best score; measured in docs/quality.md."""
-_LATER: Final = 0.3
-_SO_FAR: Final = 6
+_RECENCY_BOOST: Final = 0.3
+_RECENCY_MESSAGES: Final = 6
 """Score boost of the newest top message over the oldest, for questions about the current state."""
 _WEIGHTS: Final = {SEMANTIC_SEARCH: 0.6, LEXICAL_SEARCH: 0.4, MESSAGES_LIST: 0.2}
-_STEERED: Final = 1.5
+_SKILL_WEIGHT: Final = 1.5
 """Weight of calls from a skill, relative to a ranking of the whole question."""
-_PREFERRED: Final = 0.15
+_PREFERENCE_BOOST: Final = 0.15
 """Score boost for messages in the preferred role or time range."""
-_APART: Final = 1.0
+_SCORE_GAP: Final = 1.0
 """Score gap below the ranking of the whole question. No similarity boost can close the gap."""
 _RANK_SMOOTHING: Final = 10
 _TALK_SMOOTHING: Final = 3
@@ -37,7 +37,7 @@ _DECIMALS: Final = 9
 _NO_DEFAULTS: Final = Defaults()
 
 
-class _Voice(NamedTuple):
+class _WeightedTool(NamedTuple):
     """A tool with the weight of its query: the question itself, or a text from a skill with a lower weight."""
 
     tool: str
@@ -45,7 +45,7 @@ class _Voice(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Ranked:
+class _MergedRanking:
     """The merged ranking of the whole question. The scores of the first scope win: scopes are not comparable."""
 
     scores: dict[str, float] = field(default_factory=dict)
@@ -71,8 +71,8 @@ class EvidenceRanking:
         self._question = question
         self._role = question.role or defaults.role or Role.ANY
         self._window = SearchScope(question.time_range) if question.time_range is not None else None
-        self._whole = _Ranked()
-        self._voices: dict[_Voice, dict[str, float]] = {}
+        self._whole = _MergedRanking()
+        self._tool_scores: dict[_WeightedTool, dict[str, float]] = {}
         self._messages: dict[str, Retrieved] = {}
         self._asserting: dict[str, bool] = {}
         self._ranked: tuple[bool, tuple[Evidence, ...]] | None = None
@@ -87,7 +87,7 @@ class EvidenceRanking:
         if tool == HYBRID_SEARCH:
             self._whole.add(result.items)
         else:
-            _keep_best(self._voices.setdefault(_Voice(tool, weight), {}), _normalised(tool, result.items))
+            _keep_best(self._tool_scores.setdefault(_WeightedTool(tool, weight), {}), _normalised(tool, result.items))
 
     def ranked(self) -> tuple[Evidence, ...]:
         """Return the evidence, best first. Ties are ordered by time, then by id, both descending.
@@ -96,24 +96,24 @@ class EvidenceRanking:
         for questions about the current state. Conversations between named people keep the order of HybridSearch. If the
         input is a conversation rather than a question, the hybrid and the semantic ranking have equal weights.
         """
-        as_it_is = self._question.is_talk or is_named(self._messages.values())
-        if self._ranked is None or self._ranked[0] is not as_it_is:
-            ordered = sorted(self._evidence(0.0 if as_it_is else _NEARNESS), key=_order, reverse=True)
-            found = ordered if as_it_is else self._latest_first(self._asserting_first(ordered))
-            self._ranked = as_it_is, tuple(self._corrected(found))
+        keeps_order = self._question.is_talk or is_named(self._messages.values())
+        if self._ranked is None or self._ranked[0] is not keeps_order:
+            ordered = sorted(self._evidence(0.0 if keeps_order else _NEARNESS), key=_order, reverse=True)
+            evidence = ordered if keeps_order else self._latest_first(self._asserting_first(ordered))
+            self._ranked = keeps_order, tuple(self._corrected(evidence))
         return self._ranked[1]
 
     def _corrected(self, evidence: list[Evidence]) -> list[Evidence]:
         """Put a correction before the corrected message, with at least the same score."""
-        known = {item.message.message_id: item for item in evidence}
+        by_id = {item.message.message_id: item for item in evidence}
         placed: dict[str, Evidence] = {}
         for item in evidence:
             last, chain = item, {item.message.message_id: item}
-            while taker := self._messages.get(last.message.retracted_by):
-                if taker.message_id in chain or taker.message_id in placed:
+            while message := self._messages.get(last.message.retracted_by):
+                if message.message_id in chain or message.message_id in placed:
                     break
-                found = known.get(taker.message_id, Evidence(taker, 0.0))
-                last = chain[taker.message_id] = replace(found, score=max(found.score, last.score))
+                correction = by_id.get(message.message_id, Evidence(message, 0.0))
+                last = chain[message.message_id] = replace(correction, score=max(correction.score, last.score))
             for message_id in reversed(chain):
                 placed.setdefault(message_id, chain[message_id])
         return list(placed.values())
@@ -130,36 +130,42 @@ class EvidenceRanking:
         ]
 
     def _asserting_first(self, evidence: list[Evidence]) -> list[Evidence]:
-        kept = [self._asserts(item.message) for item in evidence[:LOOKED_AT]]
-        first = [item for item, is_kept in zip(evidence, kept, strict=False) if is_kept]
-        return first + [item for place, item in enumerate(evidence) if place >= LOOKED_AT or not kept[place]]
+        is_assertion = [self._asserts(item.message) for item in evidence[:MAX_REORDERED]]
+        first = [item for item, is_kept in zip(evidence, is_assertion, strict=False) if is_kept]
+        return first + [
+            item for index, item in enumerate(evidence) if index >= MAX_REORDERED or not is_assertion[index]
+        ]
 
     def _asserts(self, message: Retrieved) -> bool:
-        known = self._asserting.get(message.message_id)
-        if known is None:
-            known = self._asserting[message.message_id] = asserts(message, self._question, named=False)
-        return known
+        cached = self._asserting.get(message.message_id)
+        if cached is None:
+            cached = self._asserting[message.message_id] = asserts(message, self._question, named=False)
+        return cached
 
     def _latest_first(self, evidence: list[Evidence]) -> list[Evidence]:
         """Boost newer top messages if the question asks for the current state."""
-        best = evidence[:_SO_FAR]
+        best = evidence[:_RECENCY_MESSAGES]
         if not self._question.reading.asks_for_latest or len(best) <= 1:
             return evidence
         in_time = sorted(best, key=lambda candidate: (candidate.message.ts, candidate.message.message_id))
-        gains = {item.message.message_id: _LATER * place / (len(best) - 1) for place, item in enumerate(in_time)}
+        gains = {
+            item.message.message_id: _RECENCY_BOOST * index / (len(best) - 1) for index, item in enumerate(in_time)
+        }
         later = [replace(candidate, score=candidate.score + gains[candidate.message.message_id]) for candidate in best]
-        return sorted(later, key=_order, reverse=True) + evidence[_SO_FAR:]
+        return sorted(later, key=_order, reverse=True) + evidence[_RECENCY_MESSAGES:]
 
     def _scores(self) -> dict[str, float]:
         """Return the score of each message. With a ranking of the whole question, only calls from a skill add to it."""
         whole = self._whole.scores
         if self._question.is_talk and whole:
-            return self._with_preference(_sum((1.0, _reciprocal(of)) for of in (whole, *self._voices.values())))
-        steered = [(_WEIGHTS[voice.tool] * voice.weight, of) for voice, of in self._voices.items() if voice.weight < 1]
-        others = [(_WEIGHTS[voice.tool], of) for voice, of in self._voices.items() if voice.weight >= 1]
+            return self._with_preference(_sum((1.0, _reciprocal(of)) for of in (whole, *self._tool_scores.values())))
+        steered = [
+            (_WEIGHTS[query.tool] * query.weight, of) for query, of in self._tool_scores.items() if query.weight < 1
+        ]
+        others = [(_WEIGHTS[query.tool], of) for query, of in self._tool_scores.items() if query.weight >= 1]
         if not whole:
             return self._with_preference(_sum([*steered, *others]))
-        scores = self._with_preference(_sum([(1.0, whole), *((_STEERED * weight, of) for weight, of in steered)]))
+        scores = self._with_preference(_sum([(1.0, whole), *((_SKILL_WEIGHT * weight, of) for weight, of in steered)]))
         return _below(min(scores.values()), _sum(others)) | scores
 
     def _with_preference(self, scores: Mapping[str, float]) -> dict[str, float]:
@@ -168,16 +174,16 @@ class EvidenceRanking:
     def _preference(self, message: Retrieved) -> float:
         of_role = self._role is not Role.ANY and message.role is self._role
         in_window = self._window is not None and self._window.holds(message)
-        return _PREFERRED * (of_role + in_window)
+        return _PREFERENCE_BOOST * (of_role + in_window)
 
 
 def _normalised(tool: str, items: tuple[Hit, ...]) -> dict[str, float]:
     """Return scores scaled to 0 to 1; reciprocal ranks for tools without scores."""
     if tool == MESSAGES_LIST:
         items = tuple(Hit(hit.message, 1 / (_RANK_SMOOTHING + rank)) for rank, hit in enumerate(items))
-    least, most = min((hit.score for hit in items), default=0.0), max((hit.score for hit in items), default=0.0)
-    span = most - least
-    return {hit.message.message_id: (hit.score - least) / span if span else 1.0 for hit in items}
+    lowest, highest = min((hit.score for hit in items), default=0.0), max((hit.score for hit in items), default=0.0)
+    span = highest - lowest
+    return {hit.message.message_id: (hit.score - lowest) / span if span else 1.0 for hit in items}
 
 
 def _reciprocal(scores: Mapping[str, float]) -> dict[str, float]:
@@ -186,23 +192,23 @@ def _reciprocal(scores: Mapping[str, float]) -> dict[str, float]:
     return {message_id: 1 / (_TALK_SMOOTHING + rank) for rank, message_id in enumerate(order)}
 
 
-def _keep_best(known: dict[str, float], found: Mapping[str, float]) -> None:
-    for message_id, score in found.items():
-        known[message_id] = max(known.get(message_id, 0.0), score)
+def _keep_best(scores: dict[str, float], new_scores: Mapping[str, float]) -> None:
+    for message_id, score in new_scores.items():
+        scores[message_id] = max(scores.get(message_id, 0.0), score)
 
 
 def _sum(parts: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
     scores: dict[str, float] = {}
-    for weight, found in parts:
-        for message_id, score in found.items():
+    for weight, part in parts:
+        for message_id, score in part.items():
             scores[message_id] = scores.get(message_id, 0.0) + weight * score
     return scores
 
 
 def _below(least: float, scores: Mapping[str, float]) -> dict[str, float]:
     """Return scores shifted below a minimum, in the same order."""
-    most = max(scores.values(), default=0.0) or 1.0
-    return {message_id: least + score / most - 1 - _APART for message_id, score in scores.items()}
+    best = max(scores.values(), default=0.0) or 1.0
+    return {message_id: least + score / best - 1 - _SCORE_GAP for message_id, score in scores.items()}
 
 
 def _order(evidence: Evidence) -> tuple[float, float, bytes]:

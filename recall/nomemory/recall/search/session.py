@@ -21,7 +21,7 @@ from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.planning.base import Plan, Situation, ToolCall
 from nomemory.recall.search.ranking import EvidenceRanking
 from nomemory.recall.skills.loader import Skill
-from nomemory.recall.tools.bound_tools import MEANING_IS_OFF, BoundTools
+from nomemory.recall.tools.bound_tools import SEMANTIC_DISABLED, BoundTools
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.recall.tools.result import ToolResult
 from nomemory.text.time_range import ANY_TIME, TimeRange
@@ -29,20 +29,20 @@ from nomemory.text.time_range import ANY_TIME, TimeRange
 OnStep = Callable[[Step], Awaitable[None]]
 
 _SHOWN_IDS: Final = 20
-_SHARE_OF_MEANING: Final = 1 / 3
+_SEMANTIC_TIME_SHARE: Final = 1 / 3
 """Maximum share of the remaining time for semantic search. The rest is for lexical search if the embedder hangs."""
 _SHORTEST_CALL_S: Final = 0.001
-_LAST_LOOK_S: Final = 0.5
+_LAG_CHECK_S: Final = 0.5
 """Time reserved for an index lag check if the search uses up its time, in seconds."""
-_RANKED: Final = 20
+_MIN_RANKED: Final = 20
 """Minimum size of a ranking for a planner."""
-_EXCHANGES: Final = 40
+_MAX_EXCHANGES: Final = 40
 """Maximum number of short messages whose replies and preceding messages are read."""
-_NEWEST: Final = 5
+_MAX_NEWEST: Final = 5
 """Maximum number of messages to read after the best message."""
-_CORRECTIONS: Final = 8
+_MAX_CORRECTIONS: Final = 8
 """Maximum number of corrections to read per round."""
-_CHAIN: Final = 3
+_MAX_CORRECTION_CHAIN: Final = 3
 """Maximum length of a chain of corrections."""
 _REPLY_WITHIN: Final = timedelta(hours=1)
 
@@ -71,35 +71,35 @@ class SearchSession:
         self._relations: dict[tuple[str, str], Relation] = {}
         self._coverage = Coverage(question)
         self._steps: list[Step] = []
-        self._made: set[str] = set()
+        self._seen_calls: set[str] = set()
         began = time.monotonic()
-        self._give_up = began + budget.deadline_s
+        self._search_by = began + budget.deadline_s
         self.answer_by = began + budget.answer_s
         """Deadline of the whole recall, on the monotonic clock."""
         self._calls = 0
         self._host_calls = 0
         self._iterations = 0
         self._new_in_round = 0
-        self.brought: list[ToolResult] = []
+        self.round_results: list[ToolResult] = []
         """Results of the last round, in order."""
         self._dropped = 0
         self._cut = False
-        self._behind = False
-        self._knows_both_indexes = False
-        self._meaning_failed = False
+        self._is_lagging = False
+        self._knows_lag = False
+        self._semantic_failed = False
         self._empty_time_ranges: dict[TimeRange, None] = {}
-        self._words_answered = False
+        self._lexical_answered = False
         self._sufficiency: Sufficiency | None = None
 
     @property
     def remaining_s(self) -> float:
         """The remaining time for searching, in seconds."""
-        return self._give_up - time.monotonic()
+        return self._search_by - time.monotonic()
 
     @property
     def remaining_calls(self) -> int:
         """The remaining calls for a planner, excluding the calls reserved for neighbours."""
-        return max(0, self._budget.tool_calls - self._calls - self._kept_for_neighbours())
+        return max(0, self._budget.tool_calls - self._calls - self._reserved_neighbor_calls())
 
     @property
     def iterations(self) -> int:
@@ -141,34 +141,34 @@ class SearchSession:
         """Make the calls of a plan; return a stop reason if the budget is exhausted."""
         self._iterations = iteration
         self._new_in_round = 0
-        self.brought = []
+        self.round_results = []
         if not plan.calls:
-            await self.tell(Step(iteration, plan.thought))
+            await self.record(Step(iteration, plan.thought))
         for call in plan.calls:
             if self.remaining_s <= 0:
                 return StopReason.DEADLINE
             if not self.remaining_calls:
                 return StopReason.TOOL_CALLS
-            await self._make(call, iteration)
+            await self._call(call, iteration)
         return None
 
-    async def decided(self, plan: Plan, iteration: int) -> None:
+    async def record_decision(self, plan: Plan, iteration: int) -> None:
         """Record a decision to stop."""
-        await self.tell(Step(iteration, plan.thought))
+        await self.record(Step(iteration, plan.thought))
 
-    async def take_neighbours(self) -> None:
+    async def read_neighbors(self) -> None:
         """Read the neighbours of the best anchors unless they were read already."""
         anchors = [evidence.message.message_id for evidence in self.ranked()[: self._budget.anchors]]
-        looked_around = {str(step.arguments.get("message_id")) for step in self._steps if step.tool == NEIGHBORS}
+        read_anchors = {str(step.arguments.get("message_id")) for step in self._steps if step.tool == NEIGHBORS}
         for anchor in anchors:
-            if anchor in looked_around or self._calls >= self._budget.tool_calls or self.remaining_s <= 0:
+            if anchor in read_anchors or self._calls >= self._budget.tool_calls or self.remaining_s <= 0:
                 continue
             arguments: dict[str, JsonValue] = {
                 "message_id": anchor,
                 "before": self._budget.neighbors_before,
                 "after": self._budget.neighbors_after,
             }
-            await self._make(ToolCall(NEIGHBORS, arguments, "what was said before an anchor"), self._iterations)
+            await self._call(ToolCall(NEIGHBORS, arguments, "what was said before an anchor"), self._iterations)
 
     async def rank(self) -> None:
         """Rank the question for a planner that does not start with a ranking."""
@@ -177,7 +177,7 @@ class SearchSession:
         arguments: dict[str, JsonValue] = {
             "query_text": question.sought,
             "filter": scope.as_filter(question.now),
-            "top_k": max(_RANKED, self._budget.ranked_messages),
+            "top_k": max(_MIN_RANKED, self._budget.ranked_messages),
         }
         await self.follow(Plan((ToolCall(HYBRID_SEARCH, arguments, "what answers best"),)), 1)
 
@@ -186,23 +186,26 @@ class SearchSession:
 
         These calls do not count toward the planner's limit.
         """
-        asked = messages[:_EXCHANGES]
-        found = await asyncio.gather(*(self._around(item.message_id, before=1, after=1) for item in asked))
-        self._host_calls += len(asked)
+        anchors = messages[:_MAX_EXCHANGES]
+        results = await asyncio.gather(*(self._around(item.message_id, before=1, after=1) for item in anchors))
+        self._host_calls += len(anchors)
         before, after = dict[str, Retrieved](), dict[str, Retrieved]()
-        for message, result in zip(asked, found, strict=True):
+        for message, result in zip(anchors, results, strict=True):
             for near in (hit.message for hit in result.items):
-                if near.ts <= message.ts and _answers(message, near):
+                if near.ts <= message.ts and _is_reply(message, near):
                     before[message.message_id] = near
-                elif near.ts >= message.ts and _answers(near, message):
+                elif near.ts >= message.ts and _is_reply(near, message):
                     after[message.message_id] = near
-        if asked:
+        if anchors:
             ids = tuple(item.message_id for item in (*before.values(), *after.values()))
-            thought, observation = "what short messages reply to, and what replies to questions", f"{len(asked)} calls"
-            await self.tell(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
+            thought, observation = (
+                "what short messages reply to, and what replies to questions",
+                f"{len(anchors)} calls",
+            )
+            await self.record(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
         return before, after
 
-    async def newest_on_the_matter(self) -> list[Retrieved]:
+    async def newest_on_topic(self) -> list[Retrieved]:
         """Return the best messages sent after the best message. The call does not count toward the planner's limit."""
         best = self.ranked()[:1]
         if not best or self.remaining_s <= 0:
@@ -216,38 +219,38 @@ class SearchSession:
         arguments: dict[str, JsonValue] = {
             "query_text": question.sought,
             "filter": scope.as_filter(question.now),
-            "top_k": _NEWEST,
+            "top_k": _MAX_NEWEST,
         }
         result = await self._tools.call(HYBRID_SEARCH, arguments, max(self.remaining_s, _SHORTEST_CALL_S))
         self._host_calls += 1
         self.retrieval.add(hit.message for hit in result.items)
         self._ranking.take(HYBRID_SEARCH, result)
         ids = tuple(hit.message.message_id for hit in result.items)
-        await self.tell(Step(self._iterations, "what was said on it since", HYBRID_SEARCH, {}, len(ids), None, ids))
+        await self.record(Step(self._iterations, "what was said on it since", HYBRID_SEARCH, {}, len(ids), None, ids))
         return [hit.message for hit in result.items]
 
-    async def take_corrections(self) -> None:
+    async def read_corrections(self) -> None:
         """Read the chains of corrections of the best evidence, outside the planner's call limit."""
-        looked_for = {""}
-        for _ in range(_CHAIN):
+        requested = {""}
+        for _ in range(_MAX_CORRECTION_CHAIN):
             best = (message.message for message in self.ranked()[: self._budget.evidence_messages])
-            named = dict.fromkeys(candidate.retracted_by for candidate in best)
-            missing = [item for item in named if self.retrieval.get(item) is None and item not in looked_for][
-                :_CORRECTIONS
+            retracting_ids = dict.fromkeys(candidate.retracted_by for candidate in best)
+            missing = [item for item in retracting_ids if self.retrieval.get(item) is None and item not in requested][
+                :_MAX_CORRECTIONS
             ]
             if not missing:
                 return
-            looked_for.update(missing)
-            await self._take_corrections(missing)
+            requested.update(missing)
+            await self._read_corrections(missing)
 
-    async def _take_corrections(self, message_ids: Sequence[str]) -> None:
+    async def _read_corrections(self, message_ids: Sequence[str]) -> None:
         results = await asyncio.gather(*(self._around(item, before=0) for item in message_ids))
         self._host_calls += len(results)
         for result in results:
             self._ranking.take(NEIGHBORS, result)
         thought, observation = "what took back what was found", f"{len(results)} calls"
         ids = tuple(hit.message.message_id for result in results for hit in result.items)
-        await self.tell(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
+        await self.record(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
 
     async def _around(self, message_id: str, before: int, after: int = 0) -> ToolResult:
         """Read a message and its neighbours."""
@@ -258,17 +261,17 @@ class SearchSession:
 
     def paused(self, seconds: float) -> None:
         """Exclude a model's response time from the time for searching."""
-        self._give_up += seconds
+        self._search_by += seconds
 
     async def index_lagging(self) -> bool:
         """Return whether some of the user's stored messages are not searchable yet.
 
         The answer comes from a ranking if there was one, otherwise from a request to the indexes.
         """
-        if not (self._behind or self._knows_both_indexes):
-            self._behind = await self._tools.is_behind(max(self.remaining_s, _LAST_LOOK_S))
-            self._knows_both_indexes = True
-        return self._behind
+        if not (self._is_lagging or self._knows_lag):
+            self._is_lagging = await self._tools.is_lagging(max(self.remaining_s, _LAG_CHECK_S))
+            self._knows_lag = True
+        return self._is_lagging
 
     def limits(
         self, planner: str, stop: StopReason, notes: tuple[Note, ...], reading: Reading, *, truncated: bool
@@ -284,7 +287,7 @@ class SearchSession:
             planner=planner,
             stop_reason=stop,
             truncated=truncated or self._cut,
-            index_lagging=self._behind,
+            index_lagging=self._is_lagging,
             widened=self._coverage.widened,
             skill=self._skill.name,
             dropped_arguments=self._dropped,
@@ -296,8 +299,8 @@ class SearchSession:
 
     def _notes(self) -> tuple[Note, ...]:
         notes = [note(NoteKind.SINGLE_CONVERSATION)] if self._question.conversation_id else []
-        if self._meaning_failed:
-            then = ": the words decided" if self._words_answered else ""
+        if self._semantic_failed:
+            then = ": the words decided" if self._lexical_answered else ""
             notes.append(note(NoteKind.SEMANTIC_INCOMPLETE, then=then))
         if self._empty_time_ranges:
             notes.append(note(NoteKind.TIME_RANGE_EMPTY, count=len(self._empty_time_ranges)))
@@ -308,31 +311,31 @@ class SearchSession:
         message = self.retrieval.get(message_id)
         return (message.ts.timestamp() if message else -math.inf, message_id)
 
-    def _kept_for_neighbours(self) -> int:
+    def _reserved_neighbor_calls(self) -> int:
         return 0 if self._budget.read_messages else min(self._budget.anchors, self._budget.tool_calls // 3)
 
-    async def _make(self, call: ToolCall, iteration: int) -> None:
+    async def _call(self, call: ToolCall, iteration: int) -> None:
         key = json.dumps([call.tool, dict(call.arguments)], sort_keys=True, default=str)
-        if key in self._made:
-            await self.tell(Step(iteration, call.thought, call.tool, observation="not repeated: made before"))
+        if key in self._seen_calls:
+            await self.record(Step(iteration, call.thought, call.tool, observation="not repeated: made before"))
             return
-        self._made.add(key)
-        if call.tool == SEMANTIC_SEARCH and not self._tools.has_meaning:
-            not_called = f"not called: {MEANING_IS_OFF}"
-            await self.tell(Step(iteration, call.thought, call.tool, observation=not_called, meaning_off=True))
+        self._seen_calls.add(key)
+        if call.tool == SEMANTIC_SEARCH and not self._tools.has_semantic_search:
+            not_called = f"not called: {SEMANTIC_DISABLED}"
+            await self.record(Step(iteration, call.thought, call.tool, observation=not_called, meaning_off=True))
             return
         began = time.monotonic()
         if call.tool != HYBRID_SEARCH:  # Rankings wait for both indexes on the server.
             await self._tools.reach(max(self.remaining_s, _SHORTEST_CALL_S))
-        result = await self._tools.call(call.tool, call.arguments, self._patience_s(call.tool))
+        result = await self._tools.call(call.tool, call.arguments, self._timeout_s(call.tool))
         # The first call that finds semantic search disabled does not count toward the limit.
-        self._calls += call.tool != SEMANTIC_SEARCH or self._tools.has_meaning
+        self._calls += call.tool != SEMANTIC_SEARCH or self._tools.has_semantic_search
         self._take(call, result)
-        self.brought.append(result)
-        await self.tell(_step(call, result, iteration, time.monotonic() - began))
+        self.round_results.append(result)
+        await self.record(_step(call, result, iteration, time.monotonic() - began))
 
-    def _patience_s(self, tool: str) -> float:
-        share = _SHARE_OF_MEANING if tool == SEMANTIC_SEARCH else 1.0
+    def _timeout_s(self, tool: str) -> float:
+        share = _SEMANTIC_TIME_SHARE if tool == SEMANTIC_SEARCH else 1.0
         return max(self.remaining_s * share, _SHORTEST_CALL_S)
 
     def _take(self, call: ToolCall, result: ToolResult) -> None:
@@ -343,22 +346,22 @@ class SearchSession:
             self._coverage.add(result.scope)
         self._dropped += result.dropped
         self._cut |= result.cut
-        self._behind |= result.index_lagging
+        self._is_lagging |= result.index_lagging
         self._empty_time_ranges |= dict.fromkeys(result.empty_time_ranges)
-        self._meaning_failed |= result.semantic_unavailable or (call.tool == SEMANTIC_SEARCH and not result.answered)
-        self._knows_both_indexes |= call.tool == HYBRID_SEARCH and result.answered
-        self._words_answered |= call.tool in {LEXICAL_SEARCH, HYBRID_SEARCH} and result.answered
+        self._semantic_failed |= result.semantic_unavailable or (call.tool == SEMANTIC_SEARCH and not result.answered)
+        self._knows_lag |= call.tool == HYBRID_SEARCH and result.answered
+        self._lexical_answered |= call.tool in {LEXICAL_SEARCH, HYBRID_SEARCH} and result.answered
         if self._sufficiency is None:
             self._sufficiency = result.sufficiency
 
-    async def tell(self, step: Step) -> None:
+    async def record(self, step: Step) -> None:
         """Record a step and notify the observer."""
         self._steps.append(step)
         if self._on_step is not None:
             await self._on_step(step)
 
 
-def _answers(reply: Retrieved, before: Retrieved) -> bool:
+def _is_reply(reply: Retrieved, before: Retrieved) -> bool:
     """Return whether a message replies to the previous one: another sender, same conversation, shortly after."""
     is_near = reply.ts - before.ts <= _REPLY_WITHIN and before.conversation_id == reply.conversation_id
     return is_near and (before.role, before.name) != (reply.role, reply.name)

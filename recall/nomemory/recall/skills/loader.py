@@ -73,8 +73,8 @@ class SkillLibrary:
 
     def names(self) -> list[str]:
         """Return the names of the recall skills, default first. Skills are not validated."""
-        found = {file.parent.name for folder in self._folders for file in folder.glob(f"*/{SKILL_FILE}")}
-        return sorted(filter(_NAME.fullmatch, found - {CREATOR}), key=lambda name: (name != self._default, name))
+        folders = {file.parent.name for folder in self._folders for file in folder.glob(f"*/{SKILL_FILE}")}
+        return sorted(filter(_NAME.fullmatch, folders - {CREATOR}), key=lambda name: (name != self._default, name))
 
     def _current(self, name: str) -> Skill:
         folder = self._find(name)
@@ -99,10 +99,10 @@ def _read(name: str, folder: SkillFolder) -> Skill:
     text = folder.body()
     try:
         head = read_frontmatter(text)
-        named, description = (head.string(key) for key in KEYS)
+        declared_name, description = (head.string(key) for key in KEYS)
     except FrontmatterError as error:
         raise SkillInvalidError(f"`{SKILL_FILE}`: {error}", SkillFault.FRONTMATTER) from None
-    if named != name:
+    if declared_name != name:
         raise SkillInvalidError("its `name` is not the name of its folder", SkillFault.NAME)
     if not 0 < len(description) <= _DESCRIPTION_CHARS:
         raise SkillInvalidError(

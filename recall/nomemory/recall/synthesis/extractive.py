@@ -14,22 +14,22 @@ from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.quotation import quote
 from nomemory.recall.synthesis.sections import section_of
 
-LEAST: Final = 1
+MIN_QUOTED: Final = 1
 """Minimum number of quoted messages."""
 
 
-MOST: Final = 4
+MAX_QUOTED: Final = 4
 """Maximum number of quoted messages."""
 
 
 _OFFSET: Final = -1.8
-_PLACE: Final = -1.0
-_GAP: Final = 0.25
-_NEARNESS: Final = 0.65
+_RANK_WEIGHT: Final = -1.0
+_GAP_WEIGHT: Final = 0.25
+_SIMILARITY_WEIGHT: Final = 0.65
 """Log odds that a message is evidence, by the logarithm of its rank, its score gap to the best, and its similarity."""
 
 
-_TYPICAL: Final = 1.5
+_DEFAULT_SIMILARITY: Final = 1.5
 """Assumed similarity of a top message if semantic search is unavailable."""
 
 
@@ -48,8 +48,8 @@ class ExtractiveSynthesiser:
     async def draft(self, question: Question, skill: Skill, findings: Findings) -> Draft:  # noqa: ARG002 - the protocol's signature
         """Quote the most likely answers and their retractions, most relevant first."""
         best = chosen(quotable(findings.evidence, question), self._quoted)
-        takers = {candidate.message.retracted_by for candidate in best}
-        best += [item for item in findings.evidence if item.message.message_id in takers and item not in best]
+        retracting_ids = {candidate.message.retracted_by for candidate in best}
+        best += [item for item in findings.evidence if item.message.message_id in retracting_ids and item not in best]
         quotes = ((candidate, quote(candidate.message.content, question.reading)) for candidate in best)
         return Draft(
             tuple(
@@ -67,8 +67,8 @@ def quotable(evidence: Sequence[Evidence], question: Question) -> list[Evidence]
     stating = [item for item in evidence if item.message.retracts or states(item.message, question)]
     if question.is_talk or is_named(item.message for item in evidence):
         return stating
-    known = [item for item in stating if item.message.retracts or asserts(item.message, question, named=False)]
-    return known or stating
+    assertions = [item for item in stating if item.message.retracts or asserts(item.message, question, named=False)]
+    return assertions or stating
 
 
 def chosen(evidence: Sequence[Evidence], quoted: float) -> list[Evidence]:
@@ -76,19 +76,20 @@ def chosen(evidence: Sequence[Evidence], quoted: float) -> list[Evidence]:
     is_near = any(item.deviations for item in evidence)
     return [
         item
-        for place, item in enumerate(evidence[:MOST])
-        if place < LEAST
-        or probability(place, item.score - evidence[0].score, item.deviations if is_near else _TYPICAL) >= quoted
+        for rank, item in enumerate(evidence[:MAX_QUOTED])
+        if rank < MIN_QUOTED
+        or probability(rank, item.score - evidence[0].score, item.deviations if is_near else _DEFAULT_SIMILARITY)
+        >= quoted
     ]
 
 
-def probability(place: int, gap: float, nearness: float) -> float:
+def probability(rank: int, gap: float, nearness: float) -> float:
     """Return the probability that a message is evidence.
 
     Args:
-        place: rank, starting at 0.
+        rank: rank of the message, starting at 0.
         gap: difference to the best score, at most 0.
         nearness: similarity to the question, in standard deviations above the mean.
     """
-    odds = _OFFSET + _PLACE * math.log(place + 1) + _GAP * gap + _NEARNESS * nearness
+    odds = _OFFSET + _RANK_WEIGHT * math.log(rank + 1) + _GAP_WEIGHT * gap + _SIMILARITY_WEIGHT * nearness
     return 1 / (1 + math.exp(-odds))

@@ -18,8 +18,8 @@ def quote(content: str, reading: QuestionReading) -> str:
         return content.strip()
     starts = [sentence.start for sentence in sentences(content)] or [0]
     ends = [*starts[1:], len(content)]
-    asked = terms(reading.asked)
-    best = max(range(len(starts)), key=lambda at: (len(asked & terms(content[starts[at] : ends[at]])), -at))
+    question_terms = terms(reading.asked)
+    best = max(range(len(starts)), key=lambda at: (len(question_terms & terms(content[starts[at] : ends[at]])), -at))
     first, last = _widened(starts, ends, best)
     return content[starts[first] : ends[last]].strip()[:WHOLE]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from nomemory.recall.grounding.assertions import is_passed_on
+from nomemory.recall.grounding.assertions import is_quoted_text
 from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.memory_view import Section
 
 _START: Final = r"(?:^|[.!;,，。；！\n]\s*)(?:please |and |but |so |请|你)?"
 
 
-_PREFERS: Final = re.compile(
+_PREFERENCE: Final = re.compile(
     r"\bI(?:['’]d| would| do| don['’]?t| really| rather| still| always| absolutely)* (?:like|love|hate|prefer|enjoy)\b"
     r"|\bI (?:always|never)\b|\bmy favou?rite|我[^，。！？]{0,4}(?:喜欢|爱|讨厌|偏好)|我(?:从来?不|总是)",
     re.IGNORECASE,
@@ -20,7 +20,7 @@ _PREFERS: Final = re.compile(
 """First-person preferences and habits."""
 
 
-_BINDS: Final = re.compile(
+_OBLIGATION: Final = re.compile(
     rf"{_START}(?:never(?! mind)|always|don['’]?t|do not)\b"
     r"|\bI (?:can['’]?t|cannot|must(?:n['’]t)?|may not|am not allowed)\b"
     rf"|{_START}(?:别(?!人)|不要|不许|务必|必须)|我[^，。！？]{{0,4}}(?:不能|不可以|必须|不许)",
@@ -31,8 +31,8 @@ _BINDS: Final = re.compile(
 
 def section_of(message: Retrieved) -> Section:
     """Return the section of a message; the profile section unless it expresses a preference or obligation."""
-    if is_passed_on(message.content):
+    if is_quoted_text(message.content):
         return Section.PROFILE
-    if _BINDS.search(message.content):
+    if _OBLIGATION.search(message.content):
         return Section.CONSTRAINTS
-    return Section.PREFERENCES if _PREFERS.search(message.content) else Section.PROFILE
+    return Section.PREFERENCES if _PREFERENCE.search(message.content) else Section.PROFILE

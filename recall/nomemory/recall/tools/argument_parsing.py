@@ -22,23 +22,23 @@ class ToolRefusedError(RecallError):
     """The call is invalid. The message is meant for the planner and quotes no argument values."""
 
 
-def read_arguments(model: type[_Arguments], given: Mapping[str, object], zone: tzinfo | None) -> _Arguments:
+def read_arguments(model: type[_Arguments], arguments: Mapping[str, object], zone: tzinfo | None) -> _Arguments:
     """Parse tool arguments. Times without an offset are in `zone`; unknown arguments are ignored.
 
     Raises:
         ToolRefusedError: an argument is missing or invalid. The message contains the argument name.
     """
     try:
-        return model.model_validate(given, context={"zone": zone})
+        return model.model_validate(arguments, context={"zone": zone})
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         names = [part for part in first["loc"] if isinstance(part, str)]
         raise ToolRefusedError(": ".join((*names, first["msg"]))) from None
 
 
-def unknown_arguments(model: type[BaseModel], given: Mapping[str, JsonValue], path: str = "") -> Iterator[str]:
+def unknown_arguments(model: type[BaseModel], arguments: Mapping[str, JsonValue], path: str = "") -> Iterator[str]:
     """Return the names of unknown arguments, at every level."""
-    for name, value in given.items():
+    for name, value in arguments.items():
         field = model.model_fields.get(name)
         if field is None:
             yield f"{path}{name}"

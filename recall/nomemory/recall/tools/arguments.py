@@ -59,15 +59,15 @@ class ArgumentObject(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_object(cls, given: object) -> object:
-        if isinstance(given, str):
+    def _as_object(cls, value: object) -> object:
+        if isinstance(value, str):
             try:
-                given = json.loads(given)
+                value = json.loads(value)
             except (ValueError, RecursionError):
-                return given
-        if isinstance(given, Mapping):
-            return {name: value for name, value in given.items() if value is not None}
-        return given
+                return value
+        if isinstance(value, Mapping):
+            return {name: argument for name, argument in value.items() if argument is not None}
+        return value
 
 
 class Window(ArgumentObject):

@@ -47,23 +47,23 @@ from nomemory.v1 import query_service_pb2 as pb
 
 _log = structlog.get_logger()
 
-_NOT_NOW: Final = frozenset(
+_TRANSIENT: Final = frozenset(
     {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED}
 )
-_NOT_NOW_FOR_MEANING: Final = frozenset({grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN})
+_EMBEDDER_FAILURE: Final = frozenset({grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN})
 """Status codes of embedder failures. Lexical search still works after these."""
-_REFUSED: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND})
+_INVALID_CALL: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND})
 _VECTOR: Final = "query_embedding.values"
 """The API field for the caller's vector."""
 _AT_LEAST: Final = "at_least"
 """The API field for the caller's write token."""
-_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_LAGGING)
-_FIRST: Final = 3
-MEANING_IS_OFF: Final = "meaning cannot be searched"
+_INDEX_LAGGING: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_LAGGING)
+_COVERAGE_ITEMS: Final = 3
+SEMANTIC_DISABLED: Final = "meaning cannot be searched"
 """Observation text when `meaning_off` is set."""
 
 
-class _MeaningOffError(ToolRefusedError):
+class _SemanticDisabledError(ToolRefusedError):
     """Semantic search was requested although the server has it disabled."""
 
 
@@ -95,14 +95,14 @@ class BoundTools:
         self._budget = budget
         self._before = before
         self._metadata = tuple(metadata)
-        self._has_meaning = True
+        self._has_semantic_search = True
         self._answers = 0
         self._failed: set[type[Arguments]] = set()
 
     @property
-    def has_meaning(self) -> bool:
+    def has_semantic_search(self) -> bool:
         """Whether semantic search is available: False if the server has no embedder or a semantic search timed out."""
-        return self._has_meaning
+        return self._has_semantic_search
 
     @property
     def unreachable(self) -> bool:
@@ -129,7 +129,7 @@ class BoundTools:
             await self._probe(timeout_s)
             self._waits = False
 
-    async def is_behind(self, timeout_s: float) -> bool:
+    async def is_lagging(self, timeout_s: float) -> bool:
         """Return whether an index lags behind the user's stored messages; False if unknown."""
         reply = await self._probe(timeout_s)
         return reply is not None and reply.index_lagging
@@ -155,13 +155,13 @@ class BoundTools:
         name = definition.name if definition else "unknown"  # A chat model may have invented any other name.
         if dropped:
             _log.warning("recall_arguments_dropped", tool=name, count=dropped)
-        with span(f"execute_tool {name}") as made:
+        with span(f"execute_tool {name}") as recorded:
             if definition is None:
                 result = ToolResult(observation=f"there is no such tool: use one of {', '.join(TOOLS)}", answered=False)
             else:
                 result = await self._read_and_call(definition.arguments, cleaned, timeout_s)
-            if made is not None:
-                _note(made, name, result)
+            if recorded is not None:
+                _record_result(recorded, name, result)
         notes = [result.observation]
         if dropped:
             notes.append(f"{dropped} argument(s) that name a user were dropped: the user is bound")
@@ -170,31 +170,35 @@ class BoundTools:
         return replace(result, dropped=dropped, observation="; ".join(notes))
 
     async def _read_and_call(
-        self, type_: type[Arguments], given: Mapping[str, JsonValue], timeout_s: float
+        self, type_: type[Arguments], arguments: Mapping[str, JsonValue], timeout_s: float
     ) -> ToolResult:
         """Parse the arguments and make the call. Invalid arguments return an observation."""
         try:
-            asked = read_arguments(type_, given, self._before.tzinfo)
-            result = await self._call(asked, timeout_s)
-        except ToolRefusedError as refused:
+            parsed = read_arguments(type_, arguments, self._before.tzinfo)
+            result = await self._call(parsed, timeout_s)
+        except ToolRefusedError as error:
             return ToolResult(
-                observation=f"not called: {refused}", answered=False, meaning_off=isinstance(refused, _MeaningOffError)
+                observation=f"not called: {error}",
+                answered=False,
+                meaning_off=isinstance(error, _SemanticDisabledError),
             )
-        return replace(result, arguments=self._shown(asked))
+        return replace(result, arguments=self._shown(parsed))
 
-    def _shown(self, asked: Arguments) -> dict[str, JsonValue]:
+    def _shown(self, arguments: Arguments) -> dict[str, JsonValue]:
         """Return the arguments for display, including the conversation of the binding."""
-        shown: dict[str, JsonValue] = asked.model_dump(mode="json", exclude_unset=True)
+        shown: dict[str, JsonValue] = arguments.model_dump(mode="json", exclude_unset=True)
         if self._binding.conversation_id:
-            narrowed = shown.get("filter")
-            (narrowed if isinstance(narrowed, dict) else shown)["conversation_id"] = self._binding.conversation_id
+            filter_fields = shown.get("filter")
+            (filter_fields if isinstance(filter_fields, dict) else shown)["conversation_id"] = (
+                self._binding.conversation_id
+            )
         return shown
 
     async def _call(self, arguments: Arguments, timeout_s: float) -> ToolResult:
         try:
             result = await self._dispatch(arguments, timeout_s)
         except grpc.RpcError as error:
-            return self._observed(error, arguments)
+            return self._failure_result(error, arguments)
         self._answers += 1
         return result
 
@@ -209,73 +213,77 @@ class BoundTools:
             return await self._hybrid(arguments, timeout_s)
         return await self._around(arguments, timeout_s)
 
-    async def _list(self, asked: ListArguments, timeout_s: float) -> ToolResult:
-        request = self._requests.listing(asked)
+    async def _list(self, arguments: ListArguments, timeout_s: float) -> ToolResult:
+        request = self._requests.listing(arguments)
         reply = await self._stub.ListMessages(request, timeout=timeout_s, metadata=self._metadata)
-        found = self._own(Hit(retrieved(item), 0.0) for item in reply.items)
-        return self._result(found, asked.filter, next_cursor=reply.next_cursor)
+        hits = self._readable(Hit(retrieved(item), 0.0) for item in reply.items)
+        return self._result(hits, arguments.filter, next_cursor=reply.next_cursor)
 
-    async def _lexical(self, asked: LexicalArguments, timeout_s: float) -> ToolResult:
-        request = self._requests.lexical(asked)
+    async def _lexical(self, arguments: LexicalArguments, timeout_s: float) -> ToolResult:
+        request = self._requests.lexical(arguments)
         reply = await self._stub.LexicalSearch(request, timeout=timeout_s, metadata=self._metadata)
         scored = zip(reply.items, reply.scores, strict=True)
-        found = self._own(Hit(retrieved(item), score.score) for item, score in scored)
-        return self._result(found, asked.filter, next_cursor=reply.next_cursor, index_lagging=reply.index_lagging)
+        hits = self._readable(Hit(retrieved(item), score.score) for item, score in scored)
+        return self._result(hits, arguments.filter, next_cursor=reply.next_cursor, index_lagging=reply.index_lagging)
 
-    async def _semantic(self, asked: SemanticArguments, timeout_s: float) -> ToolResult:
-        if bool(asked.query_text.strip()) == bool(asked.query_embedding):
+    async def _semantic(self, arguments: SemanticArguments, timeout_s: float) -> ToolResult:
+        if bool(arguments.query_text.strip()) == bool(arguments.query_embedding):
             raise ToolRefusedError("give exactly one of query_text and query_embedding")
-        if asked.query_text and not self._has_meaning and not self._requests.has_vector_of(asked.query_text):
-            raise _MeaningOffError(MEANING_IS_OFF)
-        request = self._requests.semantic(asked)
+        if (
+            arguments.query_text
+            and not self._has_semantic_search
+            and not self._requests.has_vector_of(arguments.query_text)
+        ):
+            raise _SemanticDisabledError(SEMANTIC_DISABLED)
+        request = self._requests.semantic(arguments)
         reply = await self._stub.SemanticSearch(request, timeout=timeout_s, metadata=self._metadata)
-        found = self._own(Hit(retrieved(item.message), item.score) for item in reply.items)
-        return self._result(found, asked.filter, index_lagging=reply.index_lagging, cut=reply.truncated)
+        hits = self._readable(Hit(retrieved(item.message), item.score) for item in reply.items)
+        return self._result(hits, arguments.filter, index_lagging=reply.index_lagging, cut=reply.truncated)
 
-    async def _hybrid(self, asked: HybridArguments, timeout_s: float) -> ToolResult:
-        request = self._requests.hybrid(asked)
+    async def _hybrid(self, arguments: HybridArguments, timeout_s: float) -> ToolResult:
+        request = self._requests.hybrid(arguments)
         reply = await self._stub.HybridSearch(request, timeout=timeout_s, metadata=self._metadata)
-        found = self._own(map(ranked_hit, reply.items))
+        hits = self._readable(map(ranked_hit, reply.items))
         result = self._result(
-            found, asked.filter, index_lagging=reply.index_lagging, cut=reply.truncated, is_ranking=True
+            hits, arguments.filter, index_lagging=reply.index_lagging, cut=reply.truncated, is_ranking=True
         )
         covered = [item.explanation.coverage for item in reply.items]
-        self._has_meaning &= not reply.semantic_unavailable
+        self._has_semantic_search &= not reply.semantic_unavailable
         self._waits = False
-        semantic_unavailable = f"; {MEANING_IS_OFF}: the words decided" if reply.semantic_unavailable else ""
+        semantic_unavailable = f"; {SEMANTIC_DISABLED}: the words decided" if reply.semantic_unavailable else ""
         return replace(
             result,
             observation=result.observation + semantic_unavailable,
             word_hits=sum(1 for share in covered if share > 0),
-            coverage=max(covered[:_FIRST], default=0.0),
+            coverage=max(covered[:_COVERAGE_ITEMS], default=0.0),
             semantic_unavailable=reply.semantic_unavailable,
             meaning_off=reply.semantic_unavailable,
             sufficiency=Sufficiency(reply.sufficiency, reply.speaker_matched, reply.sufficiency_lexical_only)
-            if found
+            if hits
             else None,
             relations=tuple(map(relation, reply.relations)),
             empty_time_ranges=tuple(map(_time_range, reply.empty_time_ranges)),
         )
 
-    async def _around(self, asked: NeighborArguments, timeout_s: float) -> ToolResult:
-        request = self._requests.around(asked)
+    async def _around(self, arguments: NeighborArguments, timeout_s: float) -> ToolResult:
+        request = self._requests.around(arguments)
         reply = await self._stub.GetNeighbors(request, timeout=timeout_s, metadata=self._metadata)
-        found = self._own(Hit(retrieved(item), 0.0) for item in reply.items)
+        hits = self._readable(Hit(retrieved(item), 0.0) for item in reply.items)
         # If the result exceeds the budget, the messages nearest to the anchor are kept.
-        nearest = sorted(found, key=_distance_to(reply.anchor_index, [item.message_id for item in reply.items]))
+        nearest = sorted(hits, key=_distance_to(reply.anchor_index, [item.message_id for item in reply.items]))
         result = self._result(nearest, None, cut=reply.truncated_before or reply.truncated_after)
         kept = sorted(result.items, key=lambda hit: (hit.message.ts, hit.message.message_id.encode()))
         return replace(result, items=tuple(kept))
 
-    def _own(self, found: Iterable[Hit]) -> list[Hit]:
+    def _readable(self, hits: Iterable[Hit]) -> list[Hit]:
         """Remove messages at or after the question time and messages of other conversations."""
         admits = self._binding.admits
-        return [hit for hit in found if hit.message.ts < self._before and admits(hit.message.conversation_id)]
+        return [hit for hit in hits if hit.message.ts < self._before and admits(hit.message.conversation_id)]
 
     def _result(
         self,
-        found: Sequence[Hit],
-        wanted: SearchFilter | None,
+        hits: Sequence[Hit],
+        filter_: SearchFilter | None,
         *,
         next_cursor: str = "",
         index_lagging: bool = False,
@@ -283,9 +291,9 @@ class BoundTools:
         is_ranking: bool = False,
     ) -> ToolResult:
         """Return the result of a call. Rankings are for the host and are not cut to the planner's budget."""
-        kept = list(found) if is_ranking else fitting(found, self._budget)
+        kept = list(hits) if is_ranking else fitting(hits, self._budget)
         notes = [f"{len(kept)} messages"]
-        if left_out := len(found) - len(kept):
+        if left_out := len(hits) - len(kept):
             notes.append(f"{left_out} more were cut to fit the budget")
         if index_lagging:
             notes.append("the index is behind: some stored messages were not searchable yet")
@@ -297,24 +305,24 @@ class BoundTools:
             index_lagging=index_lagging,
             cut=cut or left_out > 0,
             observation="; ".join(notes),
-            scope=_scope(wanted).until(self._before) if wanted else None,
+            scope=_scope(filter_).until(self._before) if filter_ else None,
         )
 
-    def _observed(self, raised: grpc.RpcError, arguments: Arguments) -> ToolResult:
+    def _failure_result(self, raised: grpc.RpcError, arguments: Arguments) -> ToolResult:
         """Convert an error into an observation if another call may still succeed."""
         error, for_meaning = service_error(raised), isinstance(arguments, SemanticArguments)
         _check_token(error)
         if self._brings_vector(arguments) and _VECTOR in error.violations:
             raise EmbeddingRefusedError(error.violations[_VECTOR]) from raised
-        if error.code in _REFUSED:
+        if error.code in _INVALID_CALL:
             self._answers += 1
             return ToolResult(observation=f"refused: {error.details}", answered=False)
         if error.code is grpc.StatusCode.FAILED_PRECONDITION and for_meaning:
             self._answers += 1
-            self._has_meaning = False
-            observation = f"{MEANING_IS_OFF}: the server has no embedder"
+            self._has_semantic_search = False
+            observation = f"{SEMANTIC_DISABLED}: the server has no embedder"
             return ToolResult(observation=observation, answered=False, meaning_off=True)
-        if error.code in _NOT_NOW or (error.code in _NOT_NOW_FOR_MEANING and for_meaning):
+        if error.code in _TRANSIENT or (error.code in _EMBEDDER_FAILURE and for_meaning):
             return self._unanswered(error, arguments)
         raise QueryServiceUnavailableError(f"the query service answered {error.code.name}") from raised
 
@@ -329,14 +337,14 @@ class BoundTools:
         observation = f"did not answer ({error.code.name.lower()})"
         late = error.code is grpc.StatusCode.DEADLINE_EXCEEDED and isinstance(arguments, SemanticArguments)
         if late:
-            self._has_meaning = False
-            observation = f"{observation}: {MEANING_IS_OFF}"
+            self._has_semantic_search = False
+            observation = f"{observation}: {SEMANTIC_DISABLED}"
         return ToolResult(observation=observation, answered=False, meaning_off=late)
 
 
-def _note(made: Span, name: str, result: ToolResult) -> None:
+def _record_result(recorded: Span, name: str, result: ToolResult) -> None:
     """Set span attributes by the OpenTelemetry conventions for generative AI."""
-    made.set_attributes(
+    recorded.set_attributes(
         {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": name,
@@ -346,24 +354,24 @@ def _note(made: Span, name: str, result: ToolResult) -> None:
         }
     )
     if shows_content():
-        show(made, "gen_ai.tool.call.arguments", json.dumps(dict(result.arguments), ensure_ascii=False))
+        show(recorded, "gen_ai.tool.call.arguments", json.dumps(dict(result.arguments), ensure_ascii=False))
 
 
 def _check_token(error: ServiceError) -> None:
     """Raise if the error concerns the caller's write token."""
     if _AT_LEAST in error.violations:
         raise WriteTokenRefusedError(error.violations[_AT_LEAST])
-    if error.reason == _BEHIND:
+    if error.reason == _INDEX_LAGGING:
         raise IndexBehindError(error.details)
 
 
 def _distance_to(anchor: int, ids: Sequence[str]) -> Callable[[Hit], int]:
-    places = {message_id: abs(place - anchor) for place, message_id in enumerate(ids)}
-    return lambda hit: places[hit.message.message_id]
+    distances = {message_id: abs(index - anchor) for index, message_id in enumerate(ids)}
+    return lambda hit: distances[hit.message.message_id]
 
 
-def _scope(wanted: SearchFilter) -> SearchScope:
-    return SearchScope(TimeRange(wanted.time_range.since, wanted.time_range.until), wanted.role or Role.ANY)
+def _scope(filter_: SearchFilter) -> SearchScope:
+    return SearchScope(TimeRange(filter_.time_range.since, filter_.time_range.until), filter_.role or Role.ANY)
 
 
 def _time_range(encoded: message_pb2.TimeRange) -> TimeRange:

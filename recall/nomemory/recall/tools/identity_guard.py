@@ -30,16 +30,16 @@ def names_a_user(key: str) -> bool:
     return plain in _NAMES or any(mark in plain for mark in _MARKS)
 
 
-def _clean_object(given: Mapping[str, JsonValue], depth: int) -> tuple[dict[str, JsonValue], int]:
-    kept: dict[str, JsonValue] = {}
+def _clean_object(fields: Mapping[str, JsonValue], depth: int) -> tuple[dict[str, JsonValue], int]:
+    cleaned: dict[str, JsonValue] = {}
     dropped = 0
-    for key, value in given.items():
+    for key, value in fields.items():
         if names_a_user(key):
             dropped += 1
         else:
-            kept[key], more = _clean(value, depth + 1)
+            cleaned[key], more = _clean(value, depth + 1)
             dropped += more
-    return kept, dropped
+    return cleaned, dropped
 
 
 def _clean(value: JsonValue, depth: int) -> tuple[JsonValue, int]:

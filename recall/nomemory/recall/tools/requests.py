@@ -23,7 +23,7 @@ from nomemory.recall.tools.query_stub import Binding
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
 
-_ANYTHING: Final = "?"
+_PROBE_QUERY: Final = "?"
 
 
 class RequestBuilder:
@@ -44,7 +44,7 @@ class RequestBuilder:
         self._before = before.astimezone(UTC)
         self._embedded = embedded
 
-    def listing(self, asked: ListArguments) -> pb.ListMessagesRequest:
+    def listing(self, arguments: ListArguments) -> pb.ListMessagesRequest:
         """Build a request for messages by time.
 
         Raises:
@@ -52,93 +52,93 @@ class RequestBuilder:
                 requests raise this error.
         """
         return pb.ListMessagesRequest(
-            **self._narrowed(asked.filter),
-            page_size=min(asked.page_size, self._budget.result_items),
-            cursor=asked.cursor,
+            **self._common_fields(arguments.filter),
+            page_size=min(arguments.page_size, self._budget.result_items),
+            cursor=arguments.cursor,
         )
 
-    def lexical(self, asked: LexicalArguments) -> pb.LexicalSearchRequest:
+    def lexical(self, arguments: LexicalArguments) -> pb.LexicalSearchRequest:
         """Build a lexical search request."""
         return pb.LexicalSearchRequest(
-            **self._narrowed(asked.filter),
-            query_text=asked.query_text,
-            page_size=min(asked.page_size, self._budget.result_items),
-            cursor=asked.cursor,
+            **self._common_fields(arguments.filter),
+            query_text=arguments.query_text,
+            page_size=min(arguments.page_size, self._budget.result_items),
+            cursor=arguments.cursor,
         )
 
-    def semantic(self, asked: SemanticArguments) -> pb.SemanticSearchRequest:
+    def semantic(self, arguments: SemanticArguments) -> pb.SemanticSearchRequest:
         """Build a semantic search request for a text or vector. The caller's vector is used for its own text."""
         request = pb.SemanticSearchRequest(
-            **self._narrowed(asked.filter),
-            top_k=min(asked.top_k, self._budget.result_items),
-            min_score=asked.min_score,
+            **self._common_fields(arguments.filter),
+            top_k=min(arguments.top_k, self._budget.result_items),
+            min_score=arguments.min_score,
         )
-        if self.has_vector_of(asked.query_text):
+        if self.has_vector_of(arguments.query_text):
             request.query_embedding.values.extend(self._embedded[1])
-        elif asked.query_text:
-            request.query_text = asked.query_text
+        elif arguments.query_text:
+            request.query_text = arguments.query_text
         else:
-            request.query_embedding.values.extend(asked.query_embedding)
+            request.query_embedding.values.extend(arguments.query_embedding)
         return request
 
-    def hybrid(self, asked: HybridArguments) -> pb.HybridSearchRequest:
+    def hybrid(self, arguments: HybridArguments) -> pb.HybridSearchRequest:
         """Build a hybrid search request. The caller's vector is used for its own text."""
         request = pb.HybridSearchRequest(
-            **self._narrowed(asked.filter),
-            query_text=asked.query_text,
-            top_k=min(asked.top_k, max(self._budget.result_items, self._budget.evidence_messages)),
+            **self._common_fields(arguments.filter),
+            query_text=arguments.query_text,
+            top_k=min(arguments.top_k, max(self._budget.result_items, self._budget.evidence_messages)),
             explain=True,
             include_relations=True,
         )
-        if self.has_vector_of(asked.query_text):
+        if self.has_vector_of(arguments.query_text):
             request.query_embedding.values.extend(self._embedded[1])
         return request
 
     def probe(self) -> pb.HybridSearchRequest:
         """Build a minimal hybrid search request that reports the lag of both indexes."""
-        return self.hybrid(HybridArguments(query_text=self._embedded[0].strip() or _ANYTHING, top_k=1))
+        return self.hybrid(HybridArguments(query_text=self._embedded[0].strip() or _PROBE_QUERY, top_k=1))
 
     def has_vector_of(self, text: str) -> bool:
         """Return whether the caller's vector belongs to this text."""
-        own, vector = self._embedded
-        return bool(vector) and own == text
+        embedded_text, vector = self._embedded
+        return bool(vector) and embedded_text == text
 
-    def around(self, asked: NeighborArguments) -> pb.GetNeighborsRequest:
+    def around(self, arguments: NeighborArguments) -> pb.GetNeighborsRequest:
         """Build a request for the messages around a message."""
         return pb.GetNeighborsRequest(
             user_id=self._binding.user_id,
-            message_id=asked.message_id,
-            before=self._budget.neighbors_before if asked.before is None else asked.before,
-            after=self._budget.neighbors_after if asked.after is None else asked.after,
+            message_id=arguments.message_id,
+            before=self._budget.neighbors_before if arguments.before is None else arguments.before,
+            after=self._budget.neighbors_after if arguments.after is None else arguments.after,
         )
 
-    def _narrowed(self, wanted: SearchFilter) -> dict[str, Any]:
+    def _common_fields(self, filter_: SearchFilter) -> dict[str, Any]:
         """Return the fields common to all searches: user, filter and write token."""
         return {
             "user_id": self._binding.user_id,
-            "filter": self._filter(wanted),
+            "filter": self._filter(filter_),
             "at_least": self._binding.at_least,
         }
 
-    def _filter(self, wanted: SearchFilter) -> message_pb2.Filter:
-        since, until = wanted.time_range.since, wanted.time_range.until
+    def _filter(self, filter_: SearchFilter) -> message_pb2.Filter:
+        since, until = filter_.time_range.since, filter_.time_range.until
         until = self._before if until is None else min(until, self._before)
         if since is not None and since >= until:
             raise ToolRefusedError("the time range is empty: nothing is looked at from the time of the question on")
-        own = self._binding.conversation_id
-        if own and wanted.conversation_id not in {"", own}:
+        bound_conversation = self._binding.conversation_id
+        if bound_conversation and filter_.conversation_id not in {"", bound_conversation}:
             raise ToolRefusedError("this recall is confined to another conversation")
         encoded = message_pb2.Filter(
-            role=ROLE_IN_CONTRACT[wanted.role or Role.ANY],
-            conversation_id=own or wanted.conversation_id,
-            exclude_conversation_ids=self._excluded(wanted),
+            role=ROLE_IN_CONTRACT[filter_.role or Role.ANY],
+            conversation_id=bound_conversation or filter_.conversation_id,
+            exclude_conversation_ids=self._excluded(filter_),
         )
         encoded.time_range.until.FromDatetime(until)
         if since is not None:
             encoded.time_range.since.FromDatetime(since)
         return encoded
 
-    def _excluded(self, wanted: SearchFilter) -> list[str]:
+    def _excluded(self, filter_: SearchFilter) -> list[str]:
         """Return the excluded conversations of the binding, then those of the planner up to the filter's limit."""
-        both = dict.fromkeys((*self._binding.exclude_conversation_ids, *wanted.exclude_conversation_ids))
+        both = dict.fromkeys((*self._binding.exclude_conversation_ids, *filter_.exclude_conversation_ids))
         return list(both)[:EXCLUDED_CONVERSATIONS_MAX]

@@ -91,11 +91,11 @@ def retrieved(message: message_pb2.ChatMessage) -> Retrieved:
     )
 
 
-def fitting(found: Sequence[Hit], budget: Budget) -> list[Hit]:
+def fitting(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
     """Return the hits that fit the budget of one call, at least one."""
     kept: list[Hit] = []
     room = budget.result_chars
-    for hit in found:
+    for hit in hits:
         size = min(len(hit.message.content), budget.evidence_chars, _COUNTED_CHARS)
         if len(kept) < budget.result_items and (size <= room or not kept):
             kept.append(hit)
@@ -108,6 +108,8 @@ def ranked_hit(item: pb.HybridItem) -> Hit:
     return Hit(retrieved(item.message), item.score, item.explanation.semantic_z_score)
 
 
-def relation(found: pb.MessageRelation) -> Relation:
+def relation(encoded: pb.MessageRelation) -> Relation:
     """Convert a message relation of the API."""
-    return Relation(found.earlier_message_id, found.later_message_id, found.semantic_z_score, found.shared_terms)
+    return Relation(
+        encoded.earlier_message_id, encoded.later_message_id, encoded.semantic_z_score, encoded.shared_terms
+    )

@@ -14,7 +14,7 @@ from grpc_status import rpc_status
 _Detail = TypeVar("_Detail", bound=Message)
 
 
-_EndedCall = grpc.Call | grpc.aio.AioRpcError
+_FailedCall = grpc.Call | grpc.aio.AioRpcError
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ServiceError:
 
 def service_error(error: grpc.RpcError) -> ServiceError:
     """Decode an error. Errors without a status have the code UNKNOWN."""
-    if not isinstance(error, _EndedCall):
+    if not isinstance(error, _FailedCall):
         return ServiceError(grpc.StatusCode.UNKNOWN)
     status = _status(error)
     bad = _detail(status, error_details_pb2.BadRequest()).field_violations
@@ -41,15 +41,15 @@ def service_error(error: grpc.RpcError) -> ServiceError:
     return ServiceError(error.code(), error.details() or "", {item.field: item.description for item in bad}, reason)
 
 
-def _detail(status: status_pb2.Status, found: _Detail) -> _Detail:
+def _detail(status: status_pb2.Status, target: _Detail) -> _Detail:
     """Fill a detail message from the first matching detail of a status; otherwise leave it empty."""
     for detail in status.details:
-        if detail.Unpack(found):
+        if detail.Unpack(target):
             break
-    return found
+    return target
 
 
-def _status(call: _EndedCall) -> status_pb2.Status:
+def _status(call: _FailedCall) -> status_pb2.Status:
     """Return the google.rpc status of an error; an empty status if absent or malformed."""
     try:
         return rpc_status.from_call(call) or status_pb2.Status()

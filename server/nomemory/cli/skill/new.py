@@ -47,7 +47,7 @@ def new(*, scenario: str, name: str | None, out: Path, language: str | None) -> 
     name = name or creation.name_for(sentence)
     settings = load_settings()
     template = _template(settings, Language(language) if language else language_of(sentence))
-    files = {SKILL_FILE: creation.rendered(template, name, sentence), **_drafted(sentence, settings)}
+    files = {SKILL_FILE: creation.render(template, name, sentence), **_drafted(sentence, settings)}
     try:
         report = creation.create(files, name, out)
     except creation.NotCreatedError as refused:
@@ -88,4 +88,4 @@ def _drafted(scenario: str, settings: Settings) -> dict[str, str]:
 
 async def _by_model(scenario: str, settings: Settings) -> str:
     async with AsyncExitStack() as stack:
-        return await creation.drafted_lexicon(scenario, recall_model(settings, stack))
+        return await creation.draft_lexicon(scenario, recall_model(settings, stack))

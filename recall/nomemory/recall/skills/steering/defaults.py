@@ -57,23 +57,23 @@ class Defaults:
 
 def read_defaults(entries: Iterable[Entry]) -> tuple[Defaults, list[Unreadable]]:
     """Parse the entries of the defaults sections. The first of two duplicate keys wins."""
-    given: dict[str, Entry] = {}
+    by_key: dict[str, Entry] = {}
     unreadable = []
     for entry in entries:
         key = _KEYS.get(named(entry.key))
-        if key in given:
+        if key in by_key:
             unreadable.append(entry.unreadable(f"`{key}` stands here again: the first counts"))
         elif key:
-            given[key] = entry
+            by_key[key] = entry
         elif entry.sets_something:
             unreadable.append(entry.unreadable(f"there are no defaults but `{_WINDOW}`, `{_ROLE}` and `{_TOP_K}`"))
 
     def value(key: str, read: Callable[[str], _Value | None], form: str) -> _Value | None:
-        entry = given.get(key)
-        found = read(word(entry.value)) if entry else None
-        if entry and found is None:
+        entry = by_key.get(key)
+        parsed = read(word(entry.value)) if entry else None
+        if entry and parsed is None:
             unreadable.append(entry.unreadable(f"`{key}` is {form}"))
-        return found
+        return parsed
 
     defaults = Defaults(
         value(_WINDOW, _window, "an ISO 8601 duration such as `P30D`, or `all`"),
@@ -97,5 +97,5 @@ def _window(value: str) -> timedelta | None:
 
 
 def _top_k(value: str) -> int | None:
-    given = int(value) if _WHOLE.fullmatch(value) else 0
-    return given if 1 <= given <= TOP_K_MAX else None
+    count = int(value) if _WHOLE.fullmatch(value) else 0
+    return count if 1 <= count <= TOP_K_MAX else None

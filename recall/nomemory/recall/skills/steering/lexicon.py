@@ -55,13 +55,13 @@ class Lexicon:
         Chinese terms match anywhere; other terms match whole words in any case and number. Longer terms take precedence
         over terms inside them. Canonical terms come first, and the result is limited to `EXPANSIONS_MAX`.
         """
-        found = list(self._found(_compared(text[:_TEXT_CHARS_MAX]))) if self._entries else []
-        canonical = dict.fromkeys(chain.from_iterable(self._entries[form] for form in found))
+        matches = list(self._matches(_compared(text[:_TEXT_CHARS_MAX]))) if self._entries else []
+        canonical = dict.fromkeys(chain.from_iterable(self._entries[form] for form in matches))
         ranks = zip_longest(*((item, *self.aliases[item]) for item in canonical))
         terms = dict.fromkeys(term for term in chain.from_iterable(ranks) if term is not None)
-        return tuple(islice((term for term in terms if _compared(term) not in found), EXPANSIONS_MAX))
+        return tuple(islice((term for term in terms if _compared(term) not in matches), EXPANSIONS_MAX))
 
-    def _found(self, text: str) -> Iterator[str]:
+    def _matches(self, text: str) -> Iterator[str]:
         """Return the terms in a normalised text, the longest at each position."""
         lengths = sorted({len(form) for form in self._entries}, reverse=True)
         start = 0
@@ -83,8 +83,8 @@ def _is_whole(text: str, start: int, end: int) -> bool:
     return not (_joins(text, start) or _joins(text, end))
 
 
-def _joins(text: str, place: int) -> bool:
-    return 0 < place < len(text) and bool(_IN_WORD.match(text[place - 1]) and _IN_WORD.match(text[place]))
+def _joins(text: str, offset: int) -> bool:
+    return 0 < offset < len(text) and bool(_IN_WORD.match(text[offset - 1]) and _IN_WORD.match(text[offset]))
 
 
 def read_lexicon(entries: Iterable[Entry]) -> tuple[Lexicon, list[Unreadable]]:
@@ -92,21 +92,21 @@ def read_lexicon(entries: Iterable[Entry]) -> tuple[Lexicon, list[Unreadable]]:
     aliases: dict[str, tuple[str, ...]] = {}
     unreadable: list[Unreadable] = []
     for entry in entries:
-        canonical, given = search_text(entry.key), list(map(search_text, listed(entry.value)))
-        terms = [item for item in given if _is_term(item) and item != canonical]
-        known = dict.fromkeys((*aliases.get(canonical, ()), *terms))
+        canonical, others = search_text(entry.key), list(map(search_text, listed(entry.value)))
+        terms = [item for item in others if _is_term(item) and item != canonical]
+        merged = dict.fromkeys((*aliases.get(canonical, ()), *terms))
         if not entry.value:
             why = "an entry of the lexicon is a term, a colon and at least one alias"
-        elif not all(map(_is_term, (canonical, *given))):
+        elif not all(map(_is_term, (canonical, *others))):
             why = f"a term of the lexicon has a letter or a digit and at most {TERM_CHARS_MAX} characters"
-        elif len(known) > ALIASES_MAX:
+        elif len(merged) > ALIASES_MAX:
             why = f"at most {ALIASES_MAX} aliases of a term: some are left out"
         else:
             why = ""
         if canonical not in aliases and len(aliases) == ENTRIES_MAX:
             why = f"a lexicon has at most {ENTRIES_MAX} entries"
-        elif known and _is_term(canonical):
-            aliases[canonical] = tuple(known)[:ALIASES_MAX]
+        elif merged and _is_term(canonical):
+            aliases[canonical] = tuple(merged)[:ALIASES_MAX]
         if why:
             unreadable.append(entry.unreadable(why))
     return Lexicon(aliases), unreadable

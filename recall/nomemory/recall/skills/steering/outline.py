@@ -160,13 +160,13 @@ class Section:
 def sections(text: str, file: str = "") -> list[Section]:
     """Split a text into sections. All texts are valid."""
     parts = list(_parts(block_tokens(text), file))
-    starts = [place for place, part in enumerate(parts) if part.level <= _SECTION_LEVEL]
-    found = []
+    starts = [index for index, part in enumerate(parts) if part.level <= _SECTION_LEVEL]
+    split = []
     for start, end in pairwise([*starts, len(parts)]):
         first = parts[start].line
         after = parts[end].line if end < len(parts) else text.count("\n") + 2
-        found.append(Section(_kind(parts[start].title), range(first, max(first + 1, after)), tuple(parts[start:end])))
-    return found
+        split.append(Section(_kind(parts[start].title), range(first, max(first + 1, after)), tuple(parts[start:end])))
+    return split
 
 
 def _kind(title: str) -> SectionKind | None:
@@ -176,7 +176,7 @@ def _kind(title: str) -> SectionKind | None:
 
 
 def _parts(tokens: Sequence[Token], file: str) -> Iterator[Part]:
-    headings = [place for place, token in enumerate(tokens) if token.type == "heading_open" and token.level == 0]
+    headings = [index for index, token in enumerate(tokens) if token.type == "heading_open" and token.level == 0]
     ends = [*headings, len(tokens)]
     before = tokens[: ends[0]]
     yield Part(0, "", 1, tuple(_entries(before, file)), _prose(before))
@@ -192,16 +192,16 @@ def _prose(tokens: Sequence[Token]) -> str:
 def _entries(tokens: Sequence[Token], file: str) -> Iterator[Entry]:
     """Return the list items and table rows of Markdown blocks. Other content, such as table headers, is prose."""
     quoted = 0
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.type in {"blockquote_open", "blockquote_close"}:
             quoted += token.nesting
-        elif token.type == "td_open" and not quoted and tokens[place - 1].type == "tr_open":
-            cells = [bare(item.content) for item in tokens[place : place + 5] if item.type == "inline"]
-            yield Entry(file, first_line(tokens[place - 1]), *cells)
-        elif token.type == "inline" and not quoted and _begins_item(tokens, place):
+        elif token.type == "td_open" and not quoted and tokens[index - 1].type == "tr_open":
+            cells = [bare(item.content) for item in tokens[index : index + 5] if item.type == "inline"]
+            yield Entry(file, first_line(tokens[index - 1]), *cells)
+        elif token.type == "inline" and not quoted and _begins_item(tokens, index):
             halves = _COLON.split(token.content.split("\n", 1)[0], maxsplit=1)
             yield Entry(file, first_line(token), *map(bare, halves))
 
 
-def _begins_item(tokens: Sequence[Token], place: int) -> bool:
-    return place > 1 and tokens[place - 1].type == "paragraph_open" and tokens[place - 2].type == "list_item_open"
+def _begins_item(tokens: Sequence[Token], index: int) -> bool:
+    return index > 1 and tokens[index - 1].type == "paragraph_open" and tokens[index - 2].type == "list_item_open"

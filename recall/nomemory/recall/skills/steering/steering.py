@@ -52,9 +52,9 @@ class Steering:
     def template(self, reading: QuestionReading) -> Template | None:
         """Return the template with most words of the question or their synonyms; None without a match."""
         words = (without_asking_words(reading.asked), *self.expansions(reading.asked))
-        asked = frozenset(streams(" ".join(words)).terms)
-        best = max(self.templates, key=lambda template: len(template.terms & asked), default=None)
-        return best if best and best.terms & asked else None
+        question_terms = frozenset(streams(" ".join(words)).terms)
+        best = max(self.templates, key=lambda template: len(template.terms & question_terms), default=None)
+        return best if best and best.terms & question_terms else None
 
     def first_scope(self, question: Question) -> SearchScope:
         """Return the initial scope from the caller, else the question, else the defaults."""

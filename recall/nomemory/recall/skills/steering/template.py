@@ -12,7 +12,7 @@ from nomemory.recall.tools.definitions import NEIGHBORS, TOOLS
 from nomemory.text.analysis import streams
 
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
-_PLACES: Final = frozenset({"question", "words"})
+_PLACEHOLDERS: Final = frozenset({"question", "words"})
 _QUERY_CHARS_MAX: Final = 1_000
 _REWRITES_MAX: Final = 4
 _REWRITE_CHARS_MAX: Final = 200
@@ -51,8 +51,8 @@ class Template:
 
     def queries(self, question: str, words: str) -> list[str]:
         """Return the rewrites with filled placeholders."""
-        given = {"question": question, "words": words}
-        filled = (_PLACEHOLDER.sub(lambda match: given[match[1]], rewrite) for rewrite in self.rewrites)
+        values = {"question": question, "words": words}
+        filled = (_PLACEHOLDER.sub(lambda match: values[match[1]], rewrite) for rewrite in self.rewrites)
         return [" ".join(query.split())[:_QUERY_CHARS_MAX] for query in filled]
 
 
@@ -81,8 +81,8 @@ def _with(template: Template, key: str, entry: Entry) -> tuple[Template, str]:
         return _with_first(template, named(word(entry.value)))
     if key == _REWRITE:
         return _with_rewrite(template, entry.value)
-    wanted = _YES_OR_NO.get(word(entry.value))
-    return replace(template, neighbors=bool(wanted)), "" if wanted is not None else "`neighbors` is `true` or `false`"
+    enabled = _YES_OR_NO.get(word(entry.value))
+    return replace(template, neighbors=bool(enabled)), "" if enabled is not None else "`neighbors` is `true` or `false`"
 
 
 def _with_first(template: Template, tool: str) -> tuple[Template, str]:
@@ -98,7 +98,7 @@ def _with_first(template: Template, tool: str) -> tuple[Template, str]:
 def _with_rewrite(template: Template, text: str) -> tuple[Template, str]:
     if not 0 < len(text) <= _REWRITE_CHARS_MAX:
         return template, f"a `rewrite` has 1 to {_REWRITE_CHARS_MAX} characters"
-    if not _PLACES.issuperset(_PLACEHOLDER.findall(text)):
+    if not _PLACEHOLDERS.issuperset(_PLACEHOLDER.findall(text)):
         return template, "a `rewrite` has no placeholders but `{question}` and `{words}`"
     if len(template.rewrites) == _REWRITES_MAX:
         return template, f"a template has at most {_REWRITES_MAX} rewrites"
