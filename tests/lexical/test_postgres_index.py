@@ -210,12 +210,12 @@ async def test_a_listing_takes_two_round_trips_a_further_page_one_and_a_write_to
             first = await listing.page(frozen, asked, 3, "")
             assert [item.message.message_id for item in first.items] == ["m9", "m7", "m5"]
             is_learned = turn > 0  # a connection learns the types of a statement when it has it first
-            assert not first.behind
+            assert not first.index_lagging
             assert len(statements) == 2 or not is_learned
             statements.clear()
             second = await listing.page(frozen, asked, 3, first.next_cursor)
             assert [item.message.message_id for item in second.items] == ["m3", "m1", "m8"]
             assert len(statements) == 1 or not is_learned
         statements.clear()
-        assert await listing.reached("u", 10)
+        assert await listing.is_applied("u", 10)
         assert not statements
