@@ -73,7 +73,7 @@ def masked(text: str) -> str:
 def sentence_texts(text: str) -> list[str]:
     """Return the sentences of a text with their end marks."""
     ends = [match.end() for match in SENTENCE_END.finditer(masked(text))]
-    return [one for start, end in pairwise([0, *ends, len(text)]) if (one := text[start:end].strip())]
+    return [sentence for start, end in pairwise([0, *ends, len(text)]) if (sentence := text[start:end].strip())]
 
 
 def sentences(text: str) -> list[Sentence]:

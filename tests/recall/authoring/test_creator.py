@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nomemory.recall.authoring.check import Report, check
-from nomemory.recall.authoring.creation import (
+from nomemory.recall.authoring.scaffold import (
     NAME,
     TEMPLATE_FILES,
     NotCreatedError,
@@ -21,7 +21,7 @@ from nomemory.recall.authoring.creation import (
     render,
 )
 from nomemory.recall.model.question import Role
-from nomemory.recall.reading.guidance import MAX_GUIDANCE_CHARS, guidance
+from nomemory.recall.reading.skill_text import MAX_GUIDANCE_CHARS, guidance
 from nomemory.recall.skills.loader import SkillLibrary
 from nomemory.recall.skills.steering.steering import Steering, read_steering
 from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, SEMANTIC_SEARCH

@@ -15,7 +15,7 @@ from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.reading.prompt import by_day, first_text
-from nomemory.recall.reading.window import ContextWindow, Exchanges, Line, ReadingBudget
+from nomemory.recall.reading.prompt_context import ContextWindow, Exchanges, Line, ReadingBudget
 
 NONE = Exchanges()
 FIRST = datetime(2026, 6, 14, 23, 30, tzinfo=UTC)

@@ -24,7 +24,7 @@ from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.question import Role, Turn
 from nomemory.recall.model.step import JsonValue
-from nomemory.recall.reading.window import is_short
+from nomemory.recall.reading.prompt_context import is_short
 from nomemory.recall.tools.bound_tools import BoundTools
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, MESSAGES_LIST, NEIGHBORS
 from nomemory.recall.tools.query_stub import Binding, QueryStub

@@ -20,7 +20,7 @@ from nomemory.recall.model.step import Step
 from nomemory.recall.planning.base import Plan
 from nomemory.recall.reading.answer import Answer, answer_in, answer_schema
 from nomemory.recall.reading.prompt import first_text, outcome_text, refusal_text, system_text, truncated_answer
-from nomemory.recall.reading.window import ContextWindow, Exchanges, Line, ReadingBudget, is_question, is_short
+from nomemory.recall.reading.prompt_context import ContextWindow, Exchanges, Line, ReadingBudget, is_question, is_short
 from nomemory.recall.search.session import SearchSession
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.definitions import NEIGHBORS

@@ -20,7 +20,7 @@ from nomemory.recall.model.question import Role
 from nomemory.recall.model.step import JsonValue
 from nomemory.recall.reading.excerpts import Excerpts, whole_sentences
 from nomemory.text.asking import only_asks
-from nomemory.text.passed_on import PassedOn, passed_on
+from nomemory.text.quoted_text import QuotedSpan, quoted_spans
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _BASE: Final = 40
@@ -219,7 +219,7 @@ class ContextWindow:
         excerpts = self._excerpts.setdefault(message.message_id, Excerpts(message.content, self._question))
         shown = excerpts.shorten(cap)
         yield ("text", message.content) if shown == [message.content] else ("parts", list[JsonValue](shown))
-        if message.role is Role.USER and (spans := passed_on(message.content)):
+        if message.role is Role.USER and (spans := quoted_spans(message.content)):
             yield "passed_on", [_span(message.content, span) for span in spans]
 
 
@@ -254,7 +254,7 @@ def _end(content: str) -> str:
     return "".join(kept).strip()
 
 
-def _span(content: str, span: PassedOn) -> dict[str, JsonValue]:
+def _span(content: str, span: QuotedSpan) -> dict[str, JsonValue]:
     """Describe a text span by its introduction, first and last characters."""
     text = content[span.start : span.end]
     described: dict[str, JsonValue] = {"author": span.author or "not said", "begins": text[:_EDGE_CHARS]}
