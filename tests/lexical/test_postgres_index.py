@@ -153,7 +153,7 @@ def test_order_and_scores_are_those_of_tantivy(
 
 def test_frequent_token_columns_whoever_said_much_are_weighed_by_the_latest_messages(postgres_shelf: Shelf) -> None:
     """A few in a thousand apart from what all messages say, and the same whatever others say."""
-    shelf, said_much = postgres_shelf, postgres_counts.SAMPLED_FROM + 1000
+    shelf, said_much = postgres_shelf, postgres_counts.SAMPLING_THRESHOLD + 1000
     chance = random.Random(6)  # noqa: S311 - the same texts each time
     texts = ["火锅 cat", "火锅 dog", "cat", "dog"]
     shelf.put(*(message("u", chance.choice(texts) + " zebra" * (n == 5), n) for n in range(said_much)))
