@@ -19,6 +19,6 @@ class OneSearch:
             return Plan(stop=True, thought="one search is enough")
         call = ToolCall(
             SEMANTIC_SEARCH,
-            {"query_text": situation.question.sought, "filter": {"role": "user"}, "top_k": self._top_k},
+            {"query_text": situation.question.query_text, "filter": {"role": "user"}, "top_k": self._top_k},
         )
         return Plan((call,), thought="search the user's own messages")

@@ -36,7 +36,7 @@ def beginnings(words: Iterable[str]) -> frozenset[str]:
     return frozenset(map(beginning, filter(_is_long, words)))
 
 
-def people(text: str) -> list[str]:
+def named_people(text: str) -> list[str]:
     """Return names in positions where an English question names a person: "did Ann …", "Ann’s …"."""
     names = [first or second for first, second in _SUBJECT.findall(text)]
     return _unique([name for name in names if name not in _NOT_NAMES])

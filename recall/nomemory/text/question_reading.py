@@ -11,7 +11,7 @@ from typing import Final
 from nomemory.text.asking import asking_sentences, asks
 from nomemory.text.conversation_turns import is_conversation_turn
 from nomemory.text.language import FIRST_PERSON
-from nomemory.text.names import people
+from nomemory.text.names import named_people
 from nomemory.text.question_words import content_words, exact_phrases
 from nomemory.text.sentences import unquoted
 from nomemory.text.time_expressions import TimeSignal, find_exact_ranges, time_signal
@@ -79,7 +79,7 @@ class QuestionReading:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The people named in the question, as detected from English grammar."""
-        return tuple(people(self.text))
+        return tuple(named_people(self.text))
 
     @cached_property
     def time_signal(self) -> TimeSignal | None:

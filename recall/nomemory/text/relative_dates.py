@@ -35,7 +35,7 @@ def relative_dates(text: str, sent: date) -> frozenset[PartialDate]:
     return frozenset(dates)
 
 
-def completed(named: PartialDate, sent: date) -> Iterator[PartialDate]:
+def complete_dates(named: PartialDate, sent: date) -> Iterator[PartialDate]:
     """Fill in the missing parts of a date with the values nearest to the send date."""
     yield named
     if named.day is not None and named.month is None and named.year is None:
@@ -52,12 +52,12 @@ def completed(named: PartialDate, sent: date) -> Iterator[PartialDate]:
 _Read = Callable[[re.Match[str], date], Iterator[PartialDate]]
 
 
-def _full(day: date) -> PartialDate:
+def _partial_date(day: date) -> PartialDate:
     return PartialDate(day.year, day.month, day.day)
 
 
 def _shift(days: int) -> _Read:
-    return lambda _, sent: iter([_full(sent + timedelta(days=days))])
+    return lambda _, sent: iter([_partial_date(sent + timedelta(days=days))])
 
 
 def _month(sent: date, months: int) -> tuple[int, int]:
@@ -76,14 +76,14 @@ def _years(years: int) -> _Read:
 def _week(weeks: int) -> _Read:
     def read(_: re.Match[str], sent: date) -> Iterator[PartialDate]:
         monday = sent - timedelta(days=sent.weekday()) + timedelta(days=_WEEK * weeks)
-        return (_full(monday + timedelta(days=at)) for at in range(_WEEK))
+        return (_partial_date(monday + timedelta(days=at)) for at in range(_WEEK))
 
     return read
 
 
 def _weekend(_: re.Match[str], sent: date) -> Iterator[PartialDate]:
     saturday = sent - timedelta(days=sent.weekday()) + timedelta(days=_SATURDAY)
-    return (_full(saturday + timedelta(days=days)) for days in (-7, -6, 0, 1, 7, 8))
+    return (_partial_date(saturday + timedelta(days=days)) for days in (-7, -6, 0, 1, 7, 8))
 
 
 def _weekday(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
@@ -95,7 +95,7 @@ def _weekday(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
     weeks = {"上上": (-2,), "上": (-1,), "下": (1,), "下下": (2,), "last": (-1, 0), "next": (0, 1)}.get(
         which, (-1, 0, 1)
     )
-    return (_full(of_week + timedelta(days=_WEEK * week)) for week in weeks)
+    return (_partial_date(of_week + timedelta(days=_WEEK * week)) for week in weeks)
 
 
 def _at_distance(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
@@ -111,7 +111,7 @@ def _at_distance(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
         yield PartialDate(sent.year + side * count)
         yield PartialDate(sent.year + side * count, sent.month, sent.day)
     else:
-        yield _full(sent + timedelta(days=side * count * _DAYS.get(unit, _WEEK)))
+        yield _partial_date(sent + timedelta(days=side * count * _DAYS.get(unit, _WEEK)))
 
 
 def _count(text: str) -> int:

@@ -41,10 +41,10 @@ def new(*, scenario: str, name: str | None, out: Path, language: str | None) -> 
     Where NOMEMORY_RECALL_MODEL names a chat model, the model drafts a lexicon from the sentence. What is written passes
     `nomemory skill check`.
     """
-    sentence = scaffold.one_line(scenario)
+    sentence = scaffold.single_line(scenario)
     if not any(map(str.isalnum, sentence)):
         raise click.UsageError("--scenario: a scenario has a letter or a digit at least.")
-    name = name or scaffold.name_for(sentence)
+    name = name or scaffold.skill_name(sentence)
     settings = load_settings()
     template = _template(settings, Language(language) if language else language_of(sentence))
     files = {SKILL_FILE: scaffold.render(template, name, sentence), **_drafted(sentence, settings)}
