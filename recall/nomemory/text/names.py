@@ -26,14 +26,14 @@ _MAX_NAMING_TERMS: Final = 256
 """Maximum query terms that are checked for names."""
 
 
-def beginning(name: str) -> str:
+def name_prefix(name: str) -> str:
     """Return the prefix of a name, in lower case."""
     return name[:_PREFIX_CHARS].lower()
 
 
-def beginnings(words: Iterable[str]) -> frozenset[str]:
+def name_prefixes(words: Iterable[str]) -> frozenset[str]:
     """Return the name prefixes of all sufficiently long words."""
-    return frozenset(map(beginning, filter(_is_long, words)))
+    return frozenset(map(name_prefix, filter(_is_long, words)))
 
 
 def named_people(text: str) -> list[str]:
@@ -51,8 +51,10 @@ def without_names(text: str, names: Iterable[str]) -> str:
 
 def without_speakers(text: str, speakers: Sequence[str]) -> str:
     """Remove speakers' full and shortened names from a query. The result may be empty."""
-    begun = beginnings(speakers)
-    bare = _CAPITALISED.sub(lambda word: " " if beginning(word[0]) in begun else word[0], without_names(text, speakers))
+    begun = name_prefixes(speakers)
+    bare = _CAPITALISED.sub(
+        lambda word: " " if name_prefix(word[0]) in begun else word[0], without_names(text, speakers)
+    )
     return " ".join(bare.split())
 
 

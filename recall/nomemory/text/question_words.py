@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from nomemory.text.asking import asks
 from nomemory.text.language import CHINESE, Language, language_of
+from nomemory.text.question_detection import asks
 from nomemory.text.sentences import quotations, unquoted
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
 

@@ -9,7 +9,7 @@ import pytest
 from recall.agent.scripted_query import ScriptedQuery
 
 from nomemory.recall import Budget, Question, Role, Turn, recall
-from nomemory.text.asking import is_statement, refers_back
+from nomemory.text.question_detection import is_statement, refers_back
 from talk import said
 
 NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)

@@ -9,8 +9,8 @@ from typing import Final
 from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.memory_view import Attribution
 from nomemory.recall.model.question import Question, Role
-from nomemory.text.asking import ends_asking, only_asks
 from nomemory.text.language import FIRST_PERSON
+from nomemory.text.question_detection import ends_in_question, only_asks
 from nomemory.text.terms import numbers, terms
 
 _MIN_REPETITION_SHARE: Final = 0.75
@@ -70,7 +70,9 @@ def has_content(content: str, question: Question) -> bool:
     words = terms(content)
     if len(words) >= _MIN_CONTENT_WORDS:
         return True
-    return bool(numbers(content) or words & terms(question.reading.asked) or (words and FIRST_PERSON.search(content)))
+    return bool(
+        numbers(content) or words & terms(question.reading.question_text) or (words and FIRST_PERSON.search(content))
+    )
 
 
 def attribution(message: RetrievedMessage) -> Attribution:
@@ -95,5 +97,5 @@ def _sender_may_know(message: RetrievedMessage, question: Question, *, named: bo
 
 
 def _repeats_question(content: str, question: Question) -> bool:
-    words = terms(content) if ends_asking(content.rstrip()) else frozenset[str]()
-    return bool(words) and len(words & terms(question.reading.asked)) >= _MIN_REPETITION_SHARE * len(words)
+    words = terms(content) if ends_in_question(content.rstrip()) else frozenset[str]()
+    return bool(words) and len(words & terms(question.reading.question_text)) >= _MIN_REPETITION_SHARE * len(words)

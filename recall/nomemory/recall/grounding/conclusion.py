@@ -162,7 +162,7 @@ def _is_corrected(question: Question, view: MemoryView, findings: Findings) -> b
     best = next((item.message for item in findings.evidence if not item.message.retracts), None)
     if best is None or best.retracted_by not in cited:
         return False
-    question_terms = terms(question.reading.asked)
+    question_terms = terms(question.reading.question_text)
     return bool(question_terms) and 2 * len(question_terms & terms(best.content)) >= len(question_terms)
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import dropwhile, takewhile
 from typing import Final
 
-from nomemory.text.asking import is_statement, refers_back
+from nomemory.text.question_detection import is_statement, refers_back
 from nomemory.text.question_reading import QuestionReading
 from nomemory.text.time_range import TimeRange
 

@@ -151,7 +151,7 @@ class RulesPlanner:
 
     def _search_synonyms(self, question: Question, why: str) -> Iterator[ToolCall]:
         """Search for the lexicon's synonyms in a separate call to keep all hits of the question."""
-        others = self._steering.expansions(question.reading.asked)
+        others = self._steering.expansions(question.reading.question_text)
         if others:
             words = [*question.reading.words, *filter(_WORD.fullmatch, others)]
             query = words_query(words, [other for other in others if not _WORD.fullmatch(other)])
@@ -160,7 +160,9 @@ class RulesPlanner:
     def _search_rewrites(self, question: Question) -> Iterator[ToolCall]:
         """Search for the template's rewrites, lexically if its first tool is lexical, otherwise semantically."""
         reading, words = question.reading, " ".join(question.reading.words)
-        question_text = words if self._is_lexical else without_names(reading.asked, reading.names) or reading.asked
+        question_text = (
+            words if self._is_lexical else without_names(reading.question_text, reading.names) or reading.question_text
+        )
         for query in self._template.queries(question_text, words) if self._template else ():
             if not self._is_lexical:
                 yield self._search(SEMANTIC_SEARCH, query, question, "rewritten, in other words", _REWRITE_WEIGHT)

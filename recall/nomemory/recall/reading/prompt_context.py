@@ -19,7 +19,7 @@ from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.step import JsonValue
 from nomemory.recall.reading.excerpts import Excerpts, whole_sentences
-from nomemory.text.asking import only_asks
+from nomemory.text.question_detection import only_asks
 from nomemory.text.quoted_text import QuotedSpan, quoted_spans
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

@@ -70,7 +70,7 @@ class Reader:
             ReaderFailedError: the model returned no valid draft within the time limit.
         """
         reading = ReadingBudget(self._budget.read_messages, self._budget.read_tokens)
-        window = ContextWindow(question.reading.asked, question.now.tzinfo, reading)
+        window = ContextWindow(question.reading.question_text, question.now.tzinfo, reading)
         ranked = await self._ranked(question)
         lines: Sequence[Line] = window.rank(ranked, await self._exchanges(ranked[: reading.messages]))
         lookups = self._budget.iterations - 1

@@ -18,7 +18,7 @@ def quote(content: str, reading: QuestionReading) -> str:
         return content.strip()
     starts = [sentence.start for sentence in sentences(content)] or [0]
     ends = [*starts[1:], len(content)]
-    question_terms = terms(reading.asked)
+    question_terms = terms(reading.question_text)
     best = max(range(len(starts)), key=lambda at: (len(question_terms & terms(content[starts[at] : ends[at]])), -at))
     first, last = _widen(starts, ends, best)
     return content[starts[first] : ends[last]].strip()[:WHOLE]

@@ -51,7 +51,7 @@ class Steering:
 
     def template(self, reading: QuestionReading) -> Template | None:
         """Return the template with most words of the question or their synonyms; None without a match."""
-        words = (without_asking_words(reading.asked), *self.expansions(reading.asked))
+        words = (without_asking_words(reading.question_text), *self.expansions(reading.question_text))
         question_terms = frozenset(streams(" ".join(words)).terms)
         best = max(self.templates, key=lambda template: len(template.terms & question_terms), default=None)
         return best if best and best.terms & question_terms else None

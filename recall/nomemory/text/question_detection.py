@@ -57,7 +57,7 @@ def asks(text: str) -> bool:
     return _ASKS.search(text) is not None
 
 
-def ends_asking(text: str) -> bool:
+def ends_in_question(text: str) -> bool:
     """Return whether a text ends with a question."""
     return _ENDS_ASKING.search(text) is not None
 
@@ -72,7 +72,7 @@ def announces_question(text: str) -> bool:
     return _ANNOUNCEMENT.search(text) is not None
 
 
-def asking_sentences(text: str) -> list[str]:
+def question_sentences(text: str) -> list[str]:
     """Return the last four sentences that ask; the whole text if none does.
 
     If the text announces its question explicitly, sentences before the announcement are ignored.
