@@ -212,24 +212,24 @@ class CommitPlan:
         if not users:
             return messages, {}
         digest = digest_of(request_id)
-        known = {
+        requests = {
             user: self._known_requests[user, digest]
             for user in users
             if request_id and (user, digest) in self._known_requests
         }
-        if any(request.size != len(messages) for request in known.values()):
+        if any(request.size != len(messages) for request in requests.values()):
             violation = Violation("request_id", "was already used for a batch of another size; use a new request_id")
             raise field_fault(Reason.ERROR_REASON_MESSAGE_CONFLICT, violation)
-        new = sorted(users - known.keys())
+        new = sorted(users - requests.keys())
         if new:
-            known |= dict.fromkeys(new, StoredRequest(self._reserve_ids(new, len(messages)), len(messages)))
+            requests |= dict.fromkeys(new, StoredRequest(self._reserve_ids(new, len(messages)), len(messages)))
         with_ids = [
             message
             if message.message_id
-            else message._replace(message_id=id_of(known[message.user_id].first_id + index))
+            else message._replace(message_id=id_of(requests[message.user_id].first_id + index))
             for index, message in enumerate(messages)
         ]
-        return with_ids, {(user, digest): known[user] for user in new if request_id}
+        return with_ids, {(user, digest): requests[user] for user in new if request_id}
 
     def _reserve_ids(self, user_ids: Iterable[str], count: int) -> int:
         """Reserve `count` consecutive id numbers, larger than all ids of these users, and return the first."""

@@ -50,8 +50,9 @@ class Settings(BaseModel):
         Raises:
             ValidationError: a value is invalid.
         """
-        known = _variables()
-        values: dict[str, object] = {name.upper(): value for name, value in os.environ.items() if name.upper() in known}
+        variables = _variables()
+        environment = ((name.upper(), value) for name, value in os.environ.items())
+        values: dict[str, object] = {name: value for name, value in environment if name in variables}
         return cls._of(values | {_variable(name): value for name, value in overrides.items()})
 
     def with_changes(self, **changes: object) -> Self:
@@ -84,8 +85,8 @@ def groups() -> dict[str, type[SettingsGroup]]:
 
 def strip_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment without setting variables. Names are compared case-insensitively."""
-    known = _variables()
-    return {name: value for name, value in environment.items() if name.upper() not in known}
+    variables = _variables()
+    return {name: value for name, value in environment.items() if name.upper() not in variables}
 
 
 def _variables() -> set[str]:
