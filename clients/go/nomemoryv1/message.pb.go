@@ -29,7 +29,7 @@ const (
 	// ROLE_UNSPECIFIED matches any role in a filter. A message that is written with it is rejected with INVALID_ARGUMENT
 	// (ERROR_REASON_INVALID_FIELD).
 	Role_ROLE_UNSPECIFIED Role = 0
-	// ROLE_USER is the person whose memory this is. In a chat between several people, it is any of them.
+	// ROLE_USER is a human author: the user whose memory this is, or any participant of a group chat.
 	Role_ROLE_USER Role = 1
 	// ROLE_ASSISTANT is the chat assistant.
 	Role_ROLE_ASSISTANT Role = 2
@@ -312,9 +312,9 @@ type Filter struct {
 	// metadata has entries that a message must contain, with equal key and value. Default: empty, any metadata. At most 4
 	// entries, with the limits of ChatMessage.metadata; otherwise the error is INVALID_ARGUMENT.
 	Metadata map[string]string `protobuf:"bytes,4,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// exclude_conversation_ids are conversations whose messages are left out, such as the one that an assistant has in its
-	// prompt. Messages without a conversation_id stay. Empty (the default): none is left out. At most 16, each not empty and
-	// at most 128 characters, no control characters; otherwise INVALID_ARGUMENT.
+	// exclude_conversation_ids are conversations to exclude, for example the one that is already in an assistant's prompt.
+	// Messages without a conversation_id are not excluded. Default: empty, none. At most 16 ids of 1 to 128 characters, no
+	// control characters; otherwise the error is INVALID_ARGUMENT.
 	ExcludeConversationIds []string `protobuf:"bytes,5,rep,name=exclude_conversation_ids,json=excludeConversationIds,proto3" json:"exclude_conversation_ids,omitempty"`
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache

@@ -85,7 +85,7 @@ type ListMessagesRequest struct {
 	// filter restricts the listing. Default: unset, all messages.
 	Filter *Filter `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
 	// page_size is the maximum number of messages. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
-	// negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page is the one with an
+	// negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page has an
 	// empty `next_cursor`.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// cursor is the `next_cursor` of the previous page. Default: empty, the first page. An invalid cursor is INVALID_ARGUMENT
@@ -296,7 +296,7 @@ type LexicalSearchRequest struct {
 	// filter restricts the search. Default: unset, all messages.
 	Filter *Filter `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
 	// page_size is the maximum number of messages. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
-	// negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page is the one with an
+	// negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page has an
 	// empty `next_cursor`.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// cursor is the `next_cursor` of the previous page. Default: empty, the first page. An invalid cursor is INVALID_ARGUMENT
@@ -306,8 +306,8 @@ type LexicalSearchRequest struct {
 	// return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
 	// An unknown field is INVALID_ARGUMENT.
 	ReturnFields *fieldmaskpb.FieldMask `protobuf:"bytes,6,opt,name=return_fields,json=returnFields,proto3" json:"return_fields,omitempty"`
-	// at_least is a write token. The search waits until the lexical index has applied that write; if its deadline passes before, the error is
-	// DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
+	// at_least is a write token. The search waits until the lexical index has applied that write. If the deadline passes first, the
+	// error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
 	AtLeast string `protobuf:"bytes,7,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	// highlight requests `highlights`. Default: unset, none are computed.
 	Highlight     *HighlightOptions `protobuf:"bytes,8,opt,name=highlight,proto3" json:"highlight,omitempty"`
@@ -654,8 +654,8 @@ type SemanticSearchRequest struct {
 	// return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
 	// An unknown field is INVALID_ARGUMENT.
 	ReturnFields *fieldmaskpb.FieldMask `protobuf:"bytes,7,opt,name=return_fields,json=returnFields,proto3" json:"return_fields,omitempty"`
-	// at_least is a write token. The search waits until the vector index has applied that write; if its deadline passes before, the error is
-	// DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
+	// at_least is a write token. The search waits until the vector index has applied that write. If the deadline passes first, the
+	// error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
 	AtLeast       string `protobuf:"bytes,8,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -974,8 +974,8 @@ type HybridSearchRequest struct {
 	// return_fields has the names of the ChatMessage fields to return. Default: unset, all. `message_id` is always returned.
 	// An unknown field is INVALID_ARGUMENT.
 	ReturnFields *fieldmaskpb.FieldMask `protobuf:"bytes,7,opt,name=return_fields,json=returnFields,proto3" json:"return_fields,omitempty"`
-	// at_least is a write token. The search waits until both indexes have applied that write; if its deadline passes before, the error is
-	// DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
+	// at_least is a write token. The search waits until both indexes have applied that write. If the deadline passes first, the
+	// error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
 	AtLeast string `protobuf:"bytes,8,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	// include_relations returns `relations`. Default: false.
 	IncludeRelations bool `protobuf:"varint,9,opt,name=include_relations,json=includeRelations,proto3" json:"include_relations,omitempty"`
@@ -1885,8 +1885,8 @@ type ListConversationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// user_id is the user whose conversations are listed. Required. At most 128 characters.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// page_size is the maximum number of conversations. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
-	// negative values are INVALID_ARGUMENT.
+	// page_size is the maximum number of conversations. Default: 0, which means 50. Values over 500
+	// (NOMEMORY_MAX_PAGE_SIZE) and negative values are INVALID_ARGUMENT.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// cursor is the `next_cursor` of the previous page. Default: empty, the first page. An invalid cursor is INVALID_ARGUMENT
 	// with one of the ERROR_REASON_CURSOR_… reasons.

@@ -403,7 +403,7 @@ func (StopReason) EnumDescriptor() ([]byte, []int) {
 	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{4}
 }
 
-// RecallRequest is a question.
+// RecallRequest asks a question.
 type RecallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// question is the question about the bound user, in Chinese or English. Required unless `context.turns` is set; empty
@@ -424,7 +424,7 @@ type RecallRequest struct {
 	// without an embedder can search semantically. It must have the server's dimension and be finite and not zero; otherwise
 	// the error is INVALID_ARGUMENT.
 	QuestionEmbedding *Embedding `protobuf:"bytes,6,opt,name=question_embedding,json=questionEmbedding,proto3" json:"question_embedding,omitempty"`
-	// at_least is a write token. The recall waits until both indexes have applied that write; if its deadline passes before,
+	// at_least is a write token. The recall waits until both indexes have applied that write. If the deadline passes first,
 	// the error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
 	AtLeast       string `protobuf:"bytes,7,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -510,7 +510,7 @@ func (x *RecallRequest) GetAtLeast() string {
 	return ""
 }
 
-// StreamRecallRequest is a question. It has the fields of RecallRequest except `include_trace`: the steps are streamed.
+// StreamRecallRequest asks a question. It has the fields of RecallRequest except `include_trace`: the steps are streamed.
 type StreamRecallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// question is the question about the bound user, in Chinese or English. Required unless `context.turns` is set; empty
@@ -529,7 +529,7 @@ type StreamRecallRequest struct {
 	// without an embedder can search semantically. It must have the server's dimension and be finite and not zero; otherwise
 	// the error is INVALID_ARGUMENT.
 	QuestionEmbedding *Embedding `protobuf:"bytes,6,opt,name=question_embedding,json=questionEmbedding,proto3" json:"question_embedding,omitempty"`
-	// at_least is a write token. The recall waits until both indexes have applied that write; if its deadline passes before,
+	// at_least is a write token. The recall waits until both indexes have applied that write. If the deadline passes first,
 	// the error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
 	AtLeast       string `protobuf:"bytes,7,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -715,8 +715,8 @@ type RecallContext struct {
 	// neither stored nor logged. At most 20 turns of 4,000 characters each and 16,000 in total; otherwise the error is
 	// INVALID_ARGUMENT.
 	Turns []*Turn `protobuf:"bytes,6,rep,name=turns,proto3" json:"turns,omitempty"`
-	// exclude_conversation_ids are conversations that the recall never reads, with the limits of
-	// Filter.exclude_conversation_ids. Empty (the default): all are read.
+	// exclude_conversation_ids are conversations that the recall does not read, with the limits of
+	// Filter.exclude_conversation_ids. Default: empty, none.
 	ExcludeConversationIds []string `protobuf:"bytes,7,rep,name=exclude_conversation_ids,json=excludeConversationIds,proto3" json:"exclude_conversation_ids,omitempty"`
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
@@ -1738,28 +1738,29 @@ func (x *RecallStep) GetElapsed() *durationpb.Duration {
 	return nil
 }
 
-// BuildContextRequest asks for the messages of a prompt. It needs `turns` or `conversation_id`.
+// BuildContextRequest asks for messages for a prompt. It requires `turns` or `conversation_id`.
 type BuildContextRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// turns are the latest turns of the running conversation, oldest first, with the limits of RecallContext.turns. Related
-	// messages are searched for with the last turn of the user. Empty: the latest messages of `conversation_id` are the
-	// turns. They are never stored and never logged.
+	// turns are the latest turns of the current conversation, oldest first, with the limits of RecallContext.turns. The last
+	// turn of the user is the query for related messages. Turns are neither stored nor logged. Default: empty, the latest
+	// messages of `conversation_id`.
 	Turns []*Turn `protobuf:"bytes,1,rep,name=turns,proto3" json:"turns,omitempty"`
-	// conversation_id is the running conversation. Its latest messages are returned in `recent`, and none of it in `related`.
-	// Empty (the default): `recent` stays empty. At most 128 characters.
+	// conversation_id is the current conversation. `recent` has its latest messages; `related` excludes it. Default: empty,
+	// `recent` is empty. At most 128 characters.
 	ConversationId string `protobuf:"bytes,2,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
-	// max_tokens is the size of `text` at most, as this server estimates tokens. 0 (the default): 2,000. Otherwise 100 to
-	// 32,000; anything else is INVALID_ARGUMENT.
+	// max_tokens is the maximum size of `text` in estimated tokens. Default: 0, which means 2,000. Other values must be 100 to
+	// 32,000; otherwise the error is INVALID_ARGUMENT.
 	MaxTokens int32 `protobuf:"varint,3,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
-	// now is the time of the request; no message of that time or later is read. Unset: the server's clock.
+	// now is the time of the request. Messages at or after it are ignored. Default: unset, the server's clock.
 	Now *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=now,proto3" json:"now,omitempty"`
-	// time_zone is the IANA name, such as `Asia/Shanghai`, of the dates in `text`. Empty: UTC. Unknown: INVALID_ARGUMENT.
+	// time_zone is the IANA time zone of the dates in `text`, such as `Asia/Shanghai`. Default: empty, UTC. An unknown time
+	// zone is INVALID_ARGUMENT.
 	TimeZone string `protobuf:"bytes,5,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
-	// at_least is a write token: the call waits, within its deadline, until both indexes have applied that write. Empty: no
-	// waiting.
+	// at_least is a write token. The call waits until both indexes have applied that write. If the deadline passes first, the
+	// error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
 	AtLeast string `protobuf:"bytes,6,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
-	// exclude_conversation_ids are further conversations without messages in `related`, with the limits of
-	// Filter.exclude_conversation_ids. `conversation_id` counts as one of the 16. Empty (the default): none.
+	// exclude_conversation_ids are further conversations that `related` excludes, with the limits of
+	// Filter.exclude_conversation_ids. `conversation_id` counts as one of the 16. Default: empty, none.
 	ExcludeConversationIds []string `protobuf:"bytes,7,rep,name=exclude_conversation_ids,json=excludeConversationIds,proto3" json:"exclude_conversation_ids,omitempty"`
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
@@ -1844,23 +1845,23 @@ func (x *BuildContextRequest) GetExcludeConversationIds() []string {
 	return nil
 }
 
-// BuildContextResponse has the selected messages, and the same as text.
+// BuildContextResponse has the selected messages, as messages and as text.
 type BuildContextResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// recent are the latest messages of the running conversation, oldest first. They take half of the tokens at most.
+	// recent are the latest messages of the current conversation, oldest first. They use at most half of `max_tokens`.
 	Recent []*ContextMessage `protobuf:"bytes,1,rep,name=recent,proto3" json:"recent,omitempty"`
 	// related are messages of other conversations, oldest first.
 	Related []*ContextMessage `protobuf:"bytes,2,rep,name=related,proto3" json:"related,omitempty"`
-	// text is `related`, then `recent`, written for a prompt: dates, authors, ids and content. Empty: there is no message.
+	// text has `related`, then `recent`, formatted for a prompt with dates, authors, ids and content. Empty: no messages.
 	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
 	// token_count is the estimated size of `text`, at most `max_tokens`.
 	TokenCount int32 `protobuf:"varint,4,opt,name=token_count,json=tokenCount,proto3" json:"token_count,omitempty"`
-	// truncated is true if messages were cut or left out to stay within `max_tokens`.
+	// truncated is true if messages were cut or omitted to fit `max_tokens`.
 	Truncated bool `protobuf:"varint,5,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// semantic_unavailable is true if `related` was ranked without semantic search: the server has no embedder, or it does
-	// not answer.
+	// semantic_unavailable is true if `related` was ranked without semantic search, because the server has no embedder or it
+	// does not respond.
 	SemanticUnavailable bool `protobuf:"varint,6,opt,name=semantic_unavailable,json=semanticUnavailable,proto3" json:"semantic_unavailable,omitempty"`
-	// index_lagging is true if messages of this user were acknowledged but not yet searchable.
+	// index_lagging is true if stored messages of this user were not searchable yet.
 	IndexLagging  bool `protobuf:"varint,7,opt,name=index_lagging,json=indexLagging,proto3" json:"index_lagging,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1948,15 +1949,15 @@ func (x *BuildContextResponse) GetIndexLagging() bool {
 // ContextMessage is a message of a context.
 type ContextMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// message is the message. Its content is verbatim; see `truncated`.
+	// message is the message, verbatim and complete unless `truncated`.
 	Message *ChatMessage `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	// truncated is true if the content ends early, after a complete sentence where one fits, because the whole message
-	// takes more than its share of the tokens.
+	// truncated is true if the content was cut, after a complete sentence if possible, because the message exceeds its share
+	// of the tokens.
 	Truncated bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// score is that of HybridSearch, comparable within this response only. 0: the message was not ranked.
+	// score is the score of HybridSearch. Compare scores of the same response only. 0: the message was not ranked.
 	Score float32 `protobuf:"fixed32,3,opt,name=score,proto3" json:"score,omitempty"`
-	// superseded_by is the id of a later message of this response that restates this one with another value. Empty: none is
-	// known. A message that was retracted has `message.retracted_by` instead.
+	// superseded_by is the id of a later message of this response that gives a new value for the same fact. Default: empty. A
+	// retracted message has `message.retracted_by` instead.
 	SupersededBy  string `protobuf:"bytes,4,opt,name=superseded_by,json=supersededBy,proto3" json:"superseded_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

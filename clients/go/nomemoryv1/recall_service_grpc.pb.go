@@ -39,8 +39,8 @@ type RecallServiceClient interface {
 	Recall(ctx context.Context, in *RecallRequest, opts ...grpc.CallOption) (*RecallResponse, error)
 	// StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search.
 	StreamRecall(ctx context.Context, in *StreamRecallRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamRecallResponse], error)
-	// BuildContext selects the messages that an assistant should have in its prompt: the latest of the running conversation,
-	// and those of all others that relate to the user's latest turns. No model is called.
+	// BuildContext selects messages for the prompt of an assistant: the latest messages of the current conversation, and
+	// messages of other conversations that are related to the latest turn. It does not call a chat model.
 	BuildContext(ctx context.Context, in *BuildContextRequest, opts ...grpc.CallOption) (*BuildContextResponse, error)
 }
 
@@ -106,8 +106,8 @@ type RecallServiceServer interface {
 	Recall(context.Context, *RecallRequest) (*RecallResponse, error)
 	// StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search.
 	StreamRecall(*StreamRecallRequest, grpc.ServerStreamingServer[StreamRecallResponse]) error
-	// BuildContext selects the messages that an assistant should have in its prompt: the latest of the running conversation,
-	// and those of all others that relate to the user's latest turns. No model is called.
+	// BuildContext selects messages for the prompt of an assistant: the latest messages of the current conversation, and
+	// messages of other conversations that are related to the latest turn. It does not call a chat model.
 	BuildContext(context.Context, *BuildContextRequest) (*BuildContextResponse, error)
 	mustEmbedUnimplementedRecallServiceServer()
 }

@@ -31,7 +31,7 @@ class _RoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Role.ValueType],
     (ERROR_REASON_INVALID_FIELD).
     """
     ROLE_USER: _Role.ValueType  # 1
-    """ROLE_USER is the person whose memory this is. In a chat between several people, it is any of them."""
+    """ROLE_USER is a human author: the user whose memory this is, or any participant of a group chat."""
     ROLE_ASSISTANT: _Role.ValueType  # 2
     """ROLE_ASSISTANT is the chat assistant."""
     ROLE_SYSTEM: _Role.ValueType  # 3
@@ -47,7 +47,7 @@ ROLE_UNSPECIFIED: Role.ValueType  # 0
 (ERROR_REASON_INVALID_FIELD).
 """
 ROLE_USER: Role.ValueType  # 1
-"""ROLE_USER is the person whose memory this is. In a chat between several people, it is any of them."""
+"""ROLE_USER is a human author: the user whose memory this is, or any participant of a group chat."""
 ROLE_ASSISTANT: Role.ValueType  # 2
 """ROLE_ASSISTANT is the chat assistant."""
 ROLE_SYSTEM: Role.ValueType  # 3
@@ -255,9 +255,9 @@ class Filter(_message.Message):
 
     @_builtins.property
     def exclude_conversation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """exclude_conversation_ids are conversations whose messages are left out, such as the one that an assistant has in its
-        prompt. Messages without a conversation_id stay. Empty (the default): none is left out. At most 16, each not empty and
-        at most 128 characters, no control characters; otherwise INVALID_ARGUMENT.
+        """exclude_conversation_ids are conversations to exclude, for example the one that is already in an assistant's prompt.
+        Messages without a conversation_id are not excluded. Default: empty, none. At most 16 ids of 1 to 128 characters, no
+        control characters; otherwise the error is INVALID_ARGUMENT.
         """
 
     def __init__(

@@ -63,7 +63,7 @@ class ListMessagesRequest(_message.Message):
     """user_id is the user whose messages are listed. Required. At most 128 characters."""
     page_size: _builtins.int
     """page_size is the maximum number of messages. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
-    negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page is the one with an
+    negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page has an
     empty `next_cursor`.
     """
     cursor: _builtins.str
@@ -179,7 +179,7 @@ class LexicalSearchRequest(_message.Message):
     """
     page_size: _builtins.int
     """page_size is the maximum number of messages. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
-    negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page is the one with an
+    negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page has an
     empty `next_cursor`.
     """
     cursor: _builtins.str
@@ -188,8 +188,8 @@ class LexicalSearchRequest(_message.Message):
     error is UNAVAILABLE (ERROR_REASON_INDEX_UNAVAILABLE).
     """
     at_least: _builtins.str
-    """at_least is a write token. The search waits until the lexical index has applied that write; if its deadline passes before, the error is
-    DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
+    """at_least is a write token. The search waits until the lexical index has applied that write. If the deadline passes first, the
+    error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
     """
     @_builtins.property
     def filter(self) -> _message_pb2.Filter:
@@ -375,8 +375,8 @@ class SemanticSearchRequest(_message.Message):
     min_score: _builtins.float
     """min_score is the minimum cosine similarity. Default: unset, no minimum. Values outside -1 to 1 are INVALID_ARGUMENT."""
     at_least: _builtins.str
-    """at_least is a write token. The search waits until the vector index has applied that write; if its deadline passes before, the error is
-    DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
+    """at_least is a write token. The search waits until the vector index has applied that write. If the deadline passes first, the
+    error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
     """
     @_builtins.property
     def query_embedding(self) -> Global___Embedding:
@@ -535,8 +535,8 @@ class HybridSearchRequest(_message.Message):
     explain: _builtins.bool
     """explain returns the `explanation` of each item. Default: false."""
     at_least: _builtins.str
-    """at_least is a write token. The search waits until both indexes have applied that write; if its deadline passes before, the error is
-    DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
+    """at_least is a write token. The search waits until both indexes have applied that write. If the deadline passes first, the
+    error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
     """
     include_relations: _builtins.bool
     """include_relations returns `relations`. Default: false."""
@@ -1017,8 +1017,8 @@ class ListConversationsRequest(_message.Message):
     user_id: _builtins.str
     """user_id is the user whose conversations are listed. Required. At most 128 characters."""
     page_size: _builtins.int
-    """page_size is the maximum number of conversations. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
-    negative values are INVALID_ARGUMENT.
+    """page_size is the maximum number of conversations. Default: 0, which means 50. Values over 500
+    (NOMEMORY_MAX_PAGE_SIZE) and negative values are INVALID_ARGUMENT.
     """
     cursor: _builtins.str
     """cursor is the `next_cursor` of the previous page. Default: empty, the first page. An invalid cursor is INVALID_ARGUMENT

@@ -274,7 +274,7 @@ Global___StopReason: _TypeAlias = StopReason  # noqa: Y015
 
 @_typing.final
 class RecallRequest(_message.Message):
-    """RecallRequest is a question."""
+    """RecallRequest asks a question."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -297,7 +297,7 @@ class RecallRequest(_message.Message):
     include_trace: _builtins.bool
     """include_trace returns the steps in `trace`. Default: false."""
     at_least: _builtins.str
-    """at_least is a write token. The recall waits until both indexes have applied that write; if its deadline passes before,
+    """at_least is a write token. The recall waits until both indexes have applied that write. If the deadline passes first,
     the error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
     """
     @_builtins.property
@@ -338,7 +338,7 @@ Global___RecallRequest: _TypeAlias = RecallRequest  # noqa: Y015
 
 @_typing.final
 class StreamRecallRequest(_message.Message):
-    """StreamRecallRequest is a question. It has the fields of RecallRequest except `include_trace`: the steps are streamed."""
+    """StreamRecallRequest asks a question. It has the fields of RecallRequest except `include_trace`: the steps are streamed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -358,7 +358,7 @@ class StreamRecallRequest(_message.Message):
     (ERROR_REASON_SKILL_INVALID).
     """
     at_least: _builtins.str
-    """at_least is a write token. The recall waits until both indexes have applied that write; if its deadline passes before,
+    """at_least is a write token. The recall waits until both indexes have applied that write. If the deadline passes first,
     the error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
     """
     @_builtins.property
@@ -470,8 +470,8 @@ class RecallContext(_message.Message):
 
     @_builtins.property
     def exclude_conversation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """exclude_conversation_ids are conversations that the recall never reads, with the limits of
-        Filter.exclude_conversation_ids. Empty (the default): all are read.
+        """exclude_conversation_ids are conversations that the recall does not read, with the limits of
+        Filter.exclude_conversation_ids. Default: empty, none.
         """
 
     def __init__(
@@ -989,7 +989,7 @@ Global___RecallStep: _TypeAlias = RecallStep  # noqa: Y015
 
 @_typing.final
 class BuildContextRequest(_message.Message):
-    """BuildContextRequest asks for the messages of a prompt. It needs `turns` or `conversation_id`."""
+    """BuildContextRequest asks for messages for a prompt. It requires `turns` or `conversation_id`."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1001,34 +1001,36 @@ class BuildContextRequest(_message.Message):
     AT_LEAST_FIELD_NUMBER: _builtins.int
     EXCLUDE_CONVERSATION_IDS_FIELD_NUMBER: _builtins.int
     conversation_id: _builtins.str
-    """conversation_id is the running conversation. Its latest messages are returned in `recent`, and none of it in `related`.
-    Empty (the default): `recent` stays empty. At most 128 characters.
+    """conversation_id is the current conversation. `recent` has its latest messages; `related` excludes it. Default: empty,
+    `recent` is empty. At most 128 characters.
     """
     max_tokens: _builtins.int
-    """max_tokens is the size of `text` at most, as this server estimates tokens. 0 (the default): 2,000. Otherwise 100 to
-    32,000; anything else is INVALID_ARGUMENT.
+    """max_tokens is the maximum size of `text` in estimated tokens. Default: 0, which means 2,000. Other values must be 100 to
+    32,000; otherwise the error is INVALID_ARGUMENT.
     """
     time_zone: _builtins.str
-    """time_zone is the IANA name, such as `Asia/Shanghai`, of the dates in `text`. Empty: UTC. Unknown: INVALID_ARGUMENT."""
+    """time_zone is the IANA time zone of the dates in `text`, such as `Asia/Shanghai`. Default: empty, UTC. An unknown time
+    zone is INVALID_ARGUMENT.
+    """
     at_least: _builtins.str
-    """at_least is a write token: the call waits, within its deadline, until both indexes have applied that write. Empty: no
-    waiting.
+    """at_least is a write token. The call waits until both indexes have applied that write. If the deadline passes first, the
+    error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
     """
     @_builtins.property
     def turns(self) -> _containers.RepeatedCompositeFieldContainer[Global___Turn]:
-        """turns are the latest turns of the running conversation, oldest first, with the limits of RecallContext.turns. Related
-        messages are searched for with the last turn of the user. Empty: the latest messages of `conversation_id` are the
-        turns. They are never stored and never logged.
+        """turns are the latest turns of the current conversation, oldest first, with the limits of RecallContext.turns. The last
+        turn of the user is the query for related messages. Turns are neither stored nor logged. Default: empty, the latest
+        messages of `conversation_id`.
         """
 
     @_builtins.property
     def now(self) -> _timestamp_pb2.Timestamp:
-        """now is the time of the request; no message of that time or later is read. Unset: the server's clock."""
+        """now is the time of the request. Messages at or after it are ignored. Default: unset, the server's clock."""
 
     @_builtins.property
     def exclude_conversation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """exclude_conversation_ids are further conversations without messages in `related`, with the limits of
-        Filter.exclude_conversation_ids. `conversation_id` counts as one of the 16. Empty (the default): none.
+        """exclude_conversation_ids are further conversations that `related` excludes, with the limits of
+        Filter.exclude_conversation_ids. `conversation_id` counts as one of the 16. Default: empty, none.
         """
 
     def __init__(
@@ -1052,7 +1054,7 @@ Global___BuildContextRequest: _TypeAlias = BuildContextRequest  # noqa: Y015
 
 @_typing.final
 class BuildContextResponse(_message.Message):
-    """BuildContextResponse has the selected messages, and the same as text."""
+    """BuildContextResponse has the selected messages, as messages and as text."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1064,20 +1066,20 @@ class BuildContextResponse(_message.Message):
     SEMANTIC_UNAVAILABLE_FIELD_NUMBER: _builtins.int
     INDEX_LAGGING_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """text is `related`, then `recent`, written for a prompt: dates, authors, ids and content. Empty: there is no message."""
+    """text has `related`, then `recent`, formatted for a prompt with dates, authors, ids and content. Empty: no messages."""
     token_count: _builtins.int
     """token_count is the estimated size of `text`, at most `max_tokens`."""
     truncated: _builtins.bool
-    """truncated is true if messages were cut or left out to stay within `max_tokens`."""
+    """truncated is true if messages were cut or omitted to fit `max_tokens`."""
     semantic_unavailable: _builtins.bool
-    """semantic_unavailable is true if `related` was ranked without semantic search: the server has no embedder, or it does
-    not answer.
+    """semantic_unavailable is true if `related` was ranked without semantic search, because the server has no embedder or it
+    does not respond.
     """
     index_lagging: _builtins.bool
-    """index_lagging is true if messages of this user were acknowledged but not yet searchable."""
+    """index_lagging is true if stored messages of this user were not searchable yet."""
     @_builtins.property
     def recent(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextMessage]:
-        """recent are the latest messages of the running conversation, oldest first. They take half of the tokens at most."""
+        """recent are the latest messages of the current conversation, oldest first. They use at most half of `max_tokens`."""
 
     @_builtins.property
     def related(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextMessage]:
@@ -1113,18 +1115,18 @@ class ContextMessage(_message.Message):
     SCORE_FIELD_NUMBER: _builtins.int
     SUPERSEDED_BY_FIELD_NUMBER: _builtins.int
     truncated: _builtins.bool
-    """truncated is true if the content ends early, after a complete sentence where one fits, because the whole message
-    takes more than its share of the tokens.
+    """truncated is true if the content was cut, after a complete sentence if possible, because the message exceeds its share
+    of the tokens.
     """
     score: _builtins.float
-    """score is that of HybridSearch, comparable within this response only. 0: the message was not ranked."""
+    """score is the score of HybridSearch. Compare scores of the same response only. 0: the message was not ranked."""
     superseded_by: _builtins.str
-    """superseded_by is the id of a later message of this response that restates this one with another value. Empty: none is
-    known. A message that was retracted has `message.retracted_by` instead.
+    """superseded_by is the id of a later message of this response that gives a new value for the same fact. Default: empty. A
+    retracted message has `message.retracted_by` instead.
     """
     @_builtins.property
     def message(self) -> _message_pb2.ChatMessage:
-        """message is the message. Its content is verbatim; see `truncated`."""
+        """message is the message, verbatim and complete unless `truncated`."""
 
     def __init__(
         self,

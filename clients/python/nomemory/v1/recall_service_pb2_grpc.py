@@ -81,8 +81,8 @@ class RecallServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def BuildContext(self, request, context):
-        """BuildContext selects the messages that an assistant should have in its prompt: the latest of the running conversation,
-        and those of all others that relate to the user's latest turns. No model is called.
+        """BuildContext selects messages for the prompt of an assistant: the latest messages of the current conversation, and
+        messages of other conversations that are related to the latest turn. It does not call a chat model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

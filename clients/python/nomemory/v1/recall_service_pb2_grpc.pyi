@@ -44,8 +44,8 @@ class RecallServiceStub:
     StreamRecall: _grpc.UnaryStreamMultiCallable[_recall_service_pb2.StreamRecallRequest, _recall_service_pb2.StreamRecallResponse]
     """StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search."""
     BuildContext: _grpc.UnaryUnaryMultiCallable[_recall_service_pb2.BuildContextRequest, _recall_service_pb2.BuildContextResponse]
-    """BuildContext selects the messages that an assistant should have in its prompt: the latest of the running conversation,
-    and those of all others that relate to the user's latest turns. No model is called.
+    """BuildContext selects messages for the prompt of an assistant: the latest messages of the current conversation, and
+    messages of other conversations that are related to the latest turn. It does not call a chat model.
     """
 
 @_typing.type_check_only
@@ -64,8 +64,8 @@ class RecallServiceAsyncStub(RecallServiceStub):
     StreamRecall: _aio.UnaryStreamMultiCallable[_recall_service_pb2.StreamRecallRequest, _recall_service_pb2.StreamRecallResponse]  # type: ignore[assignment]
     """StreamRecall returns each step as it happens, and then the answer. Cancelling the call stops the search."""
     BuildContext: _aio.UnaryUnaryMultiCallable[_recall_service_pb2.BuildContextRequest, _recall_service_pb2.BuildContextResponse]  # type: ignore[assignment]
-    """BuildContext selects the messages that an assistant should have in its prompt: the latest of the running conversation,
-    and those of all others that relate to the user's latest turns. No model is called.
+    """BuildContext selects messages for the prompt of an assistant: the latest messages of the current conversation, and
+    messages of other conversations that are related to the latest turn. It does not call a chat model.
     """
 
 class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -99,8 +99,8 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _recall_service_pb2.BuildContextRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_recall_service_pb2.BuildContextResponse, _abc.Awaitable[_recall_service_pb2.BuildContextResponse]]:
-        """BuildContext selects the messages that an assistant should have in its prompt: the latest of the running conversation,
-        and those of all others that relate to the user's latest turns. No model is called.
+        """BuildContext selects messages for the prompt of an assistant: the latest messages of the current conversation, and
+        messages of other conversations that are related to the latest turn. It does not call a chat model.
         """
 
 def add_RecallServiceServicer_to_server(servicer: RecallServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -192,9 +192,9 @@ export type Filter = Message<"nomemory.v1.Filter"> & {
   metadata: { [key: string]: string };
 
   /**
-   * exclude_conversation_ids are conversations whose messages are left out, such as the one that an assistant has in its
-   * prompt. Messages without a conversation_id stay. Empty (the default): none is left out. At most 16, each not empty and
-   * at most 128 characters, no control characters; otherwise INVALID_ARGUMENT.
+   * exclude_conversation_ids are conversations to exclude, for example the one that is already in an assistant's prompt.
+   * Messages without a conversation_id are not excluded. Default: empty, none. At most 16 ids of 1 to 128 characters, no
+   * control characters; otherwise the error is INVALID_ARGUMENT.
    *
    * @generated from field: repeated string exclude_conversation_ids = 5;
    */
@@ -251,7 +251,7 @@ export enum Role {
   UNSPECIFIED = 0,
 
   /**
-   * ROLE_USER is the person whose memory this is. In a chat between several people, it is any of them.
+   * ROLE_USER is a human author: the user whose memory this is, or any participant of a group chat.
    *
    * @generated from enum value: ROLE_USER = 1;
    */

@@ -39,7 +39,7 @@ export type ListMessagesRequest = Message<"nomemory.v1.ListMessagesRequest"> & {
 
   /**
    * page_size is the maximum number of messages. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
-   * negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page is the one with an
+   * negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page has an
    * empty `next_cursor`.
    *
    * @generated from field: int32 page_size = 3;
@@ -166,7 +166,7 @@ export type LexicalSearchRequest = Message<"nomemory.v1.LexicalSearchRequest"> &
 
   /**
    * page_size is the maximum number of messages. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
-   * negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page is the one with an
+   * negative values are INVALID_ARGUMENT. A page is also limited to 3 MB. The last page has an
    * empty `next_cursor`.
    *
    * @generated from field: int32 page_size = 4;
@@ -191,8 +191,8 @@ export type LexicalSearchRequest = Message<"nomemory.v1.LexicalSearchRequest"> &
   returnFields?: FieldMask | undefined;
 
   /**
-   * at_least is a write token. The search waits until the lexical index has applied that write; if its deadline passes before, the error is
-   * DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
+   * at_least is a write token. The search waits until the lexical index has applied that write. If the deadline passes first, the
+   * error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
    *
    * @generated from field: string at_least = 7;
    */
@@ -418,8 +418,8 @@ export type SemanticSearchRequest = Message<"nomemory.v1.SemanticSearchRequest">
   returnFields?: FieldMask | undefined;
 
   /**
-   * at_least is a write token. The search waits until the vector index has applied that write; if its deadline passes before, the error is
-   * DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
+   * at_least is a write token. The search waits until the vector index has applied that write. If the deadline passes first, the
+   * error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
    *
    * @generated from field: string at_least = 8;
    */
@@ -585,8 +585,8 @@ export type HybridSearchRequest = Message<"nomemory.v1.HybridSearchRequest"> & {
   returnFields?: FieldMask | undefined;
 
   /**
-   * at_least is a write token. The search waits until both indexes have applied that write; if its deadline passes before, the error is
-   * DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
+   * at_least is a write token. The search waits until both indexes have applied that write. If the deadline passes first, the
+   * error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
    *
    * @generated from field: string at_least = 8;
    */
@@ -1086,8 +1086,8 @@ export type ListConversationsRequest = Message<"nomemory.v1.ListConversationsReq
   userId: string;
 
   /**
-   * page_size is the maximum number of conversations. Default: 0, which means 50. Values over 500 (NOMEMORY_MAX_PAGE_SIZE) and
-   * negative values are INVALID_ARGUMENT.
+   * page_size is the maximum number of conversations. Default: 0, which means 50. Values over 500
+   * (NOMEMORY_MAX_PAGE_SIZE) and negative values are INVALID_ARGUMENT.
    *
    * @generated from field: int32 page_size = 2;
    */

@@ -20,7 +20,7 @@ export const file_nomemory_v1_recall_service: GenFile = /*@__PURE__*/
   fileDesc("CiBub21lbW9yeS92MS9yZWNhbGxfc2VydmljZS5wcm90bxILbm9tZW1vcnkudjEi5QEKDVJlY2FsbFJlcXVlc3QSEAoIcXVlc3Rpb24YASABKAkSKwoHY29udGV4dBgCIAEoCzIaLm5vbWVtb3J5LnYxLlJlY2FsbENvbnRleHQSDQoFc2tpbGwYAyABKAkSKQoGYnVkZ2V0GAQgASgLMhkubm9tZW1vcnkudjEuUmVjYWxsQnVkZ2V0EhUKDWluY2x1ZGVfdHJhY2UYBSABKAgSMgoScXVlc3Rpb25fZW1iZWRkaW5nGAYgASgLMhYubm9tZW1vcnkudjEuRW1iZWRkaW5nEhAKCGF0X2xlYXN0GAcgASgJIukBChNTdHJlYW1SZWNhbGxSZXF1ZXN0EhAKCHF1ZXN0aW9uGAEgASgJEisKB2NvbnRleHQYAiABKAsyGi5ub21lbW9yeS52MS5SZWNhbGxDb250ZXh0Eg0KBXNraWxsGAMgASgJEikKBmJ1ZGdldBgEIAEoCzIZLm5vbWVtb3J5LnYxLlJlY2FsbEJ1ZGdldBIyChJxdWVzdGlvbl9lbWJlZGRpbmcYBiABKAsyFi5ub21lbW9yeS52MS5FbWJlZGRpbmcSEAoIYXRfbGVhc3QYByABKAlKBAgFEAZSDWluY2x1ZGVfdHJhY2UidwoUU3RyZWFtUmVjYWxsUmVzcG9uc2USJwoEc3RlcBgBIAEoCzIXLm5vbWVtb3J5LnYxLlJlY2FsbFN0ZXBIABItCgZyZXN1bHQYAiABKAsyGy5ub21lbW9yeS52MS5SZWNhbGxSZXNwb25zZUgAQgcKBWV2ZW50Iv8BCg1SZWNhbGxDb250ZXh0EioKCnRpbWVfcmFuZ2UYASABKAsyFi5ub21lbW9yeS52MS5UaW1lUmFuZ2USKQoOcHJlZmVycmVkX3JvbGUYAiABKA4yES5ub21lbW9yeS52MS5Sb2xlEicKA25vdxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJdGltZV96b25lGAQgASgJEhcKD2NvbnZlcnNhdGlvbl9pZBgFIAEoCRIgCgV0dXJucxgGIAMoCzIRLm5vbWVtb3J5LnYxLlR1cm4SIAoYZXhjbHVkZV9jb252ZXJzYXRpb25faWRzGAcgAygJIjUKBFR1cm4SHwoEcm9sZRgBIAEoDjIRLm5vbWVtb3J5LnYxLlJvbGUSDAoEdGV4dBgCIAEoCSKJAQoMUmVjYWxsQnVkZ2V0EhYKDm1heF9pdGVyYXRpb25zGAEgASgFEhYKDm1heF90b29sX2NhbGxzGAIgASgFEh0KFW1heF9ldmlkZW5jZV9tZXNzYWdlcxgDIAEoBRIqCgd0aW1lb3V0GAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIpICCg5SZWNhbGxSZXNwb25zZRIsCgttZW1vcnlfdmlldxgBIAEoCzIXLm5vbWVtb3J5LnYxLk1lbW9yeVZpZXcSLgoIZXZpZGVuY2UYAiADKAsyHC5ub21lbW9yeS52MS5FdmlkZW5jZU1lc3NhZ2USKQoGbGltaXRzGAMgASgLMhkubm9tZW1vcnkudjEuUmVjYWxsTGltaXRzEiUKB3ZlcmRpY3QYBCABKA4yFC5ub21lbW9yeS52MS5WZXJkaWN0EigKCWNvbmZsaWN0cxgFIAMoCzIVLm5vbWVtb3J5LnYxLkNvbmZsaWN0EiYKBXRyYWNlGAYgAygLMhcubm9tZW1vcnkudjEuUmVjYWxsU3RlcCKPAQoKTWVtb3J5VmlldxIrCgtwcmVmZXJlbmNlcxgBIAMoCzIWLm5vbWVtb3J5LnYxLlN0YXRlbWVudBInCgdwcm9maWxlGAIgAygLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EisKC2NvbnN0cmFpbnRzGAMgAygLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50IokBCglTdGF0ZW1lbnQSDAoEdGV4dBgBIAEoCRIoCgljaXRhdGlvbnMYAiADKAsyFS5ub21lbW9yeS52MS5DaXRhdGlvbhIVCg1zdXBlcnNlZGVkX2J5GAMgASgJEi0KC2F0dHJpYnV0aW9uGAQgASgOMhgubm9tZW1vcnkudjEuQXR0cmlidXRpb24idgoIQ2l0YXRpb24SEgoKbWVzc2FnZV9pZBgBIAEoCRINCgVxdW90ZRgCIAEoCRIfCgRzcGFuGAMgASgLMhEubm9tZW1vcnkudjEuU3BhbhImCgJ0cxgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiXgoPRXZpZGVuY2VNZXNzYWdlEikKB21lc3NhZ2UYASABKAsyGC5ub21lbW9yeS52MS5DaGF0TWVzc2FnZRIRCgl0cnVuY2F0ZWQYAiABKAgSDQoFc2NvcmUYAyABKAIibAoIQ29uZmxpY3QSJwoHZWFybGllchgBIAEoCzIWLm5vbWVtb3J5LnYxLlN0YXRlbWVudBIlCgVsYXRlchgCIAEoCzIWLm5vbWVtb3J5LnYxLlN0YXRlbWVudBIQCghwb3NzaWJsZRgDIAEoCCLDBAoMUmVjYWxsTGltaXRzEioKCnRpbWVfcmFuZ2UYASABKAsyFi5ub21lbW9yeS52MS5UaW1lUmFuZ2USHwoEcm9sZRgCIAEoDjIRLm5vbWVtb3J5LnYxLlJvbGUSGwoTbWVzc2FnZXNfY29uc2lkZXJlZBgDIAEoBRISCgp0b29sX2NhbGxzGAQgASgFEhIKCml0ZXJhdGlvbnMYBSABKAUSJQoHcGxhbm5lchgGIAEoDjIULm5vbWVtb3J5LnYxLlBsYW5uZXISLAoLc3RvcF9yZWFzb24YByABKA4yFy5ub21lbW9yeS52MS5TdG9wUmVhc29uEhEKCXRydW5jYXRlZBgIIAEoCBIVCg1pbmRleF9sYWdnaW5nGAkgASgIEg8KB3dpZGVuZWQYCiABKAgSDQoFc2tpbGwYCyABKAkSGQoRZHJvcHBlZF9hcmd1bWVudHMYDCABKAUSIAoFbm90ZXMYDSADKAsyES5ub21lbW9yeS52MS5Ob3RlEhgKC3N1ZmZpY2llbmN5GA4gASgCSACIAQESIgoVc3VmZmljaWVuY3lfdGhyZXNob2xkGA8gASgCSAGIAQESEwoLbW9kZWxfY2FsbHMYECABKAUSFQoNbWVzc2FnZXNfcmVhZBgRIAEoBRIxChFlbXB0eV90aW1lX3JhbmdlcxgSIAMoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZUIOCgxfc3VmZmljaWVuY3lCGAoWX3N1ZmZpY2llbmN5X3RocmVzaG9sZCJICgROb3RlEiMKBGNvZGUYASABKA4yFS5ub21lbW9yeS52MS5Ob3RlQ29kZRINCgVjb3VudBgCIAEoBRIMCgR0ZXh0GAMgASgJIs4BCgpSZWNhbGxTdGVwEhEKCWl0ZXJhdGlvbhgBIAEoBRIPCgd0aG91Z2h0GAIgASgJEgwKBHRvb2wYAyABKAkSKgoJYXJndW1lbnRzGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIMCgRoaXRzGAUgASgFEhMKC21lc3NhZ2VfaWRzGAYgAygJEhMKC29ic2VydmF0aW9uGAcgASgJEioKB2VsYXBzZWQYCCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24i1AEKE0J1aWxkQ29udGV4dFJlcXVlc3QSIAoFdHVybnMYASADKAsyES5ub21lbW9yeS52MS5UdXJuEhcKD2NvbnZlcnNhdGlvbl9pZBgCIAEoCRISCgptYXhfdG9rZW5zGAMgASgFEicKA25vdxgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJdGltZV96b25lGAUgASgJEhAKCGF0X2xlYXN0GAYgASgJEiAKGGV4Y2x1ZGVfY29udmVyc2F0aW9uX2lkcxgHIAMoCSLcAQoUQnVpbGRDb250ZXh0UmVzcG9uc2USKwoGcmVjZW50GAEgAygLMhsubm9tZW1vcnkudjEuQ29udGV4dE1lc3NhZ2USLAoHcmVsYXRlZBgCIAMoCzIbLm5vbWVtb3J5LnYxLkNvbnRleHRNZXNzYWdlEgwKBHRleHQYAyABKAkSEwoLdG9rZW5fY291bnQYBCABKAUSEQoJdHJ1bmNhdGVkGAUgASgIEhwKFHNlbWFudGljX3VuYXZhaWxhYmxlGAYgASgIEhUKDWluZGV4X2xhZ2dpbmcYByABKAgidAoOQ29udGV4dE1lc3NhZ2USKQoHbWVzc2FnZRgBIAEoCzIYLm5vbWVtb3J5LnYxLkNoYXRNZXNzYWdlEhEKCXRydW5jYXRlZBgCIAEoCBINCgVzY29yZRgDIAEoAhIVCg1zdXBlcnNlZGVkX2J5GAQgASgJKm8KC0F0dHJpYnV0aW9uEhsKF0FUVFJJQlVUSU9OX1VOU1BFQ0lGSUVEEAASFAoQQVRUUklCVVRJT05fVVNFUhABEhUKEUFUVFJJQlVUSU9OX09USEVSEAISFgoSQVRUUklCVVRJT05fUVVPVEVEEAMqkQEKB1BsYW5uZXISFwoTUExBTk5FUl9VTlNQRUNJRklFRBAAEhEKDVBMQU5ORVJfUlVMRVMQARIPCgtQTEFOTkVSX0xMTRACEhgKFFBMQU5ORVJfTExNX0ZBTExCQUNLEAMSEgoOUExBTk5FUl9QTFVHSU4QBBIbChdQTEFOTkVSX1BMVUdJTl9GQUxMQkFDSxAFKv0ECghOb3RlQ29kZRIZChVOT1RFX0NPREVfVU5TUEVDSUZJRUQQABIhCh1OT1RFX0NPREVfU0lOR0xFX0NPTlZFUlNBVElPThABEiEKHU5PVEVfQ09ERV9TRU1BTlRJQ19JTkNPTVBMRVRFEAISHAoYTk9URV9DT0RFX1BMQU5ORVJfRkFJTEVEEAMSGgoWTk9URV9DT0RFX01PREVMX0ZBSUxFRBAEEhsKF05PVEVfQ09ERV9TS0lMTF9JR05PUkVEEAUSJAogTk9URV9DT0RFX0NJVEFUSU9OX05PVF9SRVRSSUVWRUQQBhIdChlOT1RFX0NPREVfUVVPVEVfTk9UX0ZPVU5EEAcSHwobTk9URV9DT0RFX1NUQVRFTUVOVF9VTkNJVEVEEAgSHQoZTk9URV9DT0RFX1NUQVRFTUVOVF9MSU1JVBAJEiQKIE5PVEVfQ09ERV9NT0RFTF9WRVJESUNUX1JFSkVDVEVEEAoSGwoXTk9URV9DT0RFX01PREVMX1ZFUkRJQ1QQCxIaChZOT1RFX0NPREVfTk9fU1RBVEVNRU5UEAwSFgoSTk9URV9DT0RFX0NPTkZMSUNUEA0SIQodTk9URV9DT0RFX1NVRkZJQ0lFTkNZX1VOS05PV04QDhIjCh9OT1RFX0NPREVfU1VGRklDSUVOQ1lfRVNUSU1BVEVEEA8SHgoaTk9URV9DT0RFX0lOREVYSU5HX1BFTkRJTkcQEBIcChhOT1RFX0NPREVfUVVPVEVEX0lOU1RFQUQQERIXChNOT1RFX0NPREVfQ09SUkVDVEVEEBISHgoaTk9URV9DT0RFX1RJTUVfUkFOR0VfRU1QVFkQEyqXAQoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASFQoRVkVSRElDVF9TVVBQT1JURUQQARIXChNWRVJESUNUX0NPTkZMSUNUSU5HEAISGAoUVkVSRElDVF9JTlNVRkZJQ0lFTlQQAxITCg9WRVJESUNUX1BFTkRJTkcQBBIUChBWRVJESUNUX1BPU1NJQkxFEAUqsAEKClN0b3BSZWFzb24SGwoXU1RPUF9SRUFTT05fVU5TUEVDSUZJRUQQABIaChZTVE9QX1JFQVNPTl9TVUZGSUNJRU5UEAESFwoTU1RPUF9SRUFTT05fTk9fR0FJThACEhoKFlNUT1BfUkVBU09OX0lURVJBVElPTlMQAxIaChZTVE9QX1JFQVNPTl9UT09MX0NBTExTEAQSGAoUU1RPUF9SRUFTT05fREVBRExJTkUQBTLRAgoNUmVjYWxsU2VydmljZRJYCgZSZWNhbGwSGi5ub21lbW9yeS52MS5SZWNhbGxSZXF1ZXN0Ghsubm9tZW1vcnkudjEuUmVjYWxsUmVzcG9uc2UiFYLT5JMCDzoBKiIKL3YxL3JlY2FsbBJzCgxTdHJlYW1SZWNhbGwSIC5ub21lbW9yeS52MS5TdHJlYW1SZWNhbGxSZXF1ZXN0GiEubm9tZW1vcnkudjEuU3RyZWFtUmVjYWxsUmVzcG9uc2UiHILT5JMCFjoBKiIRL3YxL3JlY2FsbDpzdHJlYW0wARJxCgxCdWlsZENvbnRleHQSIC5ub21lbW9yeS52MS5CdWlsZENvbnRleHRSZXF1ZXN0GiEubm9tZW1vcnkudjEuQnVpbGRDb250ZXh0UmVzcG9uc2UiHILT5JMCFjoBKiIRL3YxL2NvbnRleHQ6YnVpbGRCbgoOaW8ubm9tZW1vcnkudjFQAVo9Z2l0aHViLmNvbS9ub21lbW9yeS9ub21lbW9yeS9jbGllbnRzL2dvL25vbWVtb3J5djE7bm9tZW1vcnl2MaoCC05vTWVtb3J5LlYx6gIMTm9NZW1vcnk6OlYxYgZwcm90bzM", [file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_nomemory_v1_message, file_nomemory_v1_query_service]);
 
 /**
- * RecallRequest is a question.
+ * RecallRequest asks a question.
  *
  * @generated from message nomemory.v1.RecallRequest
  */
@@ -74,7 +74,7 @@ export type RecallRequest = Message<"nomemory.v1.RecallRequest"> & {
   questionEmbedding?: Embedding | undefined;
 
   /**
-   * at_least is a write token. The recall waits until both indexes have applied that write; if its deadline passes before,
+   * at_least is a write token. The recall waits until both indexes have applied that write. If the deadline passes first,
    * the error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
    *
    * @generated from field: string at_least = 7;
@@ -90,7 +90,7 @@ export const RecallRequestSchema: GenMessage<RecallRequest> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 0);
 
 /**
- * StreamRecallRequest is a question. It has the fields of RecallRequest except `include_trace`: the steps are streamed.
+ * StreamRecallRequest asks a question. It has the fields of RecallRequest except `include_trace`: the steps are streamed.
  *
  * @generated from message nomemory.v1.StreamRecallRequest
  */
@@ -137,7 +137,7 @@ export type StreamRecallRequest = Message<"nomemory.v1.StreamRecallRequest"> & {
   questionEmbedding?: Embedding | undefined;
 
   /**
-   * at_least is a write token. The recall waits until both indexes have applied that write; if its deadline passes before,
+   * at_least is a write token. The recall waits until both indexes have applied that write. If the deadline passes first,
    * the error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
    *
    * @generated from field: string at_least = 7;
@@ -243,8 +243,8 @@ export type RecallContext = Message<"nomemory.v1.RecallContext"> & {
   turns: Turn[];
 
   /**
-   * exclude_conversation_ids are conversations that the recall never reads, with the limits of
-   * Filter.exclude_conversation_ids. Empty (the default): all are read.
+   * exclude_conversation_ids are conversations that the recall does not read, with the limits of
+   * Filter.exclude_conversation_ids. Default: empty, none.
    *
    * @generated from field: repeated string exclude_conversation_ids = 7;
    */
@@ -827,61 +827,62 @@ export const RecallStepSchema: GenMessage<RecallStep> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 14);
 
 /**
- * BuildContextRequest asks for the messages of a prompt. It needs `turns` or `conversation_id`.
+ * BuildContextRequest asks for messages for a prompt. It requires `turns` or `conversation_id`.
  *
  * @generated from message nomemory.v1.BuildContextRequest
  */
 export type BuildContextRequest = Message<"nomemory.v1.BuildContextRequest"> & {
   /**
-   * turns are the latest turns of the running conversation, oldest first, with the limits of RecallContext.turns. Related
-   * messages are searched for with the last turn of the user. Empty: the latest messages of `conversation_id` are the
-   * turns. They are never stored and never logged.
+   * turns are the latest turns of the current conversation, oldest first, with the limits of RecallContext.turns. The last
+   * turn of the user is the query for related messages. Turns are neither stored nor logged. Default: empty, the latest
+   * messages of `conversation_id`.
    *
    * @generated from field: repeated nomemory.v1.Turn turns = 1;
    */
   turns: Turn[];
 
   /**
-   * conversation_id is the running conversation. Its latest messages are returned in `recent`, and none of it in `related`.
-   * Empty (the default): `recent` stays empty. At most 128 characters.
+   * conversation_id is the current conversation. `recent` has its latest messages; `related` excludes it. Default: empty,
+   * `recent` is empty. At most 128 characters.
    *
    * @generated from field: string conversation_id = 2;
    */
   conversationId: string;
 
   /**
-   * max_tokens is the size of `text` at most, as this server estimates tokens. 0 (the default): 2,000. Otherwise 100 to
-   * 32,000; anything else is INVALID_ARGUMENT.
+   * max_tokens is the maximum size of `text` in estimated tokens. Default: 0, which means 2,000. Other values must be 100 to
+   * 32,000; otherwise the error is INVALID_ARGUMENT.
    *
    * @generated from field: int32 max_tokens = 3;
    */
   maxTokens: number;
 
   /**
-   * now is the time of the request; no message of that time or later is read. Unset: the server's clock.
+   * now is the time of the request. Messages at or after it are ignored. Default: unset, the server's clock.
    *
    * @generated from field: google.protobuf.Timestamp now = 4;
    */
   now?: Timestamp | undefined;
 
   /**
-   * time_zone is the IANA name, such as `Asia/Shanghai`, of the dates in `text`. Empty: UTC. Unknown: INVALID_ARGUMENT.
+   * time_zone is the IANA time zone of the dates in `text`, such as `Asia/Shanghai`. Default: empty, UTC. An unknown time
+   * zone is INVALID_ARGUMENT.
    *
    * @generated from field: string time_zone = 5;
    */
   timeZone: string;
 
   /**
-   * at_least is a write token: the call waits, within its deadline, until both indexes have applied that write. Empty: no
-   * waiting.
+   * at_least is a write token. The call waits until both indexes have applied that write. If the deadline passes first, the
+   * error is DEADLINE_EXCEEDED (ERROR_REASON_INDEX_LAGGING). Default: empty, no waiting.
    *
    * @generated from field: string at_least = 6;
    */
   atLeast: string;
 
   /**
-   * exclude_conversation_ids are further conversations without messages in `related`, with the limits of
-   * Filter.exclude_conversation_ids. `conversation_id` counts as one of the 16. Empty (the default): none.
+   * exclude_conversation_ids are further conversations that `related` excludes, with the limits of
+   * Filter.exclude_conversation_ids. `conversation_id` counts as one of the 16. Default: empty, none.
    *
    * @generated from field: repeated string exclude_conversation_ids = 7;
    */
@@ -896,13 +897,13 @@ export const BuildContextRequestSchema: GenMessage<BuildContextRequest> = /*@__P
   messageDesc(file_nomemory_v1_recall_service, 15);
 
 /**
- * BuildContextResponse has the selected messages, and the same as text.
+ * BuildContextResponse has the selected messages, as messages and as text.
  *
  * @generated from message nomemory.v1.BuildContextResponse
  */
 export type BuildContextResponse = Message<"nomemory.v1.BuildContextResponse"> & {
   /**
-   * recent are the latest messages of the running conversation, oldest first. They take half of the tokens at most.
+   * recent are the latest messages of the current conversation, oldest first. They use at most half of `max_tokens`.
    *
    * @generated from field: repeated nomemory.v1.ContextMessage recent = 1;
    */
@@ -916,7 +917,7 @@ export type BuildContextResponse = Message<"nomemory.v1.BuildContextResponse"> &
   related: ContextMessage[];
 
   /**
-   * text is `related`, then `recent`, written for a prompt: dates, authors, ids and content. Empty: there is no message.
+   * text has `related`, then `recent`, formatted for a prompt with dates, authors, ids and content. Empty: no messages.
    *
    * @generated from field: string text = 3;
    */
@@ -930,22 +931,22 @@ export type BuildContextResponse = Message<"nomemory.v1.BuildContextResponse"> &
   tokenCount: number;
 
   /**
-   * truncated is true if messages were cut or left out to stay within `max_tokens`.
+   * truncated is true if messages were cut or omitted to fit `max_tokens`.
    *
    * @generated from field: bool truncated = 5;
    */
   truncated: boolean;
 
   /**
-   * semantic_unavailable is true if `related` was ranked without semantic search: the server has no embedder, or it does
-   * not answer.
+   * semantic_unavailable is true if `related` was ranked without semantic search, because the server has no embedder or it
+   * does not respond.
    *
    * @generated from field: bool semantic_unavailable = 6;
    */
   semanticUnavailable: boolean;
 
   /**
-   * index_lagging is true if messages of this user were acknowledged but not yet searchable.
+   * index_lagging is true if stored messages of this user were not searchable yet.
    *
    * @generated from field: bool index_lagging = 7;
    */
@@ -966,30 +967,30 @@ export const BuildContextResponseSchema: GenMessage<BuildContextResponse> = /*@_
  */
 export type ContextMessage = Message<"nomemory.v1.ContextMessage"> & {
   /**
-   * message is the message. Its content is verbatim; see `truncated`.
+   * message is the message, verbatim and complete unless `truncated`.
    *
    * @generated from field: nomemory.v1.ChatMessage message = 1;
    */
   message?: ChatMessage | undefined;
 
   /**
-   * truncated is true if the content ends early, after a complete sentence where one fits, because the whole message
-   * takes more than its share of the tokens.
+   * truncated is true if the content was cut, after a complete sentence if possible, because the message exceeds its share
+   * of the tokens.
    *
    * @generated from field: bool truncated = 2;
    */
   truncated: boolean;
 
   /**
-   * score is that of HybridSearch, comparable within this response only. 0: the message was not ranked.
+   * score is the score of HybridSearch. Compare scores of the same response only. 0: the message was not ranked.
    *
    * @generated from field: float score = 3;
    */
   score: number;
 
   /**
-   * superseded_by is the id of a later message of this response that restates this one with another value. Empty: none is
-   * known. A message that was retracted has `message.retracted_by` instead.
+   * superseded_by is the id of a later message of this response that gives a new value for the same fact. Default: empty. A
+   * retracted message has `message.retracted_by` instead.
    *
    * @generated from field: string superseded_by = 4;
    */
@@ -1399,8 +1400,8 @@ export const RecallService: GenService<{
     output: typeof StreamRecallResponseSchema;
   },
   /**
-   * BuildContext selects the messages that an assistant should have in its prompt: the latest of the running conversation,
-   * and those of all others that relate to the user's latest turns. No model is called.
+   * BuildContext selects messages for the prompt of an assistant: the latest messages of the current conversation, and
+   * messages of other conversations that are related to the latest turn. It does not call a chat model.
    *
    * @generated from rpc nomemory.v1.RecallService.BuildContext
    */
