@@ -148,7 +148,7 @@ def picture(figures: Mapping[str, Any]) -> str:
     sets = dict(list(figures["sets"].items())[:SERIES_MAX])
     methods = [method for method in NAMES if any(method in by_method for by_method in sets.values())]
     rows = tuple(Row(method, tuple(_value(by_method, method) for by_method in sets.values())) for method in methods)
-    return svg(BarChart("How much of the evidence comes back", _NOTE, tuple(sets), rows, format_share))
+    return svg(BarChart("Evidence recall by method", _NOTE, tuple(sets), rows, format_share))
 
 
 def format_share(value: float) -> str:

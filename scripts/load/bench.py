@@ -1,8 +1,8 @@
-"""What does each read cost under load, and what do writes? `scripts/bench_load --help` (Linux).
+"""Load benchmark of reads and writes: `scripts/bench_load --help` (Linux).
 
-A seeded corpus is written through the public API into a fresh server; every read is then called in closed loops, by
-another process, for typical users and for a heavy one. Two references are measured beside it: a server that answers
-with prebuilt bytes, and the engines' own calls without gRPC.
+Writes a seeded corpus into a new server through the public API, then calls each read in closed loops from a separate
+process, for typical users and for a heavy user. Also measures two references: a server that replies with prebuilt
+bytes, and the calls of the search engines without gRPC.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from load.embedder import embedder_figures
 from load.engines import engine_calls
 from load.flood import CALLERS, flood, probe, wait_figures
 from load.http_loop import http_loop, list_request
-from load.ingest import Loaded, import_phase, plain_sqlite, single_writes, steady_writes, write_phase
+from load.ingest import PhaseOutcome, import_phase, plain_sqlite, single_writes, steady_writes, write_phase
 from load.null_process import NullServers, null_servers
 from load.null_server import SERVICE
 from load.performance_chart import draw
@@ -61,17 +61,17 @@ _AGAINST_NULL = ("list_typical", "list_heavy", "neighbors_typical", "neighbors_h
 
 
 class Bench:
-    """One run. `load` and `load_beside` run in two processes of their own."""
+    """One run of the benchmark; the load generators run in two separate processes."""
 
     def __init__(self, arguments: argparse.Namespace, stack: ExitStack) -> None:
         self._size = Size(arguments.messages, arguments.users, arguments.heavy, arguments.vectors)
         self._seconds: float = arguments.seconds
-        self._wanted: list[str] = arguments.cases
+        self._case_prefixes: list[str] = arguments.cases
         self._keep: Path | None = arguments.keep
         root = Path(stack.enter_context(tempfile.TemporaryDirectory())) if self._keep is None else self._keep
         root.mkdir(parents=True, exist_ok=True)
         self._root = root
-        self._loader, self._beside = (
+        self._load_process, self._background_process = (
             stack.enter_context(ProcessPoolExecutor(1, get_context("spawn"))) for _ in range(2)
         )
         self._server = ServerProcess(root / "data")
@@ -84,61 +84,65 @@ class Bench:
         }
 
     def run(self) -> None:
-        """Measure everything, in order."""
+        """Run all measurements."""
         self._server.start()
-        notes = self._loaded()
+        notes = self._load_corpus()
         self.result["memory_idle_mb"] = pss_mb(self._server.pids())
         self._read(notes)
         self.result["memory_mb"] = round(pss_mb(self._server.pids())["pss"], 1)
         self.result["memory"] = pss_mb(self._server.pids())
-        _say("reads while writes land …")
+        _log("reads during writes …")
         self._read_while_writing(notes)
-        _say("single writes …")
+        _log("single writes …")
         self._write_singles()
         self._server.stop()
-        _say("engines …")
-        self.result["engine"] = self._load(engine_calls, self._root / "data", self._chosen(notes), self._seconds / 2)
-        _say("start …")
+        _log("engines …")
+        self.result["engine"] = self._load(
+            engine_calls, self._root / "data", self._selected_cases(notes), self._seconds / 2
+        )
+        _log("startup …")
         self._server.start()
         self.result["start_s"] = round(self._server.start_s, 2)
         self.result["data_mb"] = _data_mb(self._root / "data")
         self._server.stop()
-        _say("embedder …")
-        with tempfile.TemporaryDirectory(dir=self._root) as beside:
-            self.result["embedder"] = self._load(embedder_figures, Path(beside))
+        _log("embedder …")
+        with tempfile.TemporaryDirectory(dir=self._root) as directory:
+            self.result["embedder"] = self._load(embedder_figures, Path(directory))
 
     def flood(self) -> None:
-        """Measure what one user's flood does to another user and to health, beside the idle server."""
+        """Measure the latency of another user and of health checks while one user floods the server, and when idle."""
         self._server.start()
-        notes = self._loaded()
+        notes = self._load_corpus()
         floods: Figures = {}
-        self.result["flood"] = {"idle": self._probed(notes), "floods": floods}
+        self.result["flood"] = {"idle": self._probe(notes), "floods": floods}
         for callers in CALLERS:
-            _say(f"{callers} callers flood …")
-            flooding = self._loader.submit(flood, self._server.target, callers, _FLOOD_S * 1.2)
-            floods[str(callers)] = self._probed(notes)
-            done = flooding.result()
+            _log(f"flood with {callers} callers …")
+            flooding = self._load_process.submit(flood, self._server.target, callers, _FLOOD_S * 1.2)
+            floods[str(callers)] = self._probe(notes)
+            outcome = flooding.result()
             floods[str(callers)] |= {
-                "answered": dict(done.answered),
-                "errors": dict(done.errors),
-                "with_retry_info": done.with_retry_info,
+                "answered": dict(outcome.answered),
+                "errors": dict(outcome.errors),
+                "with_retry_info": outcome.with_retry_info,
             }
         self._server.stop()
 
-    def _probed(self, notes: Notes) -> Figures:
-        found = self._beside.submit(probe, self._server.target, notes, _FLOOD_S).result()
-        return {name: wait_figures(item) for name, item in found.items()}
+    def _probe(self, notes: Notes) -> Figures:
+        waits = self._background_process.submit(probe, self._server.target, notes, _FLOOD_S).result()
+        return {name: wait_figures(item) for name, item in waits.items()}
 
     def _load(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._loader.submit(job, *args, **kwargs).result()
+        return self._load_process.submit(job, *args, **kwargs).result()
 
-    def _loaded(self) -> Notes:
-        """Fill the server, or find it filled by an earlier run."""
+    def _load_corpus(self) -> Notes:
+        """Write the corpus, or reuse the data of an earlier run."""
         kept = self._root / "notes.pickle"
         if kept.exists():
-            size, notes, self.result["ingest"], self.result["growth"] = pickle.loads(kept.read_bytes())  # noqa: S301 - our own file
+            size, notes, self.result["ingest"], self.result["growth"] = pickle.loads(kept.read_bytes())  # noqa: S301 - written by this script
             if size != self._size:
-                raise SystemExit(f"{self._root} holds another corpus: {size}")
+                raise SystemExit(
+                    f"{self._root}: has a corpus of another size ({size}); choose another --keep directory"
+                )
             return Notes(notes.typical, notes.heavy)
         notes = self._fill()
         kept.write_bytes(pickle.dumps((self._size, notes, self.result["ingest"], self.result["growth"])))
@@ -147,30 +151,30 @@ class Bench:
     def _fill(self) -> Notes:
         ingest: Figures = {}
         self.result["ingest"] = ingest
-        _say("writing a tenth …")
-        before_cpu = self._cpu_of_each()
+        _log("writing 10 % of the messages …")
+        before_cpu = self._cpu_by_process()
         first = self._load(write_phase, self._server.target, self._size, 0)
         self._server.wait_for_lexical()
         ingest |= _ingest_figures("write", first)
         self._server.wait_for_indexes()
         ingest["write_everything_searchable_s"] = round(time.time() - first.began_at, 2)
         ingest["write_cpu_us_per_message"] = self._cpu_per_message(before_cpu, first.messages)
-        with tempfile.TemporaryDirectory(dir=self._root) as beside:
-            alone = self._load(plain_sqlite, Path(beside) / "plain.db", self._size, 0)
-            tuned = self._load(plain_sqlite, Path(beside) / "tuned.db", self._size, 0, TUNING)
+        with tempfile.TemporaryDirectory(dir=self._root) as directory:
+            alone = self._load(plain_sqlite, Path(directory) / "plain.db", self._size, 0)
+            tuned = self._load(plain_sqlite, Path(directory) / "tuned.db", self._size, 0, TUNING)
         ingest["plain_sqlite_per_s"] = round(first.messages / alone)
         ingest["plain_sqlite_tuned_per_s"] = round(first.messages / tuned)
         ingest["durable_of_plain"] = round(alone / first.seconds, 3)
-        before = self._grown(first.notes)
-        _say("importing the rest …")
-        before_cpu = self._cpu_of_each()
+        before = self._read_latencies(first.notes)
+        _log("importing the remaining messages …")
+        before_cpu = self._cpu_by_process()
         rest = self._load(import_phase, self._server.target, self._size, 1)
         self._server.wait_for_lexical()
         ingest |= _ingest_figures("import", rest)
         self._server.wait_for_indexes()
         ingest["import_everything_searchable_s"] = round(time.time() - rest.began_at, 2)
         ingest["import_cpu_us_per_message"] = self._cpu_per_message(before_cpu, rest.messages)
-        after = self._grown(first.notes)
+        after = self._read_latencies(first.notes)
         self.result["growth"] = {
             name: {
                 "p50_ms_at_a_tenth": before[name],
@@ -179,29 +183,29 @@ class Bench:
             }
             for name in before
         }
-        return _joined(first.notes, rest.notes)
+        return _merge_notes(first.notes, rest.notes)
 
-    def _cpu_of_each(self) -> dict[int, float]:
+    def _cpu_by_process(self) -> dict[int, float]:
         return {pid: cpu_s([pid]) for pid in self._server.pids()}
 
     def _cpu_per_message(self, before: dict[int, float], messages: int) -> list[int]:
-        """Return what each process of the server has used, its own first, until everything could be found."""
-        return [round(1e6 * (now - before.get(pid, 0.0)) / messages) for pid, now in self._cpu_of_each().items()]
+        """Return the CPU time per message in microseconds of each server process, main process first."""
+        return [round(1e6 * (now - before.get(pid, 0.0)) / messages) for pid, now in self._cpu_by_process().items()]
 
-    def _grown(self, notes: Notes) -> dict[str, float]:
-        """Measure the typical users of the first tenth."""
-        _say("growth …")
-        chosen = [case for case in cases(notes) if case.name in {f"{read}_typical" for read in _GROWTH}]
-        return {case.name: self._measure(case, 1).figures()["p50_ms"] for case in chosen}
+    def _read_latencies(self, notes: Notes) -> dict[str, float]:
+        """Return the median latency of reads by typical users of the first 10 %, in milliseconds."""
+        _log("growth …")
+        selected = [case for case in cases(notes) if case.name in {f"{read}_typical" for read in _GROWTH}]
+        return {case.name: self._measure(case, 1).figures()["p50_ms"] for case in selected}
 
-    def _chosen(self, notes: Notes) -> list[Case]:
-        wanted = self._wanted
-        return [case for case in cases(notes) if not wanted or any(case.name.startswith(start) for start in wanted)]
+    def _selected_cases(self, notes: Notes) -> list[Case]:
+        prefixes = tuple(self._case_prefixes)
+        return [case for case in cases(notes) if not prefixes or case.name.startswith(prefixes)]
 
     def _read(self, notes: Notes) -> None:
         with null_servers() as nulls:
-            for case in self._chosen(notes):
-                _say(case.name)
+            for case in self._selected_cases(notes):
+                _log(case.name)
                 for concurrency in CONCURRENCIES:
                     outcome = self._measure(case, concurrency)
                     if outcome.errors:
@@ -220,13 +224,13 @@ class Bench:
         return self._load(closed_loop, load)
 
     def _over_http(self, case: Case, concurrency: int) -> None:
-        """Measure a list over HTTP, right after the same over gRPC."""
+        """Measure a list over HTTP, directly after the same list over gRPC."""
         requests = [list_request(raw) for raw in case.requests]
         load = Load(self._server.http, "", requests, concurrency, self._seconds, self._server.pids())
         self._put(f"http_{case.name}", concurrency, self._load(http_loop, load))
 
     def _null(self, nulls: NullServers, name: str, concurrency: int, size: float) -> None:
-        """Measure the server that knows one answer, as large as the real one, right after the real one."""
+        """Measure the null servers with replies as large as those of the real server, directly after it."""
         request = ListMessagesRequest(user_id=user_name(1), page_size=int(size)).SerializeToString()
         for prefix, target in (("null", nulls.intercepted), ("null_bare", nulls.bare)):
             load = Load(target, f"/{SERVICE}/ListMessages", [request], concurrency, self._seconds, nulls.pids)
@@ -236,21 +240,21 @@ class Bench:
         self.result["cases"].setdefault(name, {})[str(concurrency)] = outcome.figures()
 
     def _read_while_writing(self, notes: Notes) -> None:
-        """Measure reads on the idle server and beside steady writes, at concurrency 1, for ten times as long."""
-        found = [case for case in cases(notes) if case.name in _UNDER_WRITES]
+        """Measure reads with one caller, on the idle server and during steady writes, for five times as long."""
+        selected = [case for case in cases(notes) if case.name in _UNDER_WRITES]
         seconds = 5 * self._seconds
         result: Figures = {"writes_per_s_wanted": _WRITES_PER_S}
-        for case in found:
+        for case in selected:
             load = Load(self._server.target, case.method, case.requests, 1, seconds, self._server.pids(), case.metadata)
             idle = self._load(closed_loop, load).figures()
-            writing: Future[float] = self._beside.submit(
+            writing: Future[float] = self._background_process.submit(
                 steady_writes, self._server.target, _WRITES_PER_S, seconds * 1.3
             )
-            beside = self._load(closed_loop, load).figures()
-            ratio = round(beside["p99_ms"] / idle["p99_ms"], 2)
+            during_writes = self._load(closed_loop, load).figures()
+            ratio = round(during_writes["p99_ms"] / idle["p99_ms"], 2)
             result[case.name] = {
                 "idle": idle,
-                "beside_writes": beside,
+                "beside_writes": during_writes,
                 "p99_ratio": ratio,
                 "writes_per_s": round(writing.result()),
             }
@@ -268,7 +272,7 @@ class Bench:
             }
 
 
-def _ingest_figures(kind: str, loaded: Loaded) -> Figures:
+def _ingest_figures(kind: str, loaded: PhaseOutcome) -> Figures:
     searchable = time.time() - loaded.began_at
     return {
         f"{kind}_messages": loaded.messages,
@@ -277,7 +281,7 @@ def _ingest_figures(kind: str, loaded: Loaded) -> Figures:
     }
 
 
-def _joined(first: Notes, rest: Notes) -> Notes:
+def _merge_notes(first: Notes, rest: Notes) -> Notes:
     return Notes(first.typical | rest.typical, first.heavy + rest.heavy)
 
 
@@ -288,41 +292,45 @@ def _data_mb(data: Path) -> dict[str, float]:
     return {path.name: round(size(path) / 1e6, 1) for path in sorted(data.iterdir())}
 
 
-def _say(what: str) -> None:
-    print(f"[{time.strftime('%H:%M:%S')}] {what}", file=sys.stderr, flush=True)
+def _log(text: str) -> None:
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
 
 
 def _folder(text: str) -> Path:
-    """Refuse, before minutes of work, a folder that is not there after them."""
+    """Return an existing folder; reject others before the measurement starts."""
     if not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"there is no folder {text}")
+        raise argparse.ArgumentTypeError(f"the folder {text} does not exist")
     return Path(text)
 
 
-def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
+def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="scripts/bench_load", description=__doc__)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--users", type=int, default=10_000)
-    parser.add_argument("--heavy", type=int, default=100_000, help="messages of the heavy user")
-    parser.add_argument("--vectors", type=int, default=100_000, help="messages that bring a vector")
-    parser.add_argument("--seconds", type=float, default=2.0, help="how long each case is called")
-    parser.add_argument("--cases", nargs="*", default=[], help="names of reads, or how they begin; default: all")
-    parser.add_argument("--keep", type=Path, help="directory of the data; a second run finds it loaded")
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--heavy", type=int, default=100_000, help="number of messages of the heavy user")
+    parser.add_argument("--vectors", type=int, default=100_000, help="number of messages with an embedding")
+    parser.add_argument("--seconds", type=float, default=2.0, help="duration of each case in seconds")
+    parser.add_argument("--cases", nargs="*", default=[], help="names or prefixes of the reads; default: all")
+    parser.add_argument("--keep", type=Path, help="data directory, which later runs reuse")
+    parser.add_argument("--json", type=Path, help="write the figures to this JSON file")
     parser.add_argument(
-        "--charts", type=_folder, help="folder to draw the figures in: docs/charts has those of the pages"
+        "--charts", type=_folder, help="write the charts to this folder; docs/charts has those of the documentation"
     )
-    parser.add_argument("--flood", action="store_true", help="only: what one user's flood does to another user")
-    parser.add_argument("--vector-index", action="store_true", help="only: the vector index, with random vectors")
+    parser.add_argument(
+        "--flood", action="store_true", help="measure only the effect of a flooding user on other users"
+    )
+    parser.add_argument(
+        "--vector-index", action="store_true", help="measure only the vector index, with random vectors"
+    )
     parser.add_argument(
         "--profile",
         choices=("embedded", "postgres"),
         default="embedded",
-        help="postgres: a private PostgreSQL beside the embedded profile, one server and two (default embedded)",
+        help="postgres: compare the embedded profile with servers on a temporary PostgreSQL (default: embedded)",
     )
-    parser.add_argument("--small", action="store_true", help="20,000 messages and half a second each: two minutes")
-    arguments = parser.parse_args(given)
+    parser.add_argument("--small", action="store_true", help="20,000 messages and 0.5 s per case; takes two minutes")
+    arguments = parser.parse_args(argv)
     if arguments.small:
         for name in ("messages", "users", "heavy", "vectors"):
             setattr(arguments, name, getattr(SMALL, name))
@@ -331,8 +339,8 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Read the arguments and run."""
-    arguments = arguments_of()
+    """Run the benchmark that the command line selects."""
+    arguments = parse_arguments()
     if arguments.vector_index:
         _measure_vector_index(arguments)
         return
@@ -354,7 +362,7 @@ def main() -> None:
     else:
         print_report(bench.result)
     if bench.result["errors"]:
-        raise SystemExit(f"calls were answered with errors: {bench.result['errors']}")
+        raise SystemExit(f"calls failed: {bench.result['errors']}")
 
 
 def _measure_on_postgres(arguments: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""The reads that are measured, as serialised requests: for typical users and for the heavy one."""
+"""Benchmarked reads as serialized requests, for typical users and for the heavy user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from load.closed_loop import Metadata
-from load.corpus import HEAVY, Notes, Said, unit_vector
+from load.corpus import HEAVY, NotedMessage, Notes, unit_vector
 from load.words import chinese, english
 
 from nomemory.v1 import message_pb2
@@ -24,12 +24,12 @@ _REQUESTS = 200
 _SEED = 11
 TYPICAL = "typical"
 _RANKS = {"common": 0, "middle": 100, "rare": 3000}
-"""Where the heavy user's words stand in the vocabularies."""
+"""Frequency ranks of the heavy user's query words in the vocabularies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One read for one kind of user. `metadata` goes with the requests, in turn."""
+    """One read by one kind of user; the nth call sends the nth request and the nth metadata, cyclically."""
 
     name: str
     method: str
@@ -38,93 +38,95 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
-    """What a request is made of: a user, a message of theirs, their words by how frequent they are, a vector."""
+class RequestParameters:
+    """Parameters of a request: a user, two of the user's messages, query words by frequency, and a vector."""
 
     user_id: str
-    said: Said
+    message: NotedMessage
     words: dict[str, str]
     second: str
     phrase: str
-    phrase_said: Said
+    phrase_message: NotedMessage
     vector: list[float]
 
 
 def cases(notes: Notes) -> Iterator[Case]:
-    """Return all cases, the typical users' first."""
-    yield from _cases(TYPICAL, _of_typical(notes))
+    """Yield all cases, typical users first."""
+    yield from _cases(TYPICAL, _typical_parameters(notes))
     yield from heavy_cases(HEAVY, notes.heavy)
 
 
-def heavy_cases(user_id: str, said: Sequence[Said]) -> Iterator[Case]:
-    """Return the cases of a user of very many messages, some of which are given."""
+def heavy_cases(user_id: str, messages: Sequence[NotedMessage]) -> Iterator[Case]:
+    """Yield the cases of a heavy user, based on some of the user's messages."""
     random = np.random.default_rng(_SEED + 1)
-    yield from _cases(user_id, [_of_heavy_turn(user_id, said, n, random) for n in range(_REQUESTS)])
+    yield from _cases(user_id, [_heavy_parameters(user_id, messages, n, random) for n in range(_REQUESTS)])
 
 
-def _cases(kind: str, occasions: Sequence[Occasion]) -> Iterator[Case]:
+def _cases(kind: str, parameters: Sequence[RequestParameters]) -> Iterator[Case]:
     for read, (method, build) in _READS.items():
-        metadata: list[Metadata] = [
-            (("x-user-id", occasion.user_id),) if method == _RECALL else () for occasion in occasions
-        ]
-        yield Case(f"{read}_{kind}", method, [build(occasion) for occasion in occasions], metadata)
+        metadata: list[Metadata] = [(("x-user-id", item.user_id),) if method == _RECALL else () for item in parameters]
+        yield Case(f"{read}_{kind}", method, [build(item) for item in parameters], metadata)
 
 
-def _of_typical(notes: Notes) -> list[Occasion]:
+def _typical_parameters(notes: Notes) -> list[RequestParameters]:
     random = np.random.default_rng(_SEED)
     users = list(notes.typical)
-    return [_of_user(users[n % len(users)], notes.typical[users[n % len(users)]], random) for n in range(_REQUESTS)]
+    return [
+        _user_parameters(users[n % len(users)], notes.typical[users[n % len(users)]], random) for n in range(_REQUESTS)
+    ]
 
 
-def _of_user(user_id: str, said: Sequence[Said], random: np.random.Generator) -> Occasion:
-    ordered = [word for word, _ in Counter(word for item in said for word in item.words).most_common()]
+def _user_parameters(user_id: str, messages: Sequence[NotedMessage], random: np.random.Generator) -> RequestParameters:
+    ordered = [word for word, _ in Counter(word for item in messages for word in item.words).most_common()]
     middle = ordered[math.isqrt(len(ordered))]
     words = {"common": ordered[0], "middle": middle, "rare": ordered[-1 - int(random.integers(len(ordered) // 2))]}
-    return _occasion(user_id, said, words, ordered[1], random)
+    return _parameters(user_id, messages, words, ordered[1], random)
 
 
-def _of_heavy_turn(user_id: str, said: Sequence[Said], turn: int, random: np.random.Generator) -> Occasion:
+def _heavy_parameters(
+    user_id: str, messages: Sequence[NotedMessage], turn: int, random: np.random.Generator
+) -> RequestParameters:
     language = (english(), chinese())[turn % 2]
     words = {name: language[rank + turn % 3] for name, rank in _RANKS.items()}
-    return _occasion(user_id, said, words, language[_RANKS["common"] + (turn + 1) % 3], random)
+    return _parameters(user_id, messages, words, language[_RANKS["common"] + (turn + 1) % 3], random)
 
 
-def _occasion(
-    user_id: str, said: Sequence[Said], words: dict[str, str], second: str, random: np.random.Generator
-) -> Occasion:
-    chinese = [item for item in said if item.is_chinese] or list(said)
-    phrase_said = chinese[int(random.integers(len(chinese)))]
-    at = int(random.integers(len(phrase_said.words) - 1))
-    phrase = ("" if phrase_said.is_chinese else " ").join(phrase_said.words[at : at + 2])
-    anchor = said[int(random.integers(len(said)))]
-    return Occasion(user_id, anchor, words, second, phrase, phrase_said, unit_vector(random).tolist())
+def _parameters(
+    user_id: str, messages: Sequence[NotedMessage], words: dict[str, str], second: str, random: np.random.Generator
+) -> RequestParameters:
+    chinese = [item for item in messages if item.is_chinese] or list(messages)
+    phrase_message = chinese[int(random.integers(len(chinese)))]
+    start = int(random.integers(len(phrase_message.words) - 1))
+    phrase = ("" if phrase_message.is_chinese else " ").join(phrase_message.words[start : start + 2])
+    anchor = messages[int(random.integers(len(messages)))]
+    return RequestParameters(user_id, anchor, words, second, phrase, phrase_message, unit_vector(random).tolist())
 
 
-def _window(said: Said, around_us: int) -> message_pb2.TimeRange:
+def _window(message: NotedMessage, around_us: int) -> message_pb2.TimeRange:
     window = message_pb2.TimeRange()
-    window.since.FromMicroseconds(said.ts_us - around_us)
-    window.until.FromMicroseconds(said.ts_us + around_us)
+    window.since.FromMicroseconds(message.ts_us - around_us)
+    window.until.FromMicroseconds(message.ts_us + around_us)
     return window
 
 
-def _list(one: Occasion) -> bytes:
-    return pb.ListMessagesRequest(user_id=one.user_id, page_size=50).SerializeToString()
+def _list(parameters: RequestParameters) -> bytes:
+    return pb.ListMessagesRequest(user_id=parameters.user_id, page_size=50).SerializeToString()
 
 
-def _list_window(one: Occasion) -> bytes:
-    narrowed = message_pb2.Filter(time_range=_window(one.said, _WINDOW_US))
-    return pb.ListMessagesRequest(user_id=one.user_id, page_size=50, filter=narrowed).SerializeToString()
+def _list_window(parameters: RequestParameters) -> bytes:
+    message_filter = message_pb2.Filter(time_range=_window(parameters.message, _WINDOW_US))
+    return pb.ListMessagesRequest(user_id=parameters.user_id, page_size=50, filter=message_filter).SerializeToString()
 
 
-def _neighbors(one: Occasion) -> bytes:
+def _neighbors(parameters: RequestParameters) -> bytes:
     return pb.GetNeighborsRequest(
-        user_id=one.user_id, message_id=one.said.message_id, before=20, after=20
+        user_id=parameters.user_id, message_id=parameters.message.message_id, before=20, after=20
     ).SerializeToString()
 
 
-def _lexical(text: Callable[[Occasion], str], *, snippet_chars: int = 0) -> Build:
-    def build(one: Occasion) -> bytes:
-        request = pb.LexicalSearchRequest(user_id=one.user_id, query_text=text(one), page_size=50)
+def _lexical(text: Callable[[RequestParameters], str], *, snippet_chars: int = 0) -> Build:
+    def build(parameters: RequestParameters) -> bytes:
+        request = pb.LexicalSearchRequest(user_id=parameters.user_id, query_text=text(parameters), page_size=50)
         if snippet_chars:
             request.highlight.snippet_chars = snippet_chars
         return request.SerializeToString()
@@ -132,38 +134,44 @@ def _lexical(text: Callable[[Occasion], str], *, snippet_chars: int = 0) -> Buil
     return build
 
 
-def _filtered(one: Occasion) -> bytes:
-    said = one.phrase_said
-    narrowed = message_pb2.Filter(time_range=_window(said, _FILTER_US), role=message_pb2.Role.ValueType(said.role))
-    query = f'"{one.phrase}" AND {said.words[0]}'
-    return pb.LexicalSearchRequest(user_id=one.user_id, query_text=query, filter=narrowed).SerializeToString()
-
-
-def _semantic(one: Occasion) -> bytes:
-    vector = pb.Embedding(values=one.vector)
-    return pb.SemanticSearchRequest(user_id=one.user_id, query_embedding=vector, top_k=20).SerializeToString()
-
-
-def _hybrid(one: Occasion) -> bytes:
-    vector = pb.Embedding(values=one.vector)
-    return pb.HybridSearchRequest(
-        user_id=one.user_id, query_text=_question(one), query_embedding=vector, top_k=20
+def _filtered(parameters: RequestParameters) -> bytes:
+    message = parameters.phrase_message
+    message_filter = message_pb2.Filter(
+        time_range=_window(message, _FILTER_US), role=message_pb2.Role.ValueType(message.role)
+    )
+    query = f'"{parameters.phrase}" AND {message.words[0]}'
+    return pb.LexicalSearchRequest(
+        user_id=parameters.user_id, query_text=query, filter=message_filter
     ).SerializeToString()
 
 
-def _recall(one: Occasion) -> bytes:
-    vector = pb.Embedding(values=one.vector)
-    return recall_pb.RecallRequest(question=_question(one), question_embedding=vector).SerializeToString()
+def _semantic(parameters: RequestParameters) -> bytes:
+    vector = pb.Embedding(values=parameters.vector)
+    return pb.SemanticSearchRequest(user_id=parameters.user_id, query_embedding=vector, top_k=20).SerializeToString()
 
 
-def _question(one: Occasion) -> str:
-    first, other = one.phrase_said.words[0], one.words["middle"]
+def _hybrid(parameters: RequestParameters) -> bytes:
+    vector = pb.Embedding(values=parameters.vector)
+    return pb.HybridSearchRequest(
+        user_id=parameters.user_id, query_text=_question(parameters), query_embedding=vector, top_k=20
+    ).SerializeToString()
+
+
+def _recall(parameters: RequestParameters) -> bytes:
+    vector = pb.Embedding(values=parameters.vector)
+    return recall_pb.RecallRequest(question=_question(parameters), question_embedding=vector).SerializeToString()
+
+
+def _question(parameters: RequestParameters) -> str:
+    first, other = parameters.phrase_message.words[0], parameters.words["middle"]
     return (
-        f"我什么时候说过{first}和{other}？" if one.phrase_said.is_chinese else f"When did I talk about {first} {other}?"
+        f"我什么时候说过{first}和{other}？"
+        if parameters.phrase_message.is_chinese
+        else f"When did I talk about {first} {other}?"
     )
 
 
-Build = Callable[[Occasion], bytes]
+Build = Callable[[RequestParameters], bytes]
 
 _READS: dict[str, tuple[str, Build]] = {
     "list": (f"{_QUERY}/ListMessages", _list),

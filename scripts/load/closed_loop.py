@@ -1,6 +1,6 @@
-"""Closed loops of calls: each of the concurrent callers waits for an answer before it asks again.
+"""Closed-loop gRPC load: each concurrent caller waits for the reply before it sends the next request.
 
-Requests are serialised before, and answers are not parsed, so that the load costs little beside the server.
+Requests are serialized in advance and replies are not parsed, so that the client uses little CPU time.
 """
 
 from __future__ import annotations
@@ -23,18 +23,23 @@ Method = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 
 _CONNECTIONS_MAX = 8
 WARM_UP = 0.2
-"""Share of the time that passes before anything counts."""
+"""Duration of the warm-up, as a share of the measured duration."""
 _RECEIVE_MAX = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to call, over and over.
+    """A closed-loop load.
 
     Attributes:
-        target: HOST:PORT, or several of them with spaces between: the connections are spread over them.
-        pids: the server's processes, whose CPU time is counted.
-        database: the process that all others of the database are children of; 0: there is none.
+        target: HOST:PORT, or several separated by spaces, which share the connections.
+        method: full name of the gRPC method.
+        requests: serialized requests, sent cyclically.
+        concurrency: number of concurrent callers.
+        seconds: measured duration.
+        pids: ids of the server processes, whose CPU time is measured.
+        metadata: metadata of the requests, sent cyclically.
+        database: process id of the PostgreSQL postmaster; 0: none.
     """
 
     target: str
@@ -49,7 +54,7 @@ class Load:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it. Waits are in milliseconds, one for each answer."""
+    """The result of a load; `waits_ms` has the latency of each reply in milliseconds."""
 
     seconds: float = 0.0
     server_cpu_s: float = 0.0
@@ -60,7 +65,7 @@ class Outcome:
     errors: Counter[str] = field(default_factory=Counter)
 
     def figures(self) -> dict[str, float]:
-        """Return the figures of a case; empty if nothing was answered."""
+        """Return throughput, latency percentiles and CPU time per call; empty without replies."""
         count = len(self.waits_ms)
         if not count:
             return {}
@@ -83,32 +88,36 @@ def closed_loop(load: Load) -> Outcome:
 
 
 async def methods(stack: AsyncExitStack, target: str, method: str, connections: int) -> list[Method]:
-    """Open connections, each of its own, to the targets by turns; give the method on each, bytes in, bytes out."""
+    """Open separate connections to the targets in rotation; return the method on each connection, with raw bytes."""
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", _RECEIVE_MAX)]
-    to = islice(cycle(target.split()), connections)
-    channels = [await stack.enter_async_context(grpc.aio.insecure_channel(item, options)) for item in to]
+    targets = islice(cycle(target.split()), connections)
+    channels = [await stack.enter_async_context(grpc.aio.insecure_channel(item, options)) for item in targets]
     return [channel.unary_unary(method) for channel in channels]
 
 
 async def _closed_loop(load: Load) -> Outcome:
     outcome = Outcome()
     async with AsyncExitStack() as stack:
-        on = await methods(stack, load.target, load.method, min(load.concurrency, _CONNECTIONS_MAX))
-        await _all_call(on, load, load.seconds * WARM_UP, Outcome())
+        channels = await methods(stack, load.target, load.method, min(load.concurrency, _CONNECTIONS_MAX))
+        await _run_callers(channels, load, load.seconds * WARM_UP, Outcome())
         server, database = cpu_s(load.pids), family_cpu_s(load.database)
         client, began = time.process_time(), time.perf_counter()
-        await _all_call(on, load, load.seconds, outcome)
+        await _run_callers(channels, load, load.seconds, outcome)
         outcome.seconds = time.perf_counter() - began
         outcome.database_cpu_s = family_cpu_s(load.database) - database
         outcome.server_cpu_s, outcome.client_cpu_s = cpu_s(load.pids) - server, time.process_time() - client
     return outcome
 
 
-async def _all_call(on: Sequence[Method], load: Load, seconds: float, outcome: Outcome) -> None:
+async def _run_callers(channels: Sequence[Method], load: Load, seconds: float, outcome: Outcome) -> None:
     end = time.perf_counter() + seconds
     callers = [
         _call_until(
-            end, on[n % len(on)], load, range(n, len(load.requests) * load.concurrency, load.concurrency), outcome
+            end,
+            channels[n % len(channels)],
+            load,
+            range(n, len(load.requests) * load.concurrency, load.concurrency),
+            outcome,
         )
         for n in range(load.concurrency)
     ]
@@ -118,9 +127,9 @@ async def _all_call(on: Sequence[Method], load: Load, seconds: float, outcome: O
 async def _call_until(end: float, method: Method, load: Load, turns: range, outcome: Outcome) -> None:
     turn = 0
     while (now := time.perf_counter()) < end:
-        at = turns[turn % len(turns)]
+        index = turns[turn % len(turns)]
         turn += 1
-        request, metadata = load.requests[at % len(load.requests)], load.metadata[at % len(load.metadata)]
+        request, metadata = load.requests[index % len(load.requests)], load.metadata[index % len(load.metadata)]
         try:
             answer = await method(request, metadata=metadata)
         except grpc.aio.AioRpcError as error:
@@ -133,11 +142,11 @@ async def _call_until(end: float, method: Method, load: Load, turns: range, outc
 
 
 async def each_once(calls: Sequence[Callable[[], Awaitable[object]]], concurrency: int) -> None:
-    """Make all calls, so many at a time."""
-    left = iter(calls)
+    """Await all calls with `concurrency` concurrent callers."""
+    remaining = iter(calls)
 
     async def caller() -> None:
-        for call in left:
+        for call in remaining:
             await call()
 
     await asyncio.gather(*(caller() for _ in range(concurrency)))

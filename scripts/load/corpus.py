@@ -1,7 +1,7 @@
-"""The corpus: seeded, Chinese, English and mixed, with Zipf's words, many typical users and a heavy one.
+"""Seeded benchmark corpus: Chinese, English and mixed messages of many typical users and one heavy user.
 
-Messages come in two phases. The first holds a tenth of everything and all that its typical users ever say, so that they
-can be read again, unchanged, when the log has become ten times as large.
+Word frequencies follow Zipf's law. Messages are written in two phases. The first phase has 10 % of the messages and all
+messages of its typical users, so that their reads can be repeated on unchanged data when the log is ten times as large.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _BEGIN_US = 1_735_689_600_000_000  # 2025-01-01
 _YEAR_US = 365 * 86_400 * 1_000_000
 _EQUAL_TIMES = 0.02
 _CONVERSATION = 20
-"""Messages in a conversation."""
+"""Number of messages per conversation."""
 _WITH_VECTORS = 10
-"""One typical user in so many brings vectors."""
+"""One in this many typical users sends embeddings."""
 _CHUNK = 20_000
 _NOTED_USERS = 64
 _NOTED_OF_HEAVY = 400
@@ -40,7 +40,14 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large the corpus is; `vectors` of the messages bring an embedding, half of them the heavy user's."""
+    """Size of the corpus.
+
+    Attributes:
+        messages: number of messages.
+        users: number of users.
+        heavy: number of messages of the heavy user.
+        vectors: number of messages with an embedding, half of them of the heavy user.
+    """
 
     messages: int
     users: int
@@ -48,16 +55,16 @@ class Size:
     vectors: int
 
     def of_phase(self, phase: int) -> tuple[int, int, range]:
-        """Return the messages, the heavy user's share of them, and the numbers of the typical users of a phase."""
-        first, of_heavy, users = self.messages // 10, self.heavy // 10, max(2, self.users // 10)
+        """Return the number of messages, the number of the heavy user's messages, and the typical users of a phase."""
+        first, heavy, users = self.messages // 10, self.heavy // 10, max(2, self.users // 10)
         if phase == 0:
-            return first, of_heavy, range(1, users)
-        return self.messages - first, self.heavy - of_heavy, range(users, self.users)
+            return first, heavy, range(1, users)
+        return self.messages - first, self.heavy - heavy, range(users, self.users)
 
 
 @dataclass(slots=True)
-class Said:
-    """A message that requests are made of."""
+class NotedMessage:
+    """The properties of a message that requests refer to."""
 
     message_id: str
     ts_us: int
@@ -68,23 +75,23 @@ class Said:
 
 @dataclass(slots=True)
 class Notes:
-    """What is remembered of a corpus: some of its users, with what they said."""
+    """A sample of the written messages, for requests: those of some typical users, and some of the heavy user."""
 
-    typical: dict[str, list[Said]] = field(default_factory=dict)
-    heavy: list[Said] = field(default_factory=list)
+    typical: dict[str, list[NotedMessage]] = field(default_factory=dict)
+    heavy: list[NotedMessage] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _Speaker:
-    said: int = 0
+    messages: int = 0
     ts_us: int = 0
 
 
 class Corpus:
-    """Makes the messages of one phase, always the same for the same size.
+    """Generator of the messages of one phase, deterministic for a size.
 
     Attributes:
-        notes: filled while the messages are made.
+        notes: filled while messages are generated.
     """
 
     def __init__(self, size: Size, phase: int) -> None:
@@ -96,7 +103,7 @@ class Corpus:
         self._speakers: dict[int, _Speaker] = defaultdict(_Speaker)
 
     def batches(self) -> Iterator[bytes]:
-        """Return the serialised requests of a write, or of an import, which has the same form."""
+        """Yield serialized write requests; imports use the same messages."""
         messages = self._all()
         while batch := list(islice(messages, BATCH)):
             yield WriteMessagesRequest(messages=batch).SerializeToString()
@@ -107,38 +114,38 @@ class Corpus:
             yield from self._chunk(start, owners[start : start + _CHUNK].tolist())
 
     def _owners(self) -> npt.NDArray[np.int64]:
-        """Deal the messages out: 0 is the heavy user; the others have the same number each, give or take one."""
+        """Return the user number of each message, shuffled; 0 is the heavy user, the others have equal shares."""
         others = np.resize(np.arange(self._users.start, self._users.stop), self._messages - self._of_heavy)
         owners = np.concatenate([np.zeros(self._of_heavy, dtype=np.int64), others])
         self._random.shuffle(owners)
         return owners
 
     def _chunk(self, start: int, owners: list[int]) -> Iterator[message_pb2.ChatMessage]:
-        said = draw(self._random, len(owners))
+        texts = draw(self._random, len(owners))
         equal = self._random.random(len(owners)) < _EQUAL_TIMES
         carries = self._random.random(len(owners))
         for n, owner in enumerate(owners):
             speaker = self._speakers[owner]
-            if not (equal[n] and speaker.said):
+            if not (equal[n] and speaker.messages):
                 speaker.ts_us = self._ts_us(start + n)
-            one = self._message(owner, speaker, said[n])
+            message = self._message(owner, speaker, texts[n])
             if carries[n] < self._share_with_vector(owner):
-                one.embedding.extend(unit_vector(self._random).tolist())
-            speaker.said += 1
-            yield one
+                message.embedding.extend(unit_vector(self._random).tolist())
+            speaker.messages += 1
+            yield message
 
     def _message(self, owner: int, speaker: _Speaker, words: tuple[list[str], bool]) -> message_pb2.ChatMessage:
         user_id = user_name(owner)
-        one = message_pb2.ChatMessage(
-            message_id=f"m{self._phase}-{owner}-{speaker.said}",
+        message = message_pb2.ChatMessage(
+            message_id=f"m{self._phase}-{owner}-{speaker.messages}",
             user_id=user_id,
-            role=message_pb2.ROLE_ASSISTANT if speaker.said % 2 else message_pb2.ROLE_USER,
+            role=message_pb2.ROLE_ASSISTANT if speaker.messages % 2 else message_pb2.ROLE_USER,
             content=text_of(*words),
-            conversation_id=f"c{self._phase}-{owner}-{speaker.said // _CONVERSATION}",
+            conversation_id=f"c{self._phase}-{owner}-{speaker.messages // _CONVERSATION}",
         )
-        one.ts.FromMicroseconds(speaker.ts_us)
-        self._note(owner, Said(one.message_id, speaker.ts_us, one.role, *words))
-        return one
+        message.ts.FromMicroseconds(speaker.ts_us)
+        self._note(owner, NotedMessage(message.message_id, speaker.ts_us, message.role, *words))
+        return message
 
     def _ts_us(self, position: int) -> int:
         first = self._size.messages // 10 if self._phase else 0
@@ -152,25 +159,25 @@ class Corpus:
             return 0.0
         return size.vectors / 2 / ((size.messages - size.heavy) / _WITH_VECTORS)
 
-    def _note(self, owner: int, said: Said) -> None:
+    def _note(self, owner: int, message: NotedMessage) -> None:
         if owner == 0:
-            if self._speakers[0].said % max(1, self._size.heavy // _NOTED_OF_HEAVY) == 0:
-                self.notes.heavy.append(said)
+            if self._speakers[0].messages % max(1, self._size.heavy // _NOTED_OF_HEAVY) == 0:
+                self.notes.heavy.append(message)
         elif owner % _WITH_VECTORS == 1 and (owner - self._users.start) // _WITH_VECTORS < _NOTED_USERS:
-            self.notes.typical.setdefault(user_name(owner), []).append(said)
+            self.notes.typical.setdefault(user_name(owner), []).append(message)
 
 
 def user_name(owner: int) -> str:
-    """Name a user by number; 0 is the heavy one."""
+    """Return the id of a user number; 0 is the heavy user."""
     return f"u{owner:06}" if owner else HEAVY
 
 
 def unit_vector(random: np.random.Generator) -> Floats:
-    """Make a vector of length 1."""
+    """Return a random unit vector of shape (DIMENSION,)."""
     vector = random.standard_normal(DIMENSION, dtype=np.float32)
     return np.asarray(vector / np.linalg.norm(vector), dtype=np.float32)
 
 
 def vocabularies() -> tuple[Vocabulary, Vocabulary]:
-    """Return the words of both languages, most frequent first."""
+    """Return the English and the Chinese words, most frequent first."""
     return english(), chinese()

@@ -1,4 +1,4 @@
-"""How busy a backlog keeps the local embedder: its process can do no more than work all the time."""
+"""Utilization and speed of the local embedder while it processes a backlog."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from nomemory.v1.ingest_service_pb2 import GetIndexStatusRequest
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 
 _SIZE = Size(messages=6_000, users=100, heavy=600, vectors=0)
-"""Of which the first phase is written: a tenth."""
+"""Only the first phase, 10 %, is written."""
 _UNMEASURED = 50
-"""Messages at the beginning and at the end of the backlog that do not count: the model loads, the work runs out."""
-_LOOK_S = 0.05
-_GIVE_UP_S = 300.0
+"""Messages at the start and at the end of the backlog that are not measured (model loading, partial batches)."""
+_POLL_S = 0.05
+_TIMEOUT_S = 300.0
 _MODULE = "nomemory.server.embedding.local_worker"
 _TEXTS: Final = (
     (
@@ -40,19 +40,21 @@ _TEXTS: Final = (
     "我从小就不吃辣椒，因为胃不好，所以聚餐的时候麻烦帮我点一份清淡的菜，汤也不要太油，米饭有没有都可以。",
     "下周三下午三点我们在图书馆门口见面，记得带上身份证和上次借的那两本书，如果下雨就改到一楼的咖啡店里等。",
 )
-"""As long as messages in a chat are: 37 tokens on average."""
+"""Texts with the average length of chat messages, 37 tokens."""
 _QUERY: Final = "When is the report on the tram due?"
-_TOGETHER: Final = 4
+_REPETITIONS: Final = 4
 _ROUNDS: Final = 4
 
 
 def embedder_figures(data: Path) -> dict[str, float]:
-    """Write a backlog to a fresh server with the local embedder; returns the share of the time that its process worked.
+    """Measure the local embedder.
 
-    Beside it, the CPU time that a fixed list of texts takes, in this process.
+    Returns:
+        `busy`, the share of time that the embedder process runs while a new server indexes a backlog; `messages_per_s`;
+        and the speed of a fixed list of texts in this process.
 
     Raises:
-        TimeoutError: the backlog does not shrink.
+        TimeoutError: the backlog was not indexed in time.
     """
     server = ServerProcess(data, embedder="local")
     server.start()
@@ -60,16 +62,16 @@ def embedder_figures(data: Path) -> dict[str, float]:
         with grpc.insecure_channel(server.target) as channel:
             ingest = IngestServiceStub(channel)
             written = _write(channel)
-            _wait_until_left(ingest, written - _UNMEASURED)
+            _wait_for_pending(ingest, written - _UNMEASURED)
             embedders = [pid for pid in server.pids() if _MODULE in _command(pid)]
             before = {pid: cpu_s([pid]) for pid in embedders}
-            began, left = time.perf_counter(), _left(ingest)
-            left -= _wait_until_left(ingest, _UNMEASURED)
+            began, left = time.perf_counter(), _pending(ingest)
+            left -= _wait_for_pending(ingest, _UNMEASURED)
             seconds = time.perf_counter() - began
             busy_s = max(cpu_s([pid]) - before[pid] for pid in embedders)
     finally:
         server.stop()
-    speed = _measured(load(package_model(cache_directory()).arguments, Capacity()))
+    speed = _measure_model(load(package_model(cache_directory()).arguments, Capacity()))
     return {"busy": round(busy_s / seconds, 3), "messages_per_s": round(left / seconds, 1), **asdict(speed)}
 
 
@@ -80,18 +82,18 @@ def _write(channel: grpc.Channel) -> int:
     return _SIZE.of_phase(0)[0]
 
 
-def _left(ingest: IngestServiceStub) -> int:
+def _pending(ingest: IngestServiceStub) -> int:
     status = ingest.GetIndexStatus(GetIndexStatusRequest())
     return int(status.vector.pending)
 
 
-def _wait_until_left(ingest: IngestServiceStub, most: int) -> int:
-    """Wait until at most so many messages are left to embed; returns how many are."""
-    give_up = time.monotonic() + _GIVE_UP_S
-    while (left := _left(ingest)) > most:
-        if time.monotonic() > give_up:
-            raise TimeoutError("the embedder does not get on")
-        time.sleep(_LOOK_S)
+def _wait_for_pending(ingest: IngestServiceStub, maximum: int) -> int:
+    """Wait until at most `maximum` messages are pending; return the number of pending messages."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    while (left := _pending(ingest)) > maximum:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{left} messages are still pending after {_TIMEOUT_S:.0f} s")
+        time.sleep(_POLL_S)
     return left
 
 
@@ -101,27 +103,27 @@ def _command(pid: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _LocalSpeed:
-    """The CPU time of a model.
+    """The speed of a local model.
 
     Attributes:
-        texts_per_cpu_s: messages, in batches.
-        query_cpu_ms: a query of twelve tokens, alone.
+        texts_per_cpu_s: batched texts per CPU second.
+        query_cpu_ms: CPU time of a single query of twelve tokens, in milliseconds.
     """
 
     texts_per_cpu_s: float
     query_cpu_ms: float
 
 
-def _measured(model: TextModel) -> _LocalSpeed:
-    """Embed some texts in this process (1 s). The first ones are not counted."""
-    texts = _TEXTS * _TOGETHER
+def _measure_model(model: TextModel) -> _LocalSpeed:
+    """Measure a model in this process, after one warm-up call; takes about 1 s."""
+    texts = _TEXTS * _REPETITIONS
     batch_s = _mean_cpu_s(lambda: model.encode(texts, is_query=False))
     query_s = _mean_cpu_s(lambda: model.encode([_QUERY], is_query=True))
     return _LocalSpeed(round(len(texts) / batch_s, 1), round(1000 * query_s, 2))
 
 
 def _mean_cpu_s(work: Callable[[], object]) -> float:
-    """Return the mean CPU time of some work, done several times."""
+    """Return the mean CPU time of a function in seconds, after one warm-up call."""
     work()
     before_s = time.process_time()
     for _ in range(_ROUNDS):

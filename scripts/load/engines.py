@@ -1,4 +1,4 @@
-"""The engines' own calls: what a read costs without gRPC, over the data of a server that has stopped."""
+"""Cost of reads in the storage and search engines without gRPC, on the data of a stopped server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from load.cases import Case
 from load.corpus import DIMENSION
 from load.usage import cpu_s
-from load.vector_index import opened_index
+from load.vector_index import open_index
 
 from evaluation.temporary_server import process_tree
 from nomemory.server.api.validation.query_requests import decode_lexical, decode_list, decode_semantic
@@ -30,13 +30,13 @@ from nomemory.v1 import query_service_pb2 as pb
 Call = Callable[[bytes], Awaitable[object]]
 
 _LIMIT = 51
-"""What the server asks its engines for when a page of 50 is wanted: one more, to know whether there is a next page."""
+"""Limit that the server passes to its engines for a page of 50: one more detects whether there is a next page."""
 _NEAREST = 28
 _THREADS = 2
 
 
 def engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> dict[str, dict[str, float]]:
-    """Measure the engine behind each case that has one: list, lexical search and semantic search."""
+    """Measure the engine calls of the list, lexical and semantic cases."""
     return asyncio.run(_engine_calls(data, cases, seconds))
 
 
@@ -46,13 +46,13 @@ async def _engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> di
     async with AsyncExitStack() as stack:
         threads = ReadThreads(_THREADS)
         stack.push_async_callback(threads.close)
-        log, words = SqliteLogReader(directory.log), TantivyLexicalIndex(directory.lexical, threads)
+        log, lexical_index = SqliteLogReader(directory.log), TantivyLexicalIndex(directory.lexical, threads)
         stack.push_async_callback(log.close)
-        stack.push_async_callback(words.close)
+        stack.push_async_callback(lexical_index.close)
         figures = {
             case.name: await _measure(call, case.requests, seconds)
             for case in cases
-            for call in _in_process(case, log, words, settings)
+            for call in _in_process(case, log, lexical_index, settings)
         }
     async with _edge(directory) as edge:
         nearest = _nearest(edge, settings)
@@ -63,11 +63,11 @@ async def _engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> di
         }
 
 
-def _in_process(case: Case, log: LogReader, words: LexicalIndex, settings: Settings) -> Iterator[Call]:
+def _in_process(case: Case, log: LogReader, lexical_index: LexicalIndex, settings: Settings) -> Iterator[Call]:
     if case.method.endswith("/ListMessages"):
         yield _list(log, settings)
     if case.method.endswith("/LexicalSearch"):
-        yield _lexical(words, settings)
+        yield _lexical(lexical_index, settings)
 
 
 def _list(log: LogReader, settings: Settings) -> Call:
@@ -79,20 +79,20 @@ def _list(log: LogReader, settings: Settings) -> Call:
     return call
 
 
-def _lexical(words: LexicalIndex, settings: Settings) -> Call:
+def _lexical(lexical_index: LexicalIndex, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
-        asked = decode_lexical(pb.LexicalSearchRequest.FromString(raw), settings)
-        user_id, message_filter = asked.listing.user_id, asked.listing.filter
-        ranking = await words.freeze(user_id, asked.query, message_filter)
-        return await words.search(LexicalSearch(user_id, asked.query, ranking, message_filter, None, _LIMIT))
+        query = decode_lexical(pb.LexicalSearchRequest.FromString(raw), settings)
+        user_id, message_filter = query.listing.user_id, query.listing.filter
+        ranking = await lexical_index.freeze(user_id, query.query, message_filter)
+        return await lexical_index.search(LexicalSearch(user_id, query.query, ranking, message_filter, None, _LIMIT))
 
     return call
 
 
 def _nearest(edge: EdgeIndex, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
-        asked, _ = decode_semantic(pb.SemanticSearchRequest.FromString(raw), settings, DIMENSION)
-        return await edge.search(asked.user_id, asked.vector or b"", asked.filter, _NEAREST)
+        query, _ = decode_semantic(pb.SemanticSearchRequest.FromString(raw), settings, DIMENSION)
+        return await edge.search(query.user_id, query.vector or b"", query.filter, _NEAREST)
 
     return call
 
@@ -100,7 +100,7 @@ def _nearest(edge: EdgeIndex, settings: Settings) -> Call:
 @asynccontextmanager
 async def _edge(directory: DataDirectory) -> AsyncIterator[EdgeIndex]:
     (backlog,) = directory.vectors.glob("*/vectors.db")
-    edge = opened_index(backlog.with_name("edge"))
+    edge = open_index(backlog.with_name("edge"))
     try:
         yield edge
     finally:
@@ -116,9 +116,9 @@ async def _measure(call: Call, requests: Sequence[bytes], seconds: float) -> dic
         await call(requests[len(waits) % len(requests)])
         waits.append(1000 * (time.perf_counter() - now))
     p50, p99 = np.percentile(waits, [50, 99])
-    spent = cpu_s(pids) - before
+    used_s = cpu_s(pids) - before
     return {
         "p50_ms": round(float(p50), 3),
         "p99_ms": round(float(p99), 3),
-        "cpu_ms": round(1000 * spent / len(waits), 3),
+        "cpu_ms": round(1000 * used_s / len(waits), 3),
     }

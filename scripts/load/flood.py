@@ -1,7 +1,7 @@
-"""One user floods a server with dear queries, another one lists, and a health probe asks.
+"""Flood test: one user floods a server with expensive queries while another user and a health probe call it.
 
-The flood and the probes are in processes of their own. The probes ask one after another with a pause in between, so
-that each wait is one that a quiet user would have had.
+The flood and the probes run in separate processes. Each probe sends one call at a time with pauses, so that its
+latencies are those of a light user.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from nomemory.v1 import recall_service_pb2 as recall_pb
 Figures = dict[str, Any]
 
 CALLERS = (64, 256)
-"""How many callers flood, one after the other."""
+"""Numbers of flooding callers, measured one after another."""
 
 _HEALTH = "/grpc.health.v1.Health/Check"
 _QUERY = "/nomemory.v1.QueryService"
@@ -46,8 +46,8 @@ _SEED = 13
 
 
 @dataclass(frozen=True, slots=True)
-class Dear:
-    """One dear query of the flooding user."""
+class ExpensiveQuery:
+    """One expensive query of the flooding user."""
 
     kind: str
     method: str
@@ -56,16 +56,16 @@ class Dear:
 
 
 @dataclass(slots=True)
-class Flooded:
-    """What the flood got: answers and errors by kind of query, and how many of the errors say when to retry."""
+class FloodOutcome:
+    """Replies and errors by kind of query, and the number of errors with RetryInfo."""
 
     answered: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     with_retry_info: int = 0
 
 
-def dear_queries() -> list[Dear]:
-    """Return what the flood is made of: 128 terms with 500 highlights, a hybrid search, a recall."""
+def expensive_queries() -> list[ExpensiveQuery]:
+    """Return the queries of the flood: 128 terms with 500 highlights, a hybrid search, and a recall."""
     random = np.random.default_rng(_SEED)
     vector = pb.Embedding(values=unit_vector(random).tolist())
     words = [word for pair in zip(english(), chinese(), strict=False) for word in pair][:_TERMS]
@@ -75,57 +75,57 @@ def dear_queries() -> list[Dear]:
     hybrid = pb.HybridSearchRequest(user_id=HEAVY, query_text=question, query_embedding=vector, top_k=_TOP_K)
     recall = recall_pb.RecallRequest(question=question, question_embedding=vector)
     return [
-        Dear("highlights", f"{_QUERY}/LexicalSearch", lexical.SerializeToString()),
-        Dear("hybrid", f"{_QUERY}/HybridSearch", hybrid.SerializeToString()),
-        Dear("recall", _RECALL, recall.SerializeToString(), (("x-user-id", HEAVY),)),
+        ExpensiveQuery("highlights", f"{_QUERY}/LexicalSearch", lexical.SerializeToString()),
+        ExpensiveQuery("hybrid", f"{_QUERY}/HybridSearch", hybrid.SerializeToString()),
+        ExpensiveQuery("recall", _RECALL, recall.SerializeToString(), (("x-user-id", HEAVY),)),
     ]
 
 
-def flood(target: str, callers: int, seconds: float) -> Flooded:
-    """Flood for a time, in this process. No caller heeds what it is told of when to retry."""
+def flood(target: str, callers: int, seconds: float) -> FloodOutcome:
+    """Flood the server from this process; callers ignore RetryInfo."""
     return uvloop.run(_flood(target, callers, seconds))
 
 
 def probe(target: str, notes: Notes, seconds: float) -> dict[str, list[float]]:
-    """Return the waits of another user's lists and of health probes, in milliseconds."""
+    """Return the latencies of another user's lists and of health checks in milliseconds."""
     return uvloop.run(_probe(target, notes, seconds))
 
 
-def wait_figures(found: Sequence[float]) -> Figures:
-    """Return the figures of waits."""
-    p50, p99 = np.percentile(found, [50, 99])
-    return {"count": len(found), "p50_ms": round(float(p50), 2), "p99_ms": round(float(p99), 2)}
+def wait_figures(waits_ms: Sequence[float]) -> Figures:
+    """Return the number and the percentiles of latencies."""
+    p50, p99 = np.percentile(waits_ms, [50, 99])
+    return {"count": len(waits_ms), "p50_ms": round(float(p50), 2), "p99_ms": round(float(p99), 2)}
 
 
-async def _flood(target: str, callers: int, seconds: float) -> Flooded:
-    flooded, queries = Flooded(), dear_queries()
+async def _flood(target: str, callers: int, seconds: float) -> FloodOutcome:
+    outcome, queries = FloodOutcome(), expensive_queries()
     async with AsyncExitStack() as stack:
-        on = [await methods(stack, target, dear.method, _CONNECTIONS) for dear in queries]
+        channels = [await methods(stack, target, query.method, _CONNECTIONS) for query in queries]
         end = time.perf_counter() + seconds
 
         async def caller(number: int) -> None:
             turn = number
             while time.perf_counter() < end:
-                dear = queries[turn % len(queries)]
-                method = on[turn % len(queries)][number % _CONNECTIONS]
+                query = queries[turn % len(queries)]
+                method = channels[turn % len(queries)][number % _CONNECTIONS]
                 turn += 1
-                await _note(flooded, dear, method(dear.request, metadata=dear.metadata))
+                await _record(outcome, query, method(query.request, metadata=query.metadata))
 
         await asyncio.gather(*map(caller, range(callers)))
-    return flooded
+    return outcome
 
 
-async def _note(flooded: Flooded, dear: Dear, answer: Awaitable[bytes]) -> None:
+async def _record(outcome: FloodOutcome, query: ExpensiveQuery, answer: Awaitable[bytes]) -> None:
     try:
         await answer
     except grpc.aio.AioRpcError as error:
-        flooded.errors[f"{dear.kind} {error.code().name}"] += 1
-        flooded.with_retry_info += _says_when(error)
+        outcome.errors[f"{query.kind} {error.code().name}"] += 1
+        outcome.with_retry_info += _has_retry_info(error)
     else:
-        flooded.answered[dear.kind] += 1
+        outcome.answered[query.kind] += 1
 
 
-def _says_when(error: grpc.aio.AioRpcError) -> bool:
+def _has_retry_info(error: grpc.aio.AioRpcError) -> bool:
     try:
         status = rpc_status.from_call(error)
     except (ValueError, DecodeError):
@@ -140,15 +140,19 @@ async def _probe(target: str, notes: Notes, seconds: float) -> dict[str, list[fl
     async with AsyncExitStack() as stack:
         listing, *_ = await methods(stack, target, f"{_QUERY}/ListMessages", 1)
         checking, *_ = await methods(stack, target, _HEALTH, 1)
-        both = await asyncio.gather(_ask(listing, lists, seconds), _ask(checking, checks, seconds))
+        both = await asyncio.gather(
+            _call_repeatedly(listing, lists, seconds), _call_repeatedly(checking, checks, seconds)
+        )
     return dict(zip(("list", "health"), both, strict=True))
 
 
-async def _ask(method: Callable[..., Awaitable[bytes]], requests: Sequence[bytes], seconds: float) -> list[float]:
-    found, end, turn = list[float](), time.perf_counter() + seconds, 0
+async def _call_repeatedly(
+    method: Callable[..., Awaitable[bytes]], requests: Sequence[bytes], seconds: float
+) -> list[float]:
+    waits_ms, end, turn = list[float](), time.perf_counter() + seconds, 0
     while (began := time.perf_counter()) < end:
         await method(requests[turn % len(requests)], timeout=_PROBE_DEADLINE_S)
-        found.append(1000 * (time.perf_counter() - began))
+        waits_ms.append(1000 * (time.perf_counter() - began))
         turn += 1
         await asyncio.sleep(_PAUSE_S)
-    return found
+    return waits_ms

@@ -1,6 +1,6 @@
-"""Closed loops of calls over HTTP, by the annotations, in JSON: the same load as `closed_loop` makes over gRPC.
+"""Closed-loop load over HTTP with JSON, equivalent to the gRPC load of `closed_loop`.
 
-Requests are made before, and answers are not parsed, so that the load costs little beside the server.
+Requests are serialized in advance and replies are not parsed, so that the client uses little CPU time.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _LENGTH: Final = re.compile(rb"\r\ncontent-length: (\d+)\r\n")
 
 
 def list_request(raw: bytes) -> bytes:
-    """Return a ListMessagesRequest as a request of HTTP."""
+    """Convert a serialized ListMessagesRequest to an HTTP request."""
     request = pb.ListMessagesRequest.FromString(raw)
     path = f"/v1/users/{request.user_id}/messages?pageSize={request.page_size}"
     return f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\naccept: application/json\r\n\r\n".encode()
 
 
 def http_loop(load: Load) -> Outcome:
-    """Run a load in this process; its requests are those of HTTP."""
+    """Run a load of HTTP requests in this process."""
     return uvloop.run(_http_loop(load))
 
 
@@ -39,10 +39,10 @@ class _Connection:
     writer: asyncio.StreamWriter
 
     async def answer(self, request: bytes) -> bytes:
-        """Send a request; return the body of its answer.
+        """Send a request; return the body of the response.
 
         Raises:
-            ConnectionError: it is an error.
+            ConnectionError: the status is not 200.
         """
         self.writer.write(request)
         head = await self.reader.readuntil(b"\r\n\r\n")
@@ -55,25 +55,25 @@ class _Connection:
 async def _http_loop(load: Load) -> Outcome:
     outcome = Outcome()
     host, _, port = load.target.rpartition(":")
-    opened = [_Connection(*await asyncio.open_connection(host, int(port))) for _ in range(load.concurrency)]
-    await _all_call(opened, load, load.seconds * WARM_UP, Outcome())
+    connections = [_Connection(*await asyncio.open_connection(host, int(port))) for _ in range(load.concurrency)]
+    await _run_callers(connections, load, load.seconds * WARM_UP, Outcome())
     server, client, began = cpu_s(load.pids), time.process_time(), time.perf_counter()
-    await _all_call(opened, load, load.seconds, outcome)
+    await _run_callers(connections, load, load.seconds, outcome)
     outcome.seconds = time.perf_counter() - began
     outcome.server_cpu_s, outcome.client_cpu_s = cpu_s(load.pids) - server, time.process_time() - client
-    for item in opened:
+    for item in connections:
         item.writer.close()
     return outcome
 
 
-async def _all_call(opened: Sequence[_Connection], load: Load, seconds: float, outcome: Outcome) -> None:
+async def _run_callers(connections: Sequence[_Connection], load: Load, seconds: float, outcome: Outcome) -> None:
     end = time.perf_counter() + seconds
-    await asyncio.gather(*(_call_until(end, item, load, first, outcome) for first, item in enumerate(opened)))
+    await asyncio.gather(*(_call_until(end, item, load, first, outcome) for first, item in enumerate(connections)))
 
 
-async def _call_until(end: float, on: _Connection, load: Load, turn: int, outcome: Outcome) -> None:
+async def _call_until(end: float, connection: _Connection, load: Load, turn: int, outcome: Outcome) -> None:
     while (now := time.perf_counter()) < end:
-        answer = await on.answer(load.requests[turn % len(load.requests)])
+        answer = await connection.answer(load.requests[turn % len(load.requests)])
         turn += load.concurrency
         outcome.waits_ms.append(1000 * (time.perf_counter() - now))
         outcome.bytes_received += len(answer)

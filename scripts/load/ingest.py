@@ -1,4 +1,4 @@
-"""Writing: back-fills, single writes, a steady stream, and the same rows into SQLite alone."""
+"""Write benchmarks: bulk writes, imports, single writes, steady writes, and plain SQLite as a reference."""
 
 from __future__ import annotations
 
@@ -31,8 +31,15 @@ _PACED_BATCH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """A phase that was written: how many messages, how long until the last was acknowledged, and what to ask for."""
+class PhaseOutcome:
+    """The outcome of writing a phase.
+
+    Attributes:
+        messages: number of written messages.
+        seconds: time until the last acknowledgement.
+        began_at: start time, seconds since the epoch.
+        notes: sample of the messages for requests.
+    """
 
     messages: int
     seconds: float
@@ -42,50 +49,50 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Singles:
-    """Single writes on an idle server, in milliseconds: until acknowledged, and until a search shows them."""
+    """Latencies of single writes on an idle server in milliseconds, to acknowledgement and to visibility in search."""
 
     acknowledged_ms: list[float]
     visible_ms: list[float]
 
 
-def write_phase(target: str, size: Size, phase: int) -> Loaded:
-    """Write a phase in batches, a few callers at a time."""
+def write_phase(target: str, size: Size, phase: int) -> PhaseOutcome:
+    """Write a phase in batches with concurrent callers."""
     return uvloop.run(_write_phase(target, size, phase))
 
 
-def import_phase(target: str, size: Size, phase: int, part: int = 0, parts: int = 1) -> Loaded:
-    """Import a phase, or one of several parts of it, by a few streams; to several targets by turns."""
+def import_phase(target: str, size: Size, phase: int, part: int = 0, parts: int = 1) -> PhaseOutcome:
+    """Import a phase, or one of several parts of it, in concurrent streams that rotate over the targets."""
     return uvloop.run(_import_phase(target, size, phase, part, parts))
 
 
-async def _write_phase(target: str, size: Size, phase: int) -> Loaded:
+async def _write_phase(target: str, size: Size, phase: int) -> PhaseOutcome:
     corpus = Corpus(size, phase)
     batches = list(corpus.batches())
     async with AsyncExitStack() as stack:
-        on = await methods(stack, target, WRITE, _WRITERS)
-        calls = [_write_call(on[n % _WRITERS], batch) for n, batch in enumerate(batches)]
+        channels = await methods(stack, target, WRITE, _WRITERS)
+        calls = [_write_call(channels[n % _WRITERS], batch) for n, batch in enumerate(batches)]
         began, began_at = time.perf_counter(), time.time()
         await each_once(calls, _WRITERS)
-        return Loaded(size.of_phase(phase)[0], time.perf_counter() - began, began_at, corpus.notes)
+        return PhaseOutcome(size.of_phase(phase)[0], time.perf_counter() - began, began_at, corpus.notes)
 
 
 def _write_call(method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes], batch: bytes) -> _Call:
     return lambda: method(batch)
 
 
-async def _import_phase(target: str, size: Size, phase: int, part: int, parts: int) -> Loaded:
+async def _import_phase(target: str, size: Size, phase: int, part: int, parts: int) -> PhaseOutcome:
     corpus = Corpus(size, phase)
     batches = list(corpus.batches())[part::parts]
     targets = target.split()
     async with AsyncExitStack() as stack:
         channels = [await stack.enter_async_context(grpc.aio.insecure_channel(item)) for item in targets]
-        on: list[grpc.aio.StreamUnaryMultiCallable[bytes, bytes]] = [
+        imports: list[grpc.aio.StreamUnaryMultiCallable[bytes, bytes]] = [
             channel.stream_unary(IMPORT) for channel in channels
         ]
         began, began_at = time.perf_counter(), time.time()
-        await asyncio.gather(*(on[n % len(on)](_stream(batches[n::_STREAMS])) for n in range(_STREAMS)))
+        await asyncio.gather(*(imports[n % len(imports)](_stream(batches[n::_STREAMS])) for n in range(_STREAMS)))
         messages = size.of_phase(phase)[0] // parts
-        return Loaded(messages, time.perf_counter() - began, began_at, corpus.notes)
+        return PhaseOutcome(messages, time.perf_counter() - began, began_at, corpus.notes)
 
 
 async def _stream(batches: Sequence[bytes]) -> AsyncIterator[bytes]:
@@ -94,7 +101,7 @@ async def _stream(batches: Sequence[bytes]) -> AsyncIterator[bytes]:
 
 
 def single_writes(target: str, count: int) -> Singles:
-    """Write one message at a time; each is searched for, by a word of its own, as soon as it is acknowledged."""
+    """Write one message at a time; search for its unique word directly after the acknowledgement."""
     return uvloop.run(_single_writes(target, count))
 
 
@@ -110,15 +117,15 @@ async def _single_writes(target: str, count: int) -> Singles:
             token = WriteMessagesResponse.FromString(await write(batch.SerializeToString())).write_token
             singles.acknowledged_ms.append(1000 * (time.perf_counter() - began))
             query = LexicalSearchRequest(user_id=f"single{n % 10}", query_text=word, at_least=token)
-            found = LexicalSearchResponse.FromString(await search(query.SerializeToString()))
-            if [item.message_id for item in found.items] != [word]:
-                raise AssertionError(f"a write that was waited for was not found: {word}")
+            reply = LexicalSearchResponse.FromString(await search(query.SerializeToString()))
+            if [item.message_id for item in reply.items] != [word]:
+                raise AssertionError(f"the search with a write token did not return the message {word}")
             singles.visible_ms.append(1000 * (time.perf_counter() - began))
     return singles
 
 
 def steady_writes(target: str, per_second: int, seconds: float) -> float:
-    """Write so many messages a second, evenly; returns how many a second it came to."""
+    """Write messages at a constant rate; return the achieved rate in messages per second."""
     return uvloop.run(_steady_writes(target, per_second, seconds))
 
 
@@ -135,15 +142,15 @@ async def _steady_writes(target: str, per_second: int, seconds: float) -> float:
     ]
     async with AsyncExitStack() as stack:
         (method,) = await methods(stack, target, WRITE, 1)
-        began, under_way = time.perf_counter(), set[asyncio.Task[None]]()
+        began, pending = time.perf_counter(), set[asyncio.Task[None]]()
         for at, batch in enumerate(batches):
             await asyncio.sleep(began + at * _PACED_BATCH / per_second - time.perf_counter())
-            under_way.add(asyncio.ensure_future(_answered(method, batch)))
-        await asyncio.gather(*under_way)
+            pending.add(asyncio.ensure_future(_await_reply(method, batch)))
+        await asyncio.gather(*pending)
         return len(batches) * _PACED_BATCH / (time.perf_counter() - began)
 
 
-async def _answered(method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes], batch: bytes) -> None:
+async def _await_reply(method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes], batch: bytes) -> None:
     await method(batch)
 
 
@@ -156,9 +163,9 @@ def _message(user_id: str, message_id: str, content: str) -> message_pb2.ChatMes
 
 
 def plain_sqlite(path: Path, size: Size, phase: int, tuning: Sequence[str] = ()) -> float:
-    """Put the rows of a phase into SQLite alone, a commit for each batch; returns seconds.
+    """Insert the rows of a phase into SQLite with one commit per batch; return the elapsed seconds.
 
-    The tables and the durability are those of the log; only what stands around SQLite is missing.
+    Schema and durability settings are those of the message log.
     """
     batches = [_rows(batch) for batch in Corpus(size, phase).batches()]
     connection = open_for_writing(path)

@@ -1,4 +1,4 @@
-"""Runs `load.null_server` in a process of its own."""
+"""Runner of `load.null_server` in a separate process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evaluation.temporary_server import process_tree
 
 @dataclass(frozen=True, slots=True)
 class NullServers:
-    """The addresses of the servers that know one answer, and the ids of their processes."""
+    """Addresses and process ids of the null servers; see `load.null_server`."""
 
     intercepted: str
     bare: str
@@ -24,7 +24,7 @@ class NullServers:
 
 @contextmanager
 def null_servers() -> Iterator[NullServers]:
-    """Run them until the context is left."""
+    """Run the null servers during the context."""
     process = child_process.start("load.null_server", stderr=subprocess.DEVNULL)
     try:
         intercepted, bare, wrapped = process.stdout.readline().split() if process.stdout else ("", "", "")

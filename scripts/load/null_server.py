@@ -1,12 +1,12 @@
-"""The reference: a server that answers with prebuilt bytes. `python -m load.null_server`.
+"""Reference servers that reply with prebuilt bytes: `python -m load.null_server`.
 
-It serves three times, and prints three addresses:
+Prints the addresses of three servers:
 
-1. the server as it is, with its interceptor and its pipeline;
-2. nothing but gRPC;
-3. the handler of 1, without gRPC's interceptors.
+1. the production server with its interceptors and its call pipeline;
+2. plain gRPC;
+3. the handler of server 1 without gRPC interceptors.
 
-ListMessages of `page_size` N answers N bytes.
+ListMessages with `page_size` N returns N bytes.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _METHODS = pb.DESCRIPTOR.services_by_name["QueryService"].methods
 
 @dataclass(frozen=True, slots=True)
 class NullService:
-    """A QueryService that knows one answer."""
+    """A QueryService with constant replies."""
 
     full_name: str = SERVICE
 
     def methods(self) -> Mapping[str, ServedMethod]:
-        """Return all methods, of which each needs what one of QueryService needs."""
-        need = RequiredScopes(frozenset({Scope.QUERY}))
-        return {item.name: ServedMethod(need, _answers if item.server_streaming else _answer) for item in _METHODS}
+        """Return all methods, each with the scopes of QueryService."""
+        scopes = RequiredScopes(frozenset({Scope.QUERY}))
+        return {item.name: ServedMethod(scopes, _answers if item.server_streaming else _answer) for item in _METHODS}
 
 
 @cache
 def prebuilt(size: int) -> bytes:
-    """Make an answer of so many bytes."""
+    """Return a reply of `size` bytes."""
     return bytes(size)
 
 
@@ -68,26 +68,26 @@ async def _bare(raw: bytes, _context: object) -> bytes:
     return prebuilt(pb.ListMessagesRequest.FromString(raw).page_size)
 
 
-class OneHandler(grpc.GenericRpcHandler):
-    """Serves every method with one handler."""
+class SingleHandler(grpc.GenericRpcHandler):
+    """A gRPC handler that serves every method with one RPC handler."""
 
     def __init__(self, handler: RpcHandler) -> None:
         self._handler = handler
 
     def service(self, _handler_call_details: grpc.HandlerCallDetails) -> RpcHandler:
-        """Return the handler."""
+        """Return the RPC handler."""
         return self._handler
 
 
-def without_interceptor(settings: Settings, access: Access) -> OneHandler:
-    """Return the handler of the pipeline for the null service."""
+def without_interceptor(settings: Settings, access: Access) -> SingleHandler:
+    """Return the pipeline handler of the null service."""
     pipeline = Pipeline([NullService()], access, settings.timing.default_deadline_s)
-    return OneHandler(MethodAdapter(pipeline, pipeline.methods[f"/{SERVICE}/ListMessages"]).handler())
+    return SingleHandler(MethodAdapter(pipeline, pipeline.methods[f"/{SERVICE}/ListMessages"]).handler())
 
 
 @asynccontextmanager
 async def plain_server(handlers: grpc.GenericRpcHandler) -> AsyncIterator[str]:
-    """Serve handlers by a gRPC server without interceptors; returns its address."""
+    """Run a gRPC server without interceptors; yield its address."""
     server = grpc.aio.server()
     server.add_generic_rpc_handlers([handlers])
     port = server.add_insecure_port("127.0.0.1:0")
@@ -97,7 +97,7 @@ async def plain_server(handlers: grpc.GenericRpcHandler) -> AsyncIterator[str]:
 
 
 async def main() -> None:
-    """Serve until told to stop."""
+    """Serve until SIGTERM."""
     settings = Settings.from_environment(listen="127.0.0.1:0")
     configure_logs(settings.server.log_level)
     stop = asyncio.Event()
@@ -107,7 +107,7 @@ async def main() -> None:
         serving(
             [NullService()], Addresses(parse_listen_address(settings.server.listen)), settings, access
         ) as intercepted,
-        plain_server(OneHandler(grpc.unary_unary_rpc_method_handler(_bare))) as bare,
+        plain_server(SingleHandler(grpc.unary_unary_rpc_method_handler(_bare))) as bare,
         plain_server(without_interceptor(settings, access)) as wrapped,
     ):
         print(intercepted, bare, wrapped, flush=True)

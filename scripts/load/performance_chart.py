@@ -1,4 +1,4 @@
-"""The figures of `scripts/bench_load` as pictures, for docs/performance.md."""
+"""Charts of `scripts/bench_load` for docs/performance.md."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READS = {
     "hybrid": "HybridSearch",
     "recall": "recall with rules",
 }
-"""What the pictures call the reads, top to bottom."""
+"""Labels of the reads in the charts, top to bottom."""
 _USERS = {"typical": "a typical user", "heavy": "the heavy user"}
 _CALLERS = {"1": "one caller", "16": "16 callers"}
 _KEPT = ("cpu_ms", "p50_ms", "p99_ms", "rps")
@@ -37,26 +37,28 @@ _NOTE = "CPU time per call in milliseconds, over all processes of the server. Lo
 
 
 def draw(result: Figures, folder: Path) -> None:
-    """Write the figures that the pictures show, and the pictures."""
-    kept = shown(result)
+    """Write the charts and their figures to a folder."""
+    kept = published_figures(result)
     (folder / FIGURES).write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     for name, picture in pictures(kept).items():
         (folder / name).write_text(picture, encoding="utf-8")
 
 
-def shown(result: Figures) -> dict[str, Any]:
-    """Return those of the benchmark's figures that stand on the page, in the benchmark's form."""
-    known = {f"{read}_{user}" for read in READS for user in _USERS}
-    cases = {name: {callers: _of_case(item) for callers, item in by.items()} for name, by in result["cases"].items()}
-    return {"cases": {name: by for name, by in cases.items() if name in known}}
+def published_figures(result: Figures) -> dict[str, Any]:
+    """Return the figures that the documentation shows, in the structure of the benchmark output."""
+    published = {f"{read}_{user}" for read in READS for user in _USERS}
+    cases = {
+        name: {callers: _published_case(item) for callers, item in by.items()} for name, by in result["cases"].items()
+    }
+    return {"cases": {name: by for name, by in cases.items() if name in published}}
 
 
 def pictures(figures: Figures) -> dict[str, str]:
-    """Draw the figures of a benchmark: each picture by the name of its file."""
+    """Return the SVG charts of a benchmark by file name."""
     return {f"performance-{user}.svg": svg(_chart(figures["cases"], user)) for user in _USERS}
 
 
-def written(value: float) -> str:
+def format_ms(value: float) -> str:
     """Return milliseconds with two decimals, or with one from 10 on."""
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"  # noqa: PLR2004 - three significant digits
 
@@ -64,11 +66,11 @@ def written(value: float) -> str:
 def _chart(cases: Figures, user: str) -> BarChart:
     measured = {label: cases[f"{read}_{user}"] for read, label in READS.items() if f"{read}_{user}" in cases}
     rows = tuple(Row(label, tuple(_cpu_ms(case, callers) for callers in _CALLERS)) for label, case in measured.items())
-    return BarChart(f"CPU time per read of {_USERS[user]}", _NOTE, tuple(_CALLERS.values()), rows, written)
+    return BarChart(f"CPU time per read of {_USERS[user]}", _NOTE, tuple(_CALLERS.values()), rows, format_ms)
 
 
-def _of_case(one: Figures) -> dict[str, float]:
-    return {name: one[name] for name in _KEPT if name in one}
+def _published_case(case: Figures) -> dict[str, float]:
+    return {name: case[name] for name in _KEPT if name in case}
 
 
 def _cpu_ms(case: Figures, callers: str) -> float | None:

@@ -1,4 +1,4 @@
-"""The figures as tables for people, in Markdown."""
+"""Markdown report of the load benchmark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Figures = dict[str, Any]
 
 
 def print_report(result: Figures) -> None:
-    """Print everything."""
+    """Print all tables."""
     print(f"\n{result['size']}, {result['machine']}\n")
     _print_cases(result)
     _print_pairs("ingest", result["ingest"])
@@ -19,12 +19,12 @@ def print_report(result: Figures) -> None:
     _print_pairs("data (MB)", result["data_mb"])
     _print_pairs("local embedder", result["embedder"])
     if result["errors"]:
-        _print_pairs("answered with errors", result["errors"])
+        _print_pairs("failed calls", result["errors"])
     print_targets(targets(result))
 
 
 def print_flood(result: Figures) -> None:
-    """Print what one user's flood does to another user and to health."""
+    """Print the latencies of another user and of health checks during a flood."""
     idle, floods = result["flood"]["idle"], result["flood"]["floods"]
     print(f"\n{result['size']}, {result['machine']}\n")
     print("| flooding callers | list p50 ms | list p99 ms | health p50 ms | health p99 ms | answered | shed, failed |")
@@ -32,13 +32,13 @@ def print_flood(result: Figures) -> None:
     for callers, item in {0: idle, **floods}.items():
         figures = [item[name][figure] for name in ("list", "health") for figure in ("p50_ms", "p99_ms")]
         errors = ", ".join(f"{count:,} {name}" for name, count in item.get("errors", {}).items())
-        told = f"; {item['with_retry_info']:,} with RetryInfo" if errors else ""
+        retry_info = f"; {item['with_retry_info']:,} with RetryInfo" if errors else ""
         waits = " | ".join(f"{figure:.2f}" for figure in figures)
-        print(f"| {callers} | {waits} | {sum(item.get('answered', {}).values()):,} | {errors}{told} |")
+        print(f"| {callers} | {waits} | {sum(item.get('answered', {}).values()):,} | {errors}{retry_info} |")
 
 
 def print_vector_index(figures: Figures) -> None:
-    """Print what the vector index alone takes."""
+    """Print the figures of the vector index."""
     for name, pairs in figures.items():
         _print_pairs(name.replace("_", " "), pairs if isinstance(pairs, dict) else {"": pairs})
 
@@ -64,10 +64,10 @@ def _print_pairs(title: str, pairs: Figures) -> None:
         print(f"| {name} | {value} |")
 
 
-def print_targets(found: Iterable[Target]) -> None:
-    """Print what is aimed at, and what was measured."""
+def print_targets(target_list: Iterable[Target]) -> None:
+    """Print performance targets with their measured values."""
     print("\n| target | limit | measured | |\n|---|---|---|---|")
-    for item in found:
+    for item in target_list:
         sign = "≥" if item.at_least else "≤"
         mark = "✓" if item.is_met else "✗"
         print(f"| {item.name} | {sign} {item.limit:,g} {item.unit} | {item.figure:,.2f} {item.unit} | {mark} |")

@@ -1,4 +1,4 @@
-"""The server under test, in a process of its own."""
+"""Server process under test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,16 @@ _TERM_S = 60
 
 @dataclass(slots=True)
 class ServerProcess:
-    """Runs `nomemory serve` with its default settings, or those of some variables, over a data directory."""
+    """A `nomemory serve` process with default settings and additional environment variables.
+
+    Attributes:
+        data: data directory.
+        embedder: value of NOMEMORY_EMBEDDER.
+        variables: additional environment variables.
+        target: HOST:PORT of the gRPC API, set by `start`.
+        http: HOST:PORT of the HTTP API, set by `start`.
+        start_s: startup time in seconds, set by `start`.
+    """
 
     data: Path
     embedder: str = "none"
@@ -38,7 +47,7 @@ class ServerProcess:
     _process: subprocess.Popen[str] | None = field(default=None, repr=False)
 
     def start(self) -> None:
-        """Start, and note how long it takes until a health check is answered and a read works."""
+        """Start the server; measure the time until it is healthy and serves a read."""
         command = ["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
         environment = {
             **os.environ,
@@ -58,35 +67,35 @@ class ServerProcess:
         self.start_s = time.perf_counter() - began
 
     def stop(self) -> None:
-        """Tell it to end, and wait for it."""
+        """Terminate the server and wait until it exits."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(_TERM_S)
             self._process = None
 
     def pids(self) -> list[int]:
-        """Return the processes of the server."""
+        """Return the process ids of the server."""
         return process_tree(self._process.pid) if self._process else []
 
     def wait_for_lexical(self) -> None:
-        """Wait until everything can be found by words."""
+        """Wait until the lexical index is up to date."""
         self._wait(lambda status: status.lexical.checkpoint >= status.log.sequence)
 
     def wait_for_indexes(self) -> None:
-        """Wait until everything can be found by words and by meaning."""
+        """Wait until the lexical and the vector index are up to date."""
         self._wait(lambda status: min(status.lexical.checkpoint, status.vector.checkpoint) >= status.log.sequence)
 
-    def wait_until_nothing_pends(self) -> None:
-        """Wait until no index has anything left to do; the log may be of any kind."""
+    def wait_until_idle(self) -> None:
+        """Wait until no index has pending messages; supports every storage engine."""
         self._wait(lambda status: not (status.lexical.pending or status.vector.pending))
 
     def _wait(self, done: Done) -> None:
-        give_up = time.monotonic() + _WAIT_S
+        deadline = time.monotonic() + _WAIT_S
         with grpc.insecure_channel(self.target) as channel:
             ingest = ingest_service_pb2_grpc.IngestServiceStub(channel)
             while not done(ingest.GetIndexStatus(ingest_pb.GetIndexStatusRequest())):
-                if time.monotonic() > give_up:
-                    raise TimeoutError("the indexes did not catch up")
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"the indexes did not catch up within {_WAIT_S} s")
                 time.sleep(0.1)
 
 

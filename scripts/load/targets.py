@@ -1,4 +1,4 @@
-"""What is aimed at, on the full size; smaller sizes are held against the same figures."""
+"""Performance targets for the full corpus size, also reported for smaller sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LEXICAL = ("common", "middle", "rare", "two_words", "two_common", "phrase", "fi
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One figure against its limit: at most, or at least."""
+    """A measured figure and its limit, which is a maximum or, with `at_least`, a minimum."""
 
     name: str
     figure: float
@@ -23,13 +23,13 @@ class Target:
 
     @property
     def is_met(self) -> bool:
-        """Whether it is reached."""
+        """Whether the figure satisfies the limit."""
         return self.figure >= self.limit if self.at_least else self.figure <= self.limit
 
 
 def targets(result: Figures) -> Iterator[Target]:
-    """Return those targets whose figures were measured."""
-    for make in (_throughput, _cpu, _http, _growth, _writes, _reads_beside_writes, _process, _embedder):
+    """Yield the targets whose figures were measured."""
+    for make in (_throughput, _cpu, _http, _growth, _writes, _reads_during_writes, _process, _embedder):
         yield from make(result)
 
 
@@ -58,7 +58,7 @@ def _http(result: Figures) -> Iterator[Target]:
     for name in ("list_typical", "list_heavy"):
         for callers, item in result["cases"].get(f"http_{name}", {}).items():
             ratio = item["cpu_ms"] / result["cases"][name][callers]["cpu_ms"]
-            yield Target(f"CPU of {name} over HTTP against gRPC, {callers} caller(s)", ratio, 2, "×")
+            yield Target(f"CPU of {name} over HTTP relative to gRPC, {callers} caller(s)", ratio, 2, "×")
 
 
 def _growth(result: Figures) -> Iterator[Target]:
@@ -68,34 +68,34 @@ def _growth(result: Figures) -> Iterator[Target]:
 
 def _writes(result: Figures) -> Iterator[Target]:
     ingest = result["ingest"]
-    wanted: list[tuple[str, str, float, str, bool, Callable[[float], float]]] = [
-        ("durable_of_plain", "durable writes, share of SQLite alone", 60, "%", True, lambda share: 100 * share),
-        ("write_searchable_per_s", "searchable by words, written", 5000, "/s", True, float),
-        ("import_searchable_per_s", "searchable by words, imported", 5000, "/s", True, float),
+    rows: list[tuple[str, str, float, str, bool, Callable[[float], float]]] = [
+        ("durable_of_plain", "durable writes, share of plain SQLite", 60, "%", True, lambda share: 100 * share),
+        ("write_searchable_per_s", "lexically searchable, written", 5000, "/s", True, float),
+        ("import_searchable_per_s", "lexically searchable, imported", 5000, "/s", True, float),
         ("single_ack_p50_ms", "single write acknowledged, p50", 3, "ms", False, float),
         ("single_visible_p99_ms", "single write visible, p99", 300, "ms", False, float),
     ]
-    for key, name, limit, unit, at_least, scaled in wanted:
+    for key, name, limit, unit, at_least, scaled in rows:
         if key in ingest:
             yield Target(name, scaled(ingest[key]), limit, unit, at_least)
 
 
-def _reads_beside_writes(result: Figures) -> Iterator[Target]:
-    for name, found in result.get("reads_beside_writes", {}).items():
-        if isinstance(found, dict):
-            yield Target(f"{name} beside writes, p99 against idle", found["p99_ratio"], 3, "×")
-            yield Target(f"{name} beside writes, longest stall", found["beside_writes"]["max_ms"], 250, "ms")
+def _reads_during_writes(result: Figures) -> Iterator[Target]:
+    for name, figures in result.get("reads_beside_writes", {}).items():
+        if isinstance(figures, dict):
+            yield Target(f"{name} during writes, p99 relative to idle", figures["p99_ratio"], 3, "×")
+            yield Target(f"{name} during writes, longest stall", figures["beside_writes"]["max_ms"], 250, "ms")
 
 
 def _process(result: Figures) -> Iterator[Target]:
     yield Target("memory of the process tree", result["memory_mb"], 1200, "MB")
-    yield Target("start-up to serving", result["start_s"], 3, "s")
+    yield Target("startup", result["start_s"], 3, "s")
 
 
 def _embedder(result: Figures) -> Iterator[Target]:
     if "embedder" in result:
         busy = 100 * result["embedder"]["busy"]
-        yield Target("share of the time that the embedder works", busy, 90, "%", at_least=True)
+        yield Target("utilization of the embedder", busy, 90, "%", at_least=True)
         texts, query_ms = (result["embedder"][name] for name in ("texts_per_cpu_s", "query_cpu_ms"))
-        yield Target("texts that a CPU-second embeds", texts, 100, "", at_least=True)
+        yield Target("embedded texts per CPU second", texts, 100, "", at_least=True)
         yield Target("embedding a query, CPU", query_ms, 4, "ms")

@@ -1,6 +1,6 @@
-"""The embedded vector index alone, filled with random vectors: what it takes in memory, at the start and per search.
+"""Benchmark of the embedded vector index with random vectors: memory, startup and search cost.
 
-The vectors lie in clusters, as those of texts do. Each typical user has as many of them; a heavy one may have a part.
+The vectors form clusters, like text embeddings. Typical users have equal shares; a heavy user can have a larger one.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Floats = npt.NDArray[np.float32]
 
 _SEED = 20_250_602
 _OF_TYPICAL = 750
-"""Messages of a typical user."""
+"""Number of messages of a typical user."""
 _CLUSTERS = 2000
 _SPREAD = 0.6
-"""How far the vectors of a cluster lie from its middle, whose length is one."""
+"""Standard deviation of the distance between a vector and its cluster center, which has length 1."""
 _BATCH, _FLUSH_EVERY = 256, 20_480
 _TIMEOUT_S = 600.0
 _BEGIN_US = 1_735_689_600_000_000
@@ -39,26 +39,26 @@ _STEP_US = 1_000_000
 _NEAREST = 20
 _CALLERS = 16
 _ACTIVE = 64
-"""Typical users whose searches are repeated: what they touch is mapped by then."""
+"""Number of typical users whose searches are repeated, so that their pages are in memory."""
 _FLUSHES = 10
 _REMOVED = 100
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSize:
-    """The number of vectors, and how many of them the heavy user has."""
+    """The number of vectors, and the number of vectors of the heavy user."""
 
     vectors: int
     heavy: int
 
     @property
     def typical_users(self) -> int:
-        """How many typical users there are."""
+        """Number of typical users."""
         return max(1, (self.vectors - self.heavy) // _OF_TYPICAL)
 
 
 def vector_index_figures(root: Path, size: IndexSize, seconds: float) -> Figures:
-    """Fill an index in a directory, unless it is there, and measure it."""
+    """Fill an index in a directory, unless it exists, and measure it."""
     return asyncio.run(_figures(root, size, seconds))
 
 
@@ -66,8 +66,8 @@ async def _figures(root: Path, size: IndexSize, seconds: float) -> Figures:
     directory = root / "edge"
     figures: Figures = {}
     if not directory.exists():
-        figures["fill"] = await _filled(directory, size)
-    async with _opened(directory) as index:
+        figures["fill"] = await _fill(directory, size)
+    async with _open_index(directory) as index:
         figures["start"] = await _start(index)
         typical = [user_name(n) for n in range(1, size.typical_users + 1)]
         figures["typical_first"] = await _search(index, typical, EVERYTHING, 1, seconds, is_first=True)
@@ -82,22 +82,22 @@ async def _figures(root: Path, size: IndexSize, seconds: float) -> Figures:
     return figures
 
 
-def opened_index(directory: Path) -> EdgeIndex:
-    """Open the index in a directory."""
+def open_index(directory: Path) -> EdgeIndex:
+    """Return the index in a directory."""
     return EdgeIndex(directory, DIMENSION, _TIMEOUT_S)
 
 
 @asynccontextmanager
-async def _opened(directory: Path) -> AsyncIterator[EdgeIndex]:
-    index = opened_index(directory)
+async def _open_index(directory: Path) -> AsyncIterator[EdgeIndex]:
+    index = open_index(directory)
     try:
         yield index
     finally:
         await index.close()
 
 
-async def _filled(directory: Path, size: IndexSize) -> Figures:
-    async with _opened(directory) as index:
+async def _fill(directory: Path, size: IndexSize) -> Figures:
+    async with _open_index(directory) as index:
         began_at, stored = time.monotonic(), 0
         for points in _batches(size):
             await index.upsert(points)
@@ -115,13 +115,13 @@ async def _filled(directory: Path, size: IndexSize) -> Figures:
 
 def _batches(size: IndexSize) -> Iterator[list[VectorPoint]]:
     random = np.random.default_rng(_SEED)
-    middles = _middles()
-    of_typical = np.resize(np.arange(1, size.typical_users + 1), size.vectors - size.heavy)
-    owners = np.concatenate([np.zeros(size.heavy, dtype=np.int64), of_typical])
+    centers = _centers()
+    typical_owners = np.resize(np.arange(1, size.typical_users + 1), size.vectors - size.heavy)
+    owners = np.concatenate([np.zeros(size.heavy, dtype=np.int64), typical_owners])
     random.shuffle(owners)
     for at in range(0, len(owners), _BATCH):
         batch = owners[at : at + _BATCH].tolist()
-        vectors = _clustered(random, middles, len(batch))
+        vectors = _clustered(random, centers, len(batch))
         yield [_point(at + n, user_name(owner), vectors[n]) for n, owner in enumerate(batch)]
 
 
@@ -132,13 +132,13 @@ def _point(number: int, user_id: str, vector: Floats) -> VectorPoint:
     return VectorPoint(user_id, f"m{number}", 0, number + 1, ts_us, role, conversation, vector.tobytes())
 
 
-def _middles() -> Floats:
+def _centers() -> Floats:
     return _unit(np.random.default_rng(_SEED + 1).standard_normal((_CLUSTERS, DIMENSION), dtype=np.float32))
 
 
-def _clustered(random: np.random.Generator, middles: Floats, count: int) -> Floats:
+def _clustered(random: np.random.Generator, centers: Floats, count: int) -> Floats:
     noise = random.standard_normal((count, DIMENSION), dtype=np.float32) / np.sqrt(np.float32(DIMENSION))
-    return _unit(middles[random.integers(len(middles), size=count)] + _SPREAD * noise)
+    return _unit(centers[random.integers(len(centers), size=count)] + _SPREAD * noise)
 
 
 def _unit(vectors: Floats) -> Floats:
@@ -157,45 +157,45 @@ async def _start(index: EdgeIndex) -> Figures:
 
 
 async def _searches(index: EdgeIndex, name: str, users: list[str], size: IndexSize, seconds: float) -> Figures:
-    lately = Filter(since_us=_BEGIN_US + size.vectors * _STEP_US * 3 // 4)
+    last_quarter = Filter(since_us=_BEGIN_US + size.vectors * _STEP_US * 3 // 4)
     return {
         name: await _search(index, users, EVERYTHING, 1, seconds),
         f"{name}_{_CALLERS}_callers": await _search(index, users, EVERYTHING, _CALLERS, seconds),
-        f"{name}_last_quarter": await _search(index, users, lately, 1, seconds),
+        f"{name}_last_quarter": await _search(index, users, last_quarter, 1, seconds),
     }
 
 
 async def _search(
-    index: EdgeIndex, users: list[str], narrowed: Filter, callers: int, seconds: float, *, is_first: bool = False
+    index: EdgeIndex, users: list[str], message_filter: Filter, callers: int, seconds: float, *, is_first: bool = False
 ) -> Figures:
-    """Search until the time is over; each user once where it is the first time."""
+    """Search for `seconds`; with `is_first`, search once per user without warm-up."""
     random = np.random.default_rng(_SEED + 2)
-    queries = [query.tobytes() for query in _clustered(random, _middles(), 64)]
+    queries = [query.tobytes() for query in _clustered(random, _centers(), 64)]
     waits: list[float] = []
-    alone_ms: list[float] = []
+    engine_ms: list[float] = []
 
     async def call(caller: int) -> None:
         at = caller
         while time.perf_counter() < end and not (is_first and at >= len(users)):
             user_id = users[at % len(users)]
             before, began_at = run_ns(pids), time.perf_counter()
-            hits = await index.search(user_id, queries[at % len(queries)], narrowed, _NEAREST)
+            hits = await index.search(user_id, queries[at % len(queries)], message_filter, _NEAREST)
             waits.append(1000 * (time.perf_counter() - began_at))
-            alone_ms.append((run_ns(pids) - before) / 1e6)
+            engine_ms.append((run_ns(pids) - before) / 1e6)
             if len(hits) < _NEAREST:
-                raise ValueError(f"{len(hits)} hits")
+                raise ValueError(f"expected {_NEAREST} hits, got {len(hits)}")
             at += callers
 
     if not is_first:
         for user_id in users:
-            await index.search(user_id, queries[0], narrowed, _NEAREST)
+            await index.search(user_id, queries[0], message_filter, _NEAREST)
     pids, end = _pids(index), time.perf_counter() + seconds
     before = run_ns(pids)
     await asyncio.gather(*map(call, range(callers)))
-    of_all_ms = (run_ns(pids) - before) / 1e6 / len(waits)
+    mean_engine_ms = (run_ns(pids) - before) / 1e6 / len(waits)
     p50, p99 = np.percentile(waits, [50, 99])
     return {
-        "engine_cpu_ms": round(of_all_ms if callers > 1 else float(np.median(alone_ms)), 3),
+        "engine_cpu_ms": round(mean_engine_ms if callers > 1 else float(np.median(engine_ms)), 3),
         "p50_ms": round(float(p50), 2),
         "p99_ms": round(float(p99), 2),
         "searches": len(waits),
@@ -203,7 +203,7 @@ async def _search(
 
 
 async def _flushes(index: EdgeIndex) -> Figures:
-    """Store a batch and flush, as the server does every few seconds."""
+    """Measure flushes after a batch, as the server performs every few seconds."""
     size = IndexSize(_BATCH * _FLUSHES, 0)
     waits, before = [], cpu_s(_pids(index))
     for points in _batches(size):
@@ -216,20 +216,20 @@ async def _flushes(index: EdgeIndex) -> Figures:
 
 
 async def _erase_deleted(index: EdgeIndex, seconds: float) -> Figures:
-    """Erase removed points from the files, while a typical user searches."""
+    """Measure the erasure of deleted points and the latency of concurrent searches."""
     user = user_name(1)
     for number in range(_REMOVED):
         await index.remove(user, f"m{number}")
     before, began_at = cpu_s(_pids(index)), time.perf_counter()
     erasing = asyncio.create_task(index.erase_deleted())
-    beside = await _search(index, [user], EVERYTHING, 1, seconds)
+    concurrent = await _search(index, [user], EVERYTHING, 1, seconds)
     await erasing
     return {
         "vectors": await index.count(),
         "wall_s": round(time.perf_counter() - began_at, 1),
         "cpu_s": round(cpu_s(_pids(index)) - before, 1),
-        "search_beside_p50_ms": beside["p50_ms"],
-        "search_beside_p99_ms": beside["p99_ms"],
+        "search_beside_p50_ms": concurrent["p50_ms"],
+        "search_beside_p99_ms": concurrent["p99_ms"],
     }
 
 

@@ -1,4 +1,4 @@
-"""Words that nobody ever said, in two languages, as frequent as Zipf has it."""
+"""Random English and Chinese vocabularies with Zipf-distributed word frequencies."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Vocabulary = list[str]
 _SIZE = 20_000
 _SEED = 7
 _LENGTHS = (4, 17)
-"""Words in a message: at least, and fewer than."""
+"""Number of words per message: minimum (inclusive) and maximum (exclusive)."""
 _ENGLISH_SHARE, _CHINESE_SHARE = 0.45, 0.45
 _FIRST_CHARACTER, _CHARACTERS = 0x4E00, 3000
 
 
 @cache
 def english() -> Vocabulary:
-    """Return the English ones, the most frequent first."""
+    """Return the English vocabulary, most frequent word first."""
     onsets = [*"bcdfghjklmnprstvwz", "br", "cl", "dr", "fl", "gr", "pl", "pr", "sh", "sk", "st", "th", "tr"]
     syllables = [onset + nucleus for onset, nucleus in product(onsets, ("a", "e", "i", "o", "u", "ai", "ou"))]
     random = np.random.default_rng(_SEED)
@@ -33,7 +33,7 @@ def english() -> Vocabulary:
 
 @cache
 def chinese() -> Vocabulary:
-    """Return the Chinese ones, the most frequent first."""
+    """Return the Chinese vocabulary, most frequent word first."""
     random = np.random.default_rng(_SEED)
     words: dict[str, None] = {}
     while len(words) < _SIZE:
@@ -45,25 +45,27 @@ _CUMULATED = np.cumsum(1 / np.arange(1, _SIZE + 1))
 
 
 def draw(random: np.random.Generator, messages: int) -> list[tuple[list[str], bool]]:
-    """Draw the words of messages, and tell for each whether it is Chinese; a mixed one begins in English."""
+    """Return random words for messages, each with a flag for Chinese; mixed messages start in English."""
     lengths = random.integers(*_LENGTHS, messages)
     ranks = np.searchsorted(_CUMULATED, random.random(int(lengths.sum())) * _CUMULATED[-1]).tolist()
     languages = random.random(messages).tolist()
     latin, han = english(), chinese()
-    drawn, at = [], 0
+    texts, start = [], 0
     for length, language in zip(lengths.tolist(), languages, strict=True):
-        mine = ranks[at : at + length]
-        at += length
+        word_ranks = ranks[start : start + length]
+        start += length
         if language < _ENGLISH_SHARE:
-            drawn.append(([latin[rank] for rank in mine], False))
+            texts.append(([latin[rank] for rank in word_ranks], False))
         elif language < _ENGLISH_SHARE + _CHINESE_SHARE:
-            drawn.append(([han[rank] for rank in mine], True))
+            texts.append(([han[rank] for rank in word_ranks], True))
         else:
             half = length // 2
-            drawn.append(([latin[rank] for rank in mine[:half]] + [han[rank] for rank in mine[half:]], False))
-    return drawn
+            texts.append(
+                ([latin[rank] for rank in word_ranks[:half]] + [han[rank] for rank in word_ranks[half:]], False)
+            )
+    return texts
 
 
-def text_of(words: list[str], is_chinese: bool) -> str:  # noqa: FBT001 - a message's two parts, as `draw` gives them
-    """Write words as people do."""
+def text_of(words: list[str], is_chinese: bool) -> str:  # noqa: FBT001 - the pair that `draw` returns
+    """Join words into a sentence."""
     return "".join(words) + "。" if is_chinese else " ".join(words) + "."

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from documentation.blocks import ROOT
 from load import performance_chart
-from load.bench import arguments_of
+from load.bench import parse_arguments
 from load.cases import _READS
 
 from evaluation import charts
@@ -52,18 +52,18 @@ def test_the_figures_of_quality_are_those_of_the_table() -> None:
     assert list(rows) == list(NAMES)
     for method, cells in rows.items():
         for found, cell in zip(sets.values(), cells, strict=True):
-            told = found[method]["all"]
-            assert [told.get(name) for name in ("recall@6", "recall@10", "hit@1")] == numbers(cell)
+            expected = found[method]["all"]
+            assert [expected.get(name) for name in ("recall@6", "recall@10", "hit@1")] == numbers(cell)
 
 
 def test_the_figures_of_performance_are_those_of_the_table() -> None:
     rows = list(table("performance.md", "| read | typical: CPU ms"))[1:]  # the first one, of bytes, is not drawn
-    told: dict[str, Any] = {}
+    expected: dict[str, Any] = {}
     for (read, label), row in zip(performance_chart.READS.items(), rows, strict=True):
         assert mean_the_same(label, row[0])
-        told |= {f"{read}_typical": case(*row[1:4])}
-        told |= {f"{read}_heavy": case(row[4], row[5], "")} if row[4] else {}
-    assert figures(performance_chart.FIGURES) == {"cases": told}
+        expected |= {f"{read}_typical": case(*row[1:4])}
+        expected |= {f"{read}_heavy": case(row[4], row[5], "")} if row[4] else {}
+    assert figures(performance_chart.FIGURES) == {"cases": expected}
 
 
 def case(cpu: str, waits: str, rate: str) -> dict[str, dict[str, float | None]]:
@@ -90,13 +90,13 @@ def test_a_picture_says_all_that_it_shows(file: Path) -> None:
     drawn = ET.fromstring(file.read_text("utf-8"))  # noqa: S314 - our own
     assert drawn.get("role") == "img"
     names = (drawn.get("aria-labelledby") or "").split()
-    told = {item.get("id"): item.text or "" for item in drawn if item.get("id")}
-    assert names == list(told)
-    assert all(told.values())
+    expected = {item.get("id"): item.text or "" for item in drawn if item.get("id")}
+    assert names == list(expected)
+    assert all(expected.values())
     seen = [item.text or "" for item in drawn.iter(f"{SVG}text")]
     values = [text for text in seen if re.fullmatch(r"[\d.]+", text)]
     assert len(values) > 5
-    assert all(f" {value}" in told["description"] for value in values)
+    assert all(f" {value}" in expected["description"] for value in values)
 
 
 @pytest.mark.parametrize("file", PICTURES, ids=lambda path: path.name)
@@ -162,5 +162,5 @@ def test_every_read_of_the_benchmark_has_a_name_in_the_pictures() -> None:
 
 
 def test_the_benchmarks_know_the_option(tmp_path: Path) -> None:
-    assert arguments_of(["--charts", str(tmp_path)]).charts == tmp_path
+    assert parse_arguments(["--charts", str(tmp_path)]).charts == tmp_path
     assert "--charts" in CliRunner().invoke(bench_recall, ["--help"]).output
