@@ -1,46 +1,45 @@
-// Makes a form of each operation in openapi.json, and shows what the server answers. Everything that comes from the
-// server is shown as text.
+// Creates a form for each operation in openapi.json and shows the responses. All data of the server is shown as text.
 "use strict";
 
 const byId = (id) => document.getElementById(id);
 
 function element(name, attributes = {}, ...children) {
-  const made = Object.assign(document.createElement(name), attributes);
-  made.append(...children);
-  return made;
+  const node = Object.assign(document.createElement(name), attributes);
+  node.append(...children);
+  return node;
 }
 
-function resolved(api, node) {
-  return node && node.$ref ? node.$ref.slice(2).split("/").reduce((place, part) => place[part], api) : node;
+function resolve(api, node) {
+  return node && node.$ref ? node.$ref.slice(2).split("/").reduce((value, part) => value[part], api) : node;
 }
 
-// An example of a schema: required for a person to begin with, never complete.
+// Return an example request body, a starting point for manual edits. Nested objects are cut off.
 function example(api, schema, depth = 0) {
-  const one = resolved(api, schema);
-  if (one.enum) return one.enum[1] || one.enum[0];
-  if (one.type === "array") return depth > 2 ? [] : [example(api, one.items, depth + 1)];
-  if (one.type === "object") {
-    const entries = Object.entries(one.properties || {}).filter(() => depth < 3);
-    return Object.fromEntries(entries.map(([name, inner]) => [name, example(api, inner, depth + 1)]));
+  const type = resolve(api, schema);
+  if (type.enum) return type.enum[1] || type.enum[0];
+  if (type.type === "array") return depth > 2 ? [] : [example(api, type.items, depth + 1)];
+  if (type.type === "object") {
+    const properties = Object.entries(type.properties || {}).filter(() => depth < 3);
+    return Object.fromEntries(properties.map(([name, property]) => [name, example(api, property, depth + 1)]));
   }
-  if (one.type === "integer" || one.type === "number") return 0;
-  if (one.type === "boolean") return false;
-  return one.format === "date-time" ? "2026-03-01T08:00:00Z" : "";
+  if (type.type === "integer" || type.type === "number") return 0;
+  if (type.type === "boolean") return false;
+  return type.format === "date-time" ? "2026-03-01T08:00:00Z" : "";
 }
 
-function headers(body, stream) {
-  const found = {};
-  if (body !== undefined) found["content-type"] = "application/json";
-  if (stream) found.accept = "text/event-stream";
-  if (byId("key").value) found.authorization = `Bearer ${byId("key").value}`;
-  return found;
+function requestHeaders(body, isStream) {
+  const headers = {};
+  if (body !== undefined) headers["content-type"] = "application/json";
+  if (isStream) headers.accept = "text/event-stream";
+  if (byId("key").value) headers.authorization = `Bearer ${byId("key").value}`;
+  return headers;
 }
 
 function base64(text) {
   return btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 }
 
-function address(path, fields) {
+function requestUrl(path, fields) {
   const query = new URLSearchParams();
   for (const [parameter, input] of fields) {
     if (parameter.in === "path") {
@@ -57,9 +56,9 @@ function address(path, fields) {
 
 async function show(output, response) {
   output.textContent = `${response.status} ${response.statusText}  ${response.headers.get("x-request-id") || ""}\n`;
-  const text = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let body = "";
-  for (let part = await text.read(); !part.done; part = await text.read()) {
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
     body += part.value;
     output.append(part.value);
   }
@@ -74,42 +73,42 @@ function field(parameter) {
   return [input, element("label", {}, element("span", { textContent: parameter.name }), input, about)];
 }
 
-// Return an operation; its form is made when it is opened.
-function operation(api, path, verb, described) {
+// Return the section of an operation. Its form is created when the section is opened.
+function operationSection(api, path, verb, operation) {
   const name = element("code", { textContent: `${verb.toUpperCase()} ${path}` });
-  const about = element("span", { textContent: ` ${(described.description || "").split(". ")[0]}` });
-  const made = element("details", {}, element("summary", {}, name, about));
-  made.addEventListener("toggle", () => made.append(formOf(api, path, verb, described)), { once: true });
-  return made;
+  const about = element("span", { textContent: ` ${(operation.description || "").split(". ")[0]}` });
+  const section = element("details", {}, element("summary", {}, name, about));
+  section.addEventListener("toggle", () => section.append(formOf(api, path, verb, operation)), { once: true });
+  return section;
 }
 
-function formOf(api, path, verb, described) {
-  const parameters = (described.parameters || []).map((one) => resolved(api, one));
+function formOf(api, path, verb, operation) {
+  const parameters = (operation.parameters || []).map((parameter) => resolve(api, parameter));
   const fields = [];
   const form = element("form");
-  for (const parameter of parameters.filter((one) => one.in !== "header")) {
+  for (const parameter of parameters.filter(({ in: location }) => location !== "header")) {
     const [input, label] = field(parameter);
     fields.push([parameter, input]);
     form.append(label);
   }
   let body;
-  if (described.requestBody) {
-    const schema = described.requestBody.content["application/json"].schema;
-    body = element("textarea", { value: JSON.stringify(example(api, schema), null, 2), spellcheck: false, ariaLabel: "Body" });
+  if (operation.requestBody) {
+    const schema = operation.requestBody.content["application/json"].schema;
+    body = element("textarea", { value: JSON.stringify(example(api, schema), null, 2), spellcheck: false, ariaLabel: "Request body" });
     form.append(body);
   }
-  const output = element("pre", { hidden: true, tabIndex: 0, ariaLabel: "Answer", role: "region" });
+  const output = element("pre", { hidden: true, tabIndex: 0, ariaLabel: "Response", role: "region" });
   form.append(element("button", { className: "go", textContent: "Send" }), output);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     output.hidden = false;
     output.textContent = "…";
-    const sent = headers(body, "text/event-stream" in described.responses["200"].content);
-    if (parameters.some((one) => one.name === "x-user-id") && byId("user").value) {
-      sent["x-user-id-bin"] = base64(byId("user").value);
+    const headers = requestHeaders(body, "text/event-stream" in operation.responses["200"].content);
+    if (parameters.some(({ name }) => name === "x-user-id") && byId("user").value) {
+      headers["x-user-id-bin"] = base64(byId("user").value);
     }
     try {
-      await show(output, await fetch(address(path, fields), { method: verb, headers: sent, body: body && body.value }));
+      await show(output, await fetch(requestUrl(path, fields), { method: verb, headers, body: body && body.value }));
     } catch (error) {
       output.textContent = String(error);
     }
@@ -123,12 +122,12 @@ async function load() {
   const sections = new Map(api.tags.map((tag) => [tag.name, element("section")]));
   for (const tag of api.tags) sections.get(tag.name).append(element("h2", { textContent: tag.name }));
   for (const [path, verbs] of Object.entries(api.paths)) {
-    for (const [verb, described] of Object.entries(verbs)) {
-      sections.get(described.tags[0]).append(operation(api, path, verb, described));
+    for (const [verb, operation] of Object.entries(verbs)) {
+      sections.get(operation.tags[0]).append(operationSection(api, path, verb, operation));
     }
   }
   byId("calls").replaceChildren(...sections.values());
 }
 
 byId("who").addEventListener("submit", (event) => event.preventDefault());
-load().catch((error) => { byId("state").textContent = `openapi.json cannot be read: ${error}`; });
+load().catch((error) => { byId("state").textContent = `Cannot load openapi.json: ${error}`; });
