@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# Any image with Python 3.11 or newer as `python`, with venv and pip.
+# The base image must provide Python 3.11 or newer as `python`, with venv and pip.
 ARG BASE_IMAGE=python:3.12-slim
 FROM ${BASE_IMAGE} AS build
 WORKDIR /source
@@ -13,7 +13,7 @@ RUN python -m venv --without-pip /opt/nomemory \
 
 FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="NoMemory" \
-      org.opencontainers.image.description="A memory for chat assistants that can be checked" \
+      org.opencontainers.image.description="A verifiable memory for chat assistants" \
       org.opencontainers.image.version="0.2.0" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.source="https://github.com/nomemory/nomemory" \
@@ -22,8 +22,8 @@ COPY --from=build /opt/nomemory /opt/nomemory
 RUN groupadd --gid 10001 nomemory \
  && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin nomemory \
  && install --directory --owner nomemory --group nomemory --mode 700 /data /keys
-# /keys: for keys that several servers share. A volume that is mounted there is theirs.
-# What SQLite has no memory for goes to the volume, too: nothing else has to be writable.
+# /keys is the mount point of a volume with keys that several servers share.
+# SQLite writes its temporary files to the data volume, so the root file system can be read-only.
 ENV PATH=/opt/nomemory/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

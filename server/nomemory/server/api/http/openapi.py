@@ -64,9 +64,9 @@ def openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
         "info": {
             "title": "NoMemory",
             "version": __version__,
-            "description": "A memory for chat assistants whose every statement can be checked. 64-bit numbers are "
-            "strings. Field names are in lowerCamelCase; requests may also use the names of the contract, and "
-            "`user` for `ROLE_USER`.",
+            "description": "A verifiable memory for chat assistants. 64-bit integers are strings. Field names are in "
+            "lowerCamelCase; requests can also use the field names of the protobuf definition, and `user` for "
+            "`ROLE_USER`.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
