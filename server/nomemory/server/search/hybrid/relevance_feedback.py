@@ -19,7 +19,7 @@ from nomemory.server.search.hybrid.term_scores import idf
 
 MAX_DOCUMENT_FREQUENCY: Final = 64
 """Terms in more messages of the user than this are ignored."""
-_MAX_FEEDBACK: Final = 10
+_MAX_FEEDBACK: Final = 3
 _TEMPERATURE: Final = 0.05
 """Temperature of the softmax over the scores of the best messages."""
 _MIN_RELATIVE_WEIGHT: Final = 0.05
